@@ -34,7 +34,10 @@ Facts stand in fields, so that a program never reads them out of the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    import logging
 
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
@@ -123,14 +126,19 @@ def cause_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def log_failure(owner: str, error: BaseException) -> None:
-    """Logs a failure for the operator: to the logger `pegboard`, which is silent until it has a handler."""
+def operator_log() -> logging.Logger:
+    """The logger `pegboard`, for the operator; it is silent until it has a handler."""
     import logging
 
     log = logging.getLogger("pegboard")
     if not log.handlers:
         log.addHandler(logging.NullHandler())
-    log.error("%s failed", owner, exc_info=error)
+    return log
+
+
+def log_failure(owner: str, error: BaseException) -> None:
+    """Logs a failure for the operator."""
+    operator_log().error("%s failed", owner, exc_info=error)
 
 
 def detail_of(error: BaseException) -> str:

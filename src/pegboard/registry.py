@@ -19,6 +19,7 @@ from pegboard.errors import (
     ModelError,
     RunningLoopError,
     not_provided,
+    operator_log,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -65,7 +66,7 @@ class ToolRegistry(Contributions):
     Args:
         limits: What calls may use, where their tool sets nothing else.
         where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
-            take a tool, or `None`.
+            take a tool, or `None`. It binds calls without resolved tools, too.
         on_conflict: What happens when the host brings a name that the host has.
         permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
         approver: Asks a person, or `None`: no one is there, and what asks is denied.
@@ -85,9 +86,11 @@ class ToolRegistry(Contributions):
         super().__init__(on_conflict)
         self.limits: Final = limits
         self._permissions = permissions
+        self._checked_permissions: Permissions | None = None
         self._approver = approver
         self._grants = grants
-        self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
+        every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
+        self._where: Final[tuple[Where, ...]] = tuple(each for each in every if each is not None)
         self._services: CallServices | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
@@ -120,6 +123,8 @@ class ToolRegistry(Contributions):
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
             self._permissions, self._services = permissions, None
+        if self._catalogue.tools:
+            self._check_rules()
 
     @property
     def approver(self) -> AnyApprover | None:
@@ -184,6 +189,7 @@ class ToolRegistry(Contributions):
             active=active,
             order=order,
             on_toolset_error=on_toolset_error,
+            predicate_timeout=self.limits.predicate_timeout,
         )
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
@@ -293,8 +299,8 @@ class ToolRegistry(Contributions):
         """
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
-        if resolved is None and name not in self._catalogue.tools:
-            resolved = await self._asked_live(name, EMPTY_CONTEXT if context is None else context)
+        if resolved is None and (self._where or name not in self._catalogue.tools):
+            resolved = await self._callable(name, EMPTY_CONTEXT if context is None else context)
         services = self._services
         if services is None or services.catalogue is not self._catalogue:
             services = self._call_services()
@@ -551,10 +557,22 @@ class ToolRegistry(Contributions):
         with self._lock:
             services = self._services
             if services is None or services.catalogue is not self._catalogue:
+                self._check_rules()
                 services = self._services = self._at_work().prepare(
                     self._catalogue, self._find, self._permissions, self._approver, self._executor
                 )
         return services
+
+    def _check_rules(self) -> None:
+        """Logs what the rules seem to mean and don't, once."""
+        permissions = self._permissions
+        if permissions is not None and permissions is not self._checked_permissions:
+            from pegboard.dispatch.permissions.rules_file import rule_problems
+
+            self._checked_permissions = permissions
+            tools, toolsets = self._catalogue.tools.values(), self._catalogue.toolsets
+            for problem in rule_problems(permissions, tools, complete=not toolsets):
+                operator_log().warning("%s", problem)
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:
         """The same for the calls of one request."""
@@ -570,9 +588,10 @@ class ToolRegistry(Contributions):
             if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
         await self._load_plugins(*TOOL_STAGES)
-        if resolved is None:
-            unknown = next((call.name for call in calls if call.name not in self._catalogue.tools), None)
-            resolved = None if unknown is None else await self._asked_live(unknown, context)
+        if resolved is None and calls:
+            registered = self._catalogue.tools
+            name = next((call.name for call in calls if call.name not in registered), calls[0].name)
+            resolved = await self._callable(name, context)
         return (self._call_services() if resolved is None else self._services_for(resolved)), calls
 
     def _find(self, name: str) -> Tool:
@@ -583,12 +602,21 @@ class ToolRegistry(Contributions):
         tool = resolved.get(name)
         return tool if tool is not None and tool.offered else refuse_resolved(name, resolved, self._catalogue.tools)
 
-    async def _asked_live(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
-        """The toolsets' tools, for a name that no static tool has; `None` where one has it after all."""
-        await self._load_plugins("register_toolsets")
-        if name in self._catalogue.tools or not self._catalogue.toolsets:
+    async def _callable(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
+        """The tools that a call may use for which none were resolved; `None`: all that are registered.
+
+        Toolsets are asked for a name that no static tool has.
+        """
+        is_static = name in self._catalogue.tools
+        await self._load_plugins(*(() if is_static else ("register_toolsets",)), "register_predicates")
+        catalogue = self._catalogue
+        toolsets = () if name in catalogue.tools else catalogue.toolsets
+        if not (self._where or toolsets):
             return None
-        return await self.resolve(context.request if isinstance(context, ToolContext) else context)
+        from pegboard.toolsets.resolve import resolve_tools
+
+        asker = context.request if isinstance(context, ToolContext) else context
+        return await resolve_tools(catalogue.ordered, toolsets, asker, default=self._default())
 
 
 def shown_by(permissions: Permissions) -> Predicate:

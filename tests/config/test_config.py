@@ -419,6 +419,6 @@ def test_distrust_that_cannot_be_kept_is_an_error(file, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pegboard.config.config.write_private", full)
+    monkeypatch.setattr("pegboard.config.config.write_state", full)
     with pytest.raises(ConfigError, match="trust can't be taken back: No space left"):
         distrust(file)

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from pegboard.dialects.keywords import (
     Counts,
     Within,
-    bounds_into_description,
     counts_of,
-    drop_keywords,
     formats,
     is_plain,
     least_items,
-    limited,
     modern_draft,
     only_keywords,
     patterns,
@@ -95,9 +91,9 @@ CASES_MODERN_DRAFT = {
     ),
 }
 
-STEP = only_keywords(("type", "description"), untold=("x",))
+STEP = only_keywords(("type", "description"))
 
-CASES_DROP_KEYWORDS = {
+CASES_ONLY_KEYWORDS = {
     "told": ({"minimum": 1, "type": "integer"}, {"type": "integer", "description": "At least 1."}, [" minimum"]),
     "after the description": (
         {"description": "D.", "not": {"const": 1}},
@@ -106,7 +102,7 @@ CASES_DROP_KEYWORDS = {
     ),
     "without words": ({"contentSchema": {"a": 1}}, {}, [" contentSchema"]),
     "nothing lost": (
-        {"$comment": "c", "uniqueItems": False, "additionalProperties": True, "propertyNames": {}, "x": 1},
+        {"$comment": "c", "uniqueItems": False, "additionalProperties": True, "propertyNames": {}},
         {},
     ),
     "conditions": (
@@ -115,6 +111,16 @@ CASES_DROP_KEYWORDS = {
         [" if"],
     ),
     "a condition without an outcome": ({"if": {"a": 1}}, {}, [" if"]),
+    "there already": (
+        {"description": "At least 1 character.", "minLength": 1},
+        {"description": "At least 1 character."},
+        [" minLength"],
+    ),
+    "lengths": (
+        {"minLength": 1, "maxLength": 2},
+        {"description": "At least 1 character. At most 2 characters."},
+        [" minLength", " maxLength"],
+    ),
     "all that has words": (
         {
             "uniqueItems": True,
@@ -144,13 +150,6 @@ CASES_DROP_KEYWORDS = {
         ],
     ),
 }
-
-
-def test_dropping_says_nothing_in_the_description(apply):
-    assert apply(drop_keywords("title", "minimum"), {"items": {"title": "t", "minimum": 1, "type": "integer"}}) == (
-        {"items": {"type": "integer"}},
-        ["/items title", "/items minimum"],
-    )
 
 
 def test_long_values_and_lists_are_cut(apply):
@@ -189,23 +188,6 @@ def test_what_an_engine_cannot_read_is_told(apply):
         {"items": {"description": "Matches the pattern (?=a)."}, "pattern": "a"},
         ["/items pattern"],
     )
-
-
-STEP_BOUNDS_INTO_DESCRIPTION = bounds_into_description("minLength", "maxLength", "pattern")
-
-CASES_BOUNDS_INTO_DESCRIPTION = {
-    "moved": (
-        {"minLength": 1, "maxLength": 2, "pattern": "^a", "title": "t"},
-        {"title": "t", "description": "At least 1 character. At most 2 characters. Matches the pattern ^a."},
-        [" minLength", " maxLength", " pattern"],
-    ),
-    "not one of them": ({"minimum": 1},),
-    "said already": (
-        {"description": "At least 1 character.", "minLength": 1},
-        {"description": "At least 1 character."},
-        [" minLength"],
-    ),
-}
 
 
 @pytest.mark.parametrize(
@@ -284,18 +266,11 @@ def test_anthropic_takes_24_optional_parameters():
     assert ANTHROPIC_STRICT.rewrite(schema).refused
 
 
-def test_a_host_may_have_other_limits():
-    mine = attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, Counts(properties=1)))
-    assert mine.rewrite(tool(a={"type": "string"}, b={"type": "string"})).refused
-    assert len(mine.steps) == len(OPENAI_STRICT.steps)
-
-
 TABLES = [
     (well_formed, CASES),
     (modern_draft, CASES_MODERN_DRAFT),
-    (STEP, CASES_DROP_KEYWORDS),
+    (STEP, CASES_ONLY_KEYWORDS),
     (STEP_FORMATS, CASES_FORMATS),
-    (STEP_BOUNDS_INTO_DESCRIPTION, CASES_BOUNDS_INTO_DESCRIPTION),
 ]
 
 

@@ -938,3 +938,51 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
         name == "end" and result.kind == "tool_failure"
         for (name, _), result in zip(calls, outcome.results, strict=True)
     )
+
+
+# What only the host's user may do -------------------------------------------------------------------------------------
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+async def interrupt_later():
+    await asyncio.sleep(0)
+    raise KeyboardInterrupt
+
+
+def interrupt_after_an_item() -> list[int]:
+    yield 1
+    raise KeyboardInterrupt
+
+
+async def interrupt_in_the_background(context: ToolContext) -> None:
+    context.background(interrupt_later())
+
+
+@pytest.mark.parametrize("function", [interrupt, interrupt_later, interrupt_after_an_item, interrupt_in_the_background])
+@pytest.mark.parametrize("facts", [{}, {"blocking": False}, {"concurrency": "exclusive"}])
+def test_a_keyboard_interrupt_of_a_tool_doesnt_end_the_host(registry, function, facts):
+    """The user's own reaches the main thread as a signal, and no tool."""
+    registry.register(Tool.from_function(function, name="odd", **facts))
+
+    async def main():
+        outcome = await registry.dispatch([*calls("odd"), ToolCall("echo", {"text": "hi"}, "other")])
+        await registry.aclose()
+        return outcome
+
+    assert asyncio.run(main()).results[1].text == "hi"
+
+
+@pytest.mark.parametrize("function", [interrupt, interrupt_later])
+@pytest.mark.parametrize("stage", ["before_tool", "after_tool", "on_tool_error", "wrap_tool", "observe"])
+def test_a_keyboard_interrupt_of_a_callback_doesnt_end_the_host(registry, function, stage):
+    registry.add_callback(stage, function)
+
+    async def main():
+        outcome = await registry.dispatch([*calls("echo"), *calls("nowhere")])
+        await registry.aclose()
+        return outcome
+
+    assert len(asyncio.run(main()).results) == 2

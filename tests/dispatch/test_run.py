@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pegboard import ToolCall, ToolRegistry, tool
+from pegboard import Permissions, Rule, Tool, ToolCall, ToolRegistry, tool
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
 from pegboard.dispatch.stages import run_stages
@@ -487,7 +487,7 @@ def attempts(monkeypatch):
             pauses.append(seconds)
 
         async def main():
-            registry = ToolRegistry()
+            registry = ToolRegistry(permissions=Permissions([Rule("flaky", "*", "allow")]))
             registry.register(flaky, origin=origin)
             listener = lambda event: notes.append(getattr(event, "note", None))  # noqa: E731
             monkeypatch.setattr(asyncio, "sleep", sleep)
@@ -575,3 +575,65 @@ async def test_cancellation_ends_a_pause(monkeypatch):
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+# Locks of a thread that was given up ----------------------------------------------------------------------------------
+
+
+class Held:
+    """An exclusive plain tool that runs until it may end, and what came of calls of it."""
+
+    def __init__(self, **limits):
+        self.running, self.most, self.gate = 0, 0, threading.Event()
+        self.registry = ToolRegistry(limits=Limits(**limits))
+        self.registry.register(*(Tool.from_function(each, concurrency="exclusive") for each in (self.held, self.quick)))
+
+    def held(self) -> None:
+        """Hold on."""
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.gate.wait(PATIENCE)
+        self.running -= 1
+
+    def quick(self) -> str:
+        """Tell how many run."""
+        return f"beside {self.running}"
+
+
+async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_ends():
+    held = Held(timeout=0.2)
+    first = await held.registry.call("held")
+    assert first.kind == "timeout"
+    assert first.text.endswith("Its work may still be going on, and calls that can't run beside it wait for its end.")
+    waiting = asyncio.ensure_future(held.registry.call("quick"))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    held.gate.set()
+    assert (await waiting).text == "beside 0"
+
+
+async def test_an_exclusive_tool_that_is_interrupted_keeps_others_waiting_until_it_ends():
+    held = Held()
+    batch = await held.registry.batch([ToolCall("held"), ToolCall("quick")])
+    running = asyncio.ensure_future(batch.run())
+    while not held.running:
+        await asyncio.to_thread(held.gate.wait, 0.001)
+    batch.interrupt()
+    outcome = await running
+    assert [result.kind for result in outcome.results] == ["aborted", "skipped"]
+    assert outcome.results[0].text.endswith("wait for its end.")
+    waiting = asyncio.ensure_future(held.registry.call("quick"))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    held.gate.set()
+    assert (await waiting).text == "beside 0"
+
+
+async def test_an_exclusive_tool_that_never_ends_is_abandoned_after_its_limit_again(caplog):
+    held = Held(timeout=0.02)
+    assert (await held.registry.call("held")).kind == "timeout"
+    while (result := await held.registry.call("quick")).is_error:
+        assert result.kind == "timeout"
+    assert result.text == "beside 1"
+    assert "held failed\nTimeoutError: runs on in its thread; others no longer wait for its end" in caplog.text
+    held.gate.set()

@@ -14,7 +14,7 @@ from pegboard.errors import SchemaError
 from pegboard.schema import validator as module
 from pegboard.schema.json import shown
 from pegboard.schema.references import compiled
-from pegboard.schema.validator import Validator, check_schema, is_pattern, second_opinion, validator_of
+from pegboard.schema.validator import Validator, check_schema, is_pattern, lint_schema, second_opinion, validator_of
 from schema_strategies import SCHEMAS, VALUES
 
 OBJECT = {"type": "object"}
@@ -494,3 +494,26 @@ def test_looking_for_the_problem_in_long_lists_ends():
 @given(SCHEMAS, VALUES)
 def test_nothing_changes_for_what_is_small(schema, value):
     assert Validator(schema).accepts(value) == compiled(json.dumps(schema)).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "found"),
+    [
+        ({"requierd": ["a"]}, ["(root): there is no keyword 'requierd'; 'required' may be meant"]),
+        ({"items": {"maxlength": 3}}, ["items: there is no keyword 'maxlength'; 'maxLength' may be meant"]),
+        ({"properties": {"requierd": {"type": "string"}}, "x-order": 1, "example": 1, "nullable": True}, []),
+        ({"enum": [{"requierd": 1}], "default": {"requierd": 1}}, []),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/A", "default": 0}}, "$defs": {"A": {"minimum": 1}}},
+            ["properties.a.default: doesn't fit its own schema: must be at least 1, got 0"],
+        ),
+        (
+            {"anyOf": [{"default": [1], "items": {"type": "string"}}]},
+            ["anyOf[0].default[0]: doesn't fit its own schema: must be a string, got number 1"],
+        ),
+        ({"type": "string", "default": "a"}, []),
+        ({"minimum": "x", "default": 1, "minItems": None}, []),
+    ],
+)
+def test_misspelt_keywords_and_defaults_that_do_not_fit_are_found(schema, found):
+    assert list(lint_schema(schema)) == found

@@ -240,7 +240,7 @@ def test_a_text_of_another_class_becomes_a_plain_one():
         {"title": 5},
         {"kind": 7},
         {"kind": "unheard of"},
-        {"detail": object()},
+        {"detail": b"x"},
         {"is_error": "no"},
         {"metadata": None},
     ],

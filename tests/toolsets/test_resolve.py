@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
+import time
 
 import attrs
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given, strategies as st
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.toolsets.expression import parse_predicate
 from pegboard.toolsets.predicates import custom, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
@@ -143,6 +146,8 @@ def test_resolving_static_tools_loads_nothing_heavy():
     """Nor does it need an event loop."""
     code = """
 import sys
+import threading
+import time
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.expression import parse_predicate
@@ -395,3 +400,99 @@ def test_the_reasons_of_all_are_those_of_each():
     tools = resolved(THREE, toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
     assert list(tools.reasons) == ["a", "b", "c"]
     assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}
+
+
+async def _of_a_coroutine():
+    return True
+
+
+@pytest.mark.parametrize("answer", ["no", "", 1, 0, None, [True], _of_a_coroutine])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_predicate_answers_true_or_false_and_anything_else_keeps_the_tool_out(answer, turned):
+    def wants(tool, context):
+        return answer() if callable(answer) else answer
+
+    predicate = ~custom(wants) if turned else custom(wants)
+    tools = resolved(where=predicate)
+    assert tools.names == ()
+    (problem,) = tools.problems
+    assert "wants answered with" in problem.cause
+    assert "failed" in str(tools.explain("a"))
+    offer = asyncio.run(wrap(PlainToolset("t", THREE)).filtered(predicate).tools(EMPTY_CONTEXT))
+    assert (len(offer), [each.name for each in offer.dropped]) == (0, ["a", "b", "c"])
+
+
+def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_loop():
+    """Neither many slow answers nor one that never comes holds up the loop or the request."""
+    never = threading.Event()
+    asked = []
+
+    def slow(tool, context):
+        asked.append(tool.name)
+        return not never.wait(0.02)
+
+    def hangs(tool, context):
+        return never.wait()
+
+    async def scenario():
+        beats = 0
+
+        async def beat():
+            nonlocal beats
+            while True:
+                beats += 1
+                await asyncio.sleep(0.005)
+
+        heart = asyncio.create_task(beat())
+        many = [make_tool(f"t{number:03}") for number in range(1_000)]
+        start = time.monotonic()
+        tools = await resolve_tools(many, default=custom(slow), where=custom(hangs), predicate_timeout=0.2)
+        heart.cancel()
+        return tools, time.monotonic() - start, beats
+
+    tools, seconds, beats = asyncio.run(scenario())
+    never.set()
+    assert tools.names == ()
+    assert seconds < 5  # 20 ms a tool would take 20 s
+    assert beats > 3
+    assert len(asked) < 20
+    assert all("no answer in time (predicate_timeout)" in problem.cause for problem in tools.problems)
+
+
+def test_the_tools_that_were_answered_for_in_time_stay():
+    def slow(tool, context):
+        return tool.name == "a" or not time.sleep(5)
+
+    tools = asyncio.run(resolve_tools(THREE, where=custom(slow), predicate_timeout=0.1))
+    assert tools.names == ("a",)
+    assert "where: <custom> failed for tool 'b' and 1 more, all out: no answer in time" in tools.problems[0].cause
+
+
+def test_an_interrupt_of_a_predicates_own_costs_only_its_tools():
+    def interrupts(tool, context):
+        raise KeyboardInterrupt
+
+    assert resolved(where=custom(interrupts)).names == ()
+
+
+def test_no_renaming_escapes_a_predicate():
+    delete = make_tool("delete_all")
+    renamed = wrap(PlainToolset("t", [delete])).renamed({"delete_all": "run_tests"}).prefixed("my")
+    assert resolved((), [renamed]).names == ("my_run_tests",)
+    for text in ("not name:delete_*", "not name:run_tests", "not name:my_*"):
+        tools = resolved((), [renamed], where=parse_predicate(text))
+        assert tools.names == ()
+        assert "(name: my_run_tests, delete_all, run_tests)" in str(tools.explain("my_run_tests"))
+    assert resolved((), [renamed], where=named("delete_all")).names == ("my_run_tests",)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("delete_all", "Delete_all"), ("delete_all", "de1ete_aIl"), ("read-file", "read_file"), ("to", "t0")],
+)
+def test_names_that_differ_only_in_case_or_in_look_alikes_are_reported(name, other):
+    tools = resolved([make_tool(name)], [PlainToolset("t", [make_tool(other), make_tool("another")])])
+    (problem,) = tools.problems
+    first, second = sorted([name, other])
+    assert f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes" in problem.cause
+    assert (problem.tool, problem.note, len(tools)) == (second, True, 3)

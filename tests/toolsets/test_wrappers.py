@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import given, strategies as st
@@ -660,3 +661,11 @@ def test_where_the_predicate_raises_the_tool_is_out():
     assert names(offer) == []
     assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: KeyError: 'a'"
     assert [(each.name, each.step) for each in offer.dropped] == [("a", "annotated")]
+
+
+def test_a_function_is_asked_off_the_event_loop():
+    threads = []
+    inner = PlainToolset("t", [make_tool("a")])
+    asked = wrap(inner).filtered(lambda tool, context: threads.append(threading.current_thread()) is None)
+    assert names(offered(asked)) == ["a"]
+    assert threads[0] is not threading.main_thread()

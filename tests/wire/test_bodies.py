@@ -73,12 +73,13 @@ def test_a_mapping_that_breaks_is_no_json():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"a": "ß"}, '{"a":"ß"}'),
         ('{"a" : 1}', '{"a" : 1}'),
         ('{"a', '{"INVALID_JSON":"{\\"a"}'),
         ("[1]", '{"INVALID_JSON":"[1]"}'),
+        ('{"a":1,"a":2}', '{"INVALID_JSON":"{\\"a\\":1,\\"a\\":2}"}'),
         ("", "{}"),
         (" \n", "{}"),
         (b'{"a":1}', '{"a":1}'),
@@ -87,9 +88,10 @@ def test_a_mapping_that_breaks_is_no_json():
         ({"a": "\ud800"}, '{"a":"\ufffd"}'),
     ],
 )
-def test_arguments_are_the_text_of_an_object(given, said):
-    text = arguments_text(ToolCall("t", given))
-    assert (text, type(text)) == (said, str)
+def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, text):
+    written = arguments_text(ToolCall("t", given))
+    assert (written, type(written)) == (text, str)
+    assert type(json.loads(written)) is dict
 
 
 def test_arguments_that_json_cant_say_are_an_object_that_says_so():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -43,6 +45,12 @@ def calls(path):
     return [json.loads(line) for line in path.read_bytes().splitlines()][1:]
 
 
+def keyed(path, arguments):
+    """The digest of arguments, as the owner of the journal's key works it out."""
+    key = path.with_name(f"{path.name}.key").read_bytes()
+    return f"hmac-sha256:{hmac.digest(key, digest_of(arguments).encode(), 'sha256').hex()}"
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "audit.jsonl"
@@ -63,7 +71,7 @@ def test_each_call_is_a_record(path):
         "turn": "i1",
         "user": "ann",
         "agent": "writer",
-        "digest": digest_of({"at": "a"}),
+        "digest": keyed(path, {"at": "a"}),
         "outcome": "ok",
     }
 
@@ -185,7 +193,33 @@ def test_arguments_are_without_secrets(path):
     arguments = {"at": "https://ann:hunter2@example.com", "password": "hunter2"}
     board(Journal(path, arguments=True)).call_sync("look", arguments)
     assert calls(path)[0]["arguments"] == {"at": "https://[redacted]@example.com", "password": "[redacted]"}
-    assert calls(path)[0]["digest"] == digest_of(arguments)
+    assert calls(path)[0]["digest"] == keyed(path, arguments)
+
+
+def test_digests_are_keyed_by_a_secret_beside_the_journal(path):
+    """Or a short secret could be guessed by everyone who reads the journal."""
+    for _ in range(2):
+        board(Journal(path)).call_sync("look", {"at": "1234"})
+    one, other = (call["digest"] for call in calls(path))
+    assert one == other == keyed(path, {"at": "1234"})
+    assert digest_of({"at": "1234"}).removeprefix("sha256:") not in path.read_text()
+    assert stat.S_IMODE(path.with_name(f"{path.name}.key").stat().st_mode) == 0o600
+    assert sorted(each.name for each in path.parent.iterdir()) == [path.name, f"{path.name}.key"]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda key: key.write_bytes(b"k" * 32), lambda key: key.mkdir(), lambda key: key.symlink_to("/dev/zero")]
+)
+def test_a_key_that_others_may_know_is_not_used(path, make):
+    key = path.with_name(f"{path.name}.key")
+    make(key)
+    if key.is_file():
+        key.chmod(0o644)
+    board(Journal(path)).call_sync("look", {"at": "1234"})
+    (call,) = calls(path)
+    guess = hmac.digest(b"k" * 32, digest_of({"at": "1234"}).encode(), "sha256").hex()
+    assert call["digest"].startswith("hmac-sha256:")
+    assert guess not in call["digest"]
 
 
 def test_long_arguments_are_cut(path):

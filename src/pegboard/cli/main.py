@@ -46,6 +46,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Environment": {
         "doctor": ("doctor", "Look for what is wrong, and suggest what to do."),
         "config": ("config", "Show configuration, or trust a project's."),
+        "keys": ("config", "Keep keys in the system's keyring."),
         "completion": ("config", "Print the script that completes in a shell."),
     },
 }
@@ -167,7 +168,8 @@ def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | Non
         manifest = None if settings else read_manifest(found)
     except ManifestError:
         manifest = None
-    return manifest or CachedManifests().get(found, settings)
+    known = manifest or CachedManifests().get(found, settings)
+    return None if isinstance(known, str) else known
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:

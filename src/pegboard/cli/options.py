@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from pegboard.registry import ToolRegistry
     from pegboard.tools.context import ReadonlyContext
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -148,18 +147,6 @@ def call_options(function: Any) -> Any:
     ):
         function = decorator(function)
     return function
-
-
-def read_rules(registry: ToolRegistry, rules: str | None) -> None:
-    """Reads what may run from a file of rules.
-
-    Raises:
-        ConfigError: The file is wrong.
-    """
-    if rules is not None:
-        from pegboard.dispatch.permissions.rules_file import read_permissions
-
-        registry.permissions = read_permissions(rules)
 
 
 def with_timeout(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:

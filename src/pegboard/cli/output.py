@@ -335,21 +335,27 @@ class Finding:
 
 def one_line(text: str) -> str:
     """A text on one line, its hidden characters visible."""
-    return visible(" ".join(text.split()))
+    return visible(_joined(text))
 
 
-def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "") -> str:
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "", is_visible: bool = False) -> str:
     """Lines, indented, their hidden characters visible; broken between words where the screen has a width."""
     if not text:
         return ""
     width = None if screen.width is None else max(screen.width - len(indent), _LEAST_WIDTH)
-    lines = wrapped(visible(text, newlines=True).removesuffix("\n"), width)
+    lines = wrapped((text if is_visible else visible(text, newlines=True)).removesuffix("\n"), width)
     return "".join(f"{indent}{screen.styled(line, style)}\n" for line in lines)
 
 
-def rows_text(head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN) -> str:
+def rows_text(
+    head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN, *, is_visible: bool = False
+) -> str:
     """A table as wide as the screen; without a width, uncut."""
-    cells = [[one_line(cell) for cell in row] for row in rows]
+    cells = [list(row) if is_visible else [one_line(cell) for cell in row] for row in rows]
     return table(head, cells, width=screen.width or _UNCUT, colour=screen.colour)
 
 
@@ -406,8 +412,8 @@ def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
     A terminal gets texts with their hidden characters visible; a pipe or a file gets them as they are.
     """
     texts = [text for text in _texts(result) if text]
-    if screen.is_terminal:
-        return "".join(block(text, Screen(colour=screen.colour)) for text in texts)
+    if screen.is_terminal:  # the line ends of other systems are line ends
+        return "".join(block(text.replace("\r\n", "\n"), Screen(colour=screen.colour)) for text in texts)
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
 
 
@@ -449,14 +455,14 @@ def content_text(item: Content) -> str:
     if isinstance(item, TextContent):
         return item.text
     if isinstance(item, LinkContent):
-        return f"[link {one_line(item.name)} {one_line(item.uri)}]"
+        return f"[link {_joined(item.name)} {_joined(item.uri)}]"
     if isinstance(item, FileContent):
-        head = f"file {one_line(item.uri)}"
+        head = f"file {_joined(item.uri)}"
         if isinstance(item.data, str):
             return f"[{head}]\n{item.data}"
     else:
         head = "image" if isinstance(item, ImageContent) else "audio"
-    return f"[{head} {one_line(item.mime_type or '')}, {size_text(len(item.data))}]"
+    return f"[{head} {_joined(item.mime_type or '')}, {size_text(len(item.data))}]"
 
 
 def size_text(size: float) -> str:
@@ -503,10 +509,10 @@ def complain(text: str) -> None:
     click.echo(block(f"error: {text}", screen, style="red"), nl=False, err=True, color=screen.colour)
 
 
-def remark(text: str) -> None:
+def remark(text: str, *, is_visible: bool = False) -> None:
     """Writes a line that isn't an error to standard error."""
     screen = stderr_screen()
-    click.echo(block(text, screen), nl=False, err=True, color=screen.colour)
+    click.echo(block(text, screen, is_visible=is_visible), nl=False, err=True, color=screen.colour)
 
 
 def _worded(error: Exception) -> str:

@@ -83,7 +83,7 @@ class TerminalPrompt:
         if len(text) > MOST_SHOWN:
             remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
             return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
-        self._write(block(text, stderr_screen(), style="bold"))
+        self._write(block(text, stderr_screen(), style="bold", is_visible=True))
         always = ", [a]lways exactly this in this run" if request.always else ""
         wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
         flush_input()

@@ -121,6 +121,19 @@ class Session:
     discovery: Discovery
     clash: ConfigError | None = None
 
+    def read_rules(self, file: str | None) -> None:
+        """Reads what may run from a file of rules; what is odd about them is remarked.
+
+        Raises:
+            ConfigError: The file is wrong.
+        """
+        if file is not None:
+            from pegboard.dispatch.permissions.rules_file import read_permissions, rule_problems
+
+            permissions = self.registry.permissions = read_permissions(file)
+            for problem in rule_problems(permissions, self.registry.tools()):
+                remark(f"{file}: {problem}")
+
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """All of these and `-T`, joined; `None` where nothing is asked.
 
@@ -191,11 +204,10 @@ class Session:
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
     ) -> ResolvedTools:
-        from pegboard.toolsets.resolve import resolve_candidates, settled_names
+        from pegboard.toolsets.resolve import resolve_static
 
-        candidates = settled_names(self.registry.tools(), ())
         with redirect_stdout():  # a predicate may be a plugin's
-            return resolve_candidates(candidates, context, where=where, default=default)
+            return resolve_static(self.registry.tools(), context, where=where, default=default)
 
     def entries(self) -> tuple[FoundPlugin, ...]:
         """The installed plugins, without those whose name another has."""

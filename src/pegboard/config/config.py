@@ -15,10 +15,10 @@ from pegboard.config.files import (
     CONFIG_NAME,
     project_file,
     read_bounded,
-    read_private,
+    read_state,
     reason,
     user_folder,
-    write_private,
+    write_state,
 )
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
@@ -40,8 +40,7 @@ PluginSettings: TypeAlias = Mapping[str, Any]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _MAX_BYTES: Final = 256 * 1024
 _CONFLICTS: Final = get_args(ConflictPolicy)
-_TRUST_FORMAT: Final = 1
-_MAX_TRUSTED_BYTES: Final = 1024 * 1024
+_TRUSTED: Final = "trusted.json"
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
@@ -258,7 +257,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
 
 def _trust_file() -> Path:
     """Where it is kept: `trusted.json` in the user's state folder, as platformdirs names it."""
-    return Path(user_folder("state"), "trusted.json")
+    return Path(user_folder("state"), _TRUSTED)
 
 
 def trust(file: str | Path) -> str:
@@ -273,7 +272,7 @@ def trust(file: str | Path) -> str:
     path = str(Path(file).resolve())
     try:
         digest = _digest(read_bounded(path, _MAX_BYTES))
-        _keep({**_trusted(), path: digest})
+        write_state(_TRUSTED, {"files": {**_trusted(), path: digest}})
     except OSError as error:
         raise ConfigError(f"can't be trusted: {reason(error)}", file=str(file)) from None
     return digest
@@ -290,7 +289,7 @@ def distrust(file: str | Path) -> bool:
     if trusted.pop(path, None) is None:
         return False
     try:
-        _keep(trusted)
+        write_state(_TRUSTED, {"files": trusted})
     except OSError as error:
         raise ConfigError(f"trust can't be taken back: {reason(error)}", file=str(file)) from None
     return True
@@ -308,23 +307,9 @@ def _digest(content: bytes) -> str:
 
 
 def _trusted() -> dict[str, str]:
-    """Path -> digest; nothing where the list is missing, broken or not private: then nothing is trusted."""
-    import json
-
-    try:
-        data: Any = json.loads(read_private(str(_trust_file()), _MAX_TRUSTED_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(data, dict) or data.get("format") != _TRUST_FORMAT or not isinstance(data.get("files"), dict):  # pyright: ignore[reportUnknownMemberType]
-        return {}
-    return data["files"]  # pyright: ignore[reportUnknownVariableType]
-
-
-def _keep(trusted: dict[str, str]) -> None:
-    import json
-
-    text = json.dumps({"format": _TRUST_FORMAT, "files": trusted}, indent=2, sort_keys=True) + "\n"
-    write_private(str(_trust_file()), text.encode())
+    """Path -> digest."""
+    files = read_state(_TRUSTED).get("files")
+    return files if isinstance(files, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def load_config(

@@ -16,7 +16,10 @@ import time
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
+_MOST_STATE_BYTES = 8 * 1024 * 1024
+_STATE_FORMAT = 1
 _APP = "pegboard"
 CONFIG_NAME = "pegboard.toml"
 _IN_HOME = {
@@ -194,6 +197,29 @@ def write_private(path: str, *parts: bytes) -> None:
     """
     _make_private_folder(os.path.dirname(path))
     write_whole(path, *parts, mode=0o600)
+
+
+def read_state(name: str) -> dict[str, Any]:
+    """The JSON object in a file of the user's state folder; empty where it is missing, broken or not private."""
+    import json
+
+    try:
+        data: Any = json.loads(read_private(os.path.join(user_folder("state"), name), _MOST_STATE_BYTES))
+        return data if data["format"] == _STATE_FORMAT else {}
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return {}
+
+
+def write_state(name: str, data: Mapping[str, Any]) -> None:
+    """Keeps a JSON object as a private file of the user's state folder, readable by people.
+
+    Raises:
+        OSError: It can't be kept.
+    """
+    import json
+
+    text = json.dumps({"format": _STATE_FORMAT, **data}, indent=2, sort_keys=True) + "\n"
+    write_private(os.path.join(user_folder("state"), name), text.encode())
 
 
 def reason(error: OSError) -> str:

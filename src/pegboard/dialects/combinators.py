@@ -153,13 +153,7 @@ class Conjunction:
     _open: set[tuple[int, int]] = field(factory=set[tuple[int, int]], init=False)
 
     def of(self, one: Any, other: Any, place: Place, level: int = 0) -> Any:
-        """A schema that takes what both take.
-
-        Args:
-            one: Its notes go first, its order of keywords is kept. `True` and `False` are schemas, too.
-            other: The second.
-            place: Where losses are taken down.
-            level: How deep the two lie below what was first merged.
+        """A schema that takes what both take; the notes and the order of keywords of the first go before the second's.
 
         Raises:
             NothingFitsError: No value can fit both.
@@ -413,10 +407,7 @@ class _Spreading:
     def spread(self, schema: JsonSchema, place: Place, within: tuple[JsonSchema, ...]) -> JsonSchema:
         """The schema, and then each within it: alternatives may have become new ones.
 
-        Args:
-            schema: As it is.
-            place: Where it stands.
-            within: The unions further out whose rules have been moved; kept, so that no other takes an identity over.
+        `within` are the unions further out whose rules have been moved; kept, so that no other takes an identity over.
         """
         while "anyOf" in schema and not place.is_root and _has_rules(schema):
             again = len(within) > MOST_LEVELS or any(schema is union for union in within)

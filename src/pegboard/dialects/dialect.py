@@ -61,13 +61,7 @@ Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"
 
 @define
 class Place:
-    """Where a schema stands, and the list that takes down what is lost there.
-
-    Attributes:
-        above: The place around it; `None` at the root.
-        steps: The way from there: a keyword, and a name or a position.
-        changes: What has been taken down so far, wherever.
-    """
+    """Where a schema stands, by the steps from the place above it, and the list that takes down what is lost there."""
 
     above: Place | None = None
     steps: Steps = ()
@@ -108,11 +102,7 @@ def walked(schema: JsonSchema, place: Place, visit: Visit) -> JsonSchema:
 
 
 def from_outside(visit: Visit) -> Step:
-    """The step that visits every schema within a schema, the outermost first.
-
-    Args:
-        visit: Gets a schema, and gives it back or a new one; what it leaves out is not visited.
-    """
+    """The step that visits every schema within a schema, the outermost first, as far as visits leave it."""
 
     def walk(schema: JsonSchema, place: Place) -> JsonSchema:
         own = visit(schema, place)
@@ -137,9 +127,8 @@ def _escaped(step: str | int) -> str:
 def everywhere(visit: Visit) -> Step:
     """The step that visits every schema within a schema, definitions too, the innermost first.
 
-    Args:
-        visit: Gets a schema whose parts have been visited; gives it back where nothing is to be done, else a new
-            one. It changes nothing that it is given.
+    `visit` gets a schema whose parts have been visited; it gives it back where nothing is to be done, else a new one,
+    and changes nothing that it is given.
     """
 
     def step(schema: JsonSchema) -> Rewritten:
@@ -349,12 +338,7 @@ def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], 
 
 @frozen
 class Dialect:
-    """What a provider takes of JSON Schema.
-
-    Attributes:
-        name: For people and tables (`"openai-strict"`).
-        steps: What rewrites a schema, in this order.
-    """
+    """What a provider takes of JSON Schema: a name for tables, and the steps that rewrite a schema, in order."""
 
     name: str
     steps: tuple[Step, ...] = field(default=(), repr=False)

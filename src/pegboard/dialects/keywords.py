@@ -208,19 +208,13 @@ def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:
     return exchanged(schema, bound, exclusive, schema[bound]) if flag and bound in schema else schema
 
 
-_SAYS_NOTHING: Final = frozenset({"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "title"})
+_SILENT: Final = frozenset({"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "title"})
 _OTHERS: Final = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")
 _WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 
 
-def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Step:
-    """The step that leaves out all keywords but some, and puts into the description what the others asked.
-
-    Args:
-        kept: The keywords that stay.
-        untold: Keywords that go without a word, and are not taken down.
-    """
-    silent = _SAYS_NOTHING | frozenset(untold)
+def only_keywords(kept: Collection[str]) -> Step:
+    """The step that leaves out all keywords but some, and puts into the description what the others asked."""
     stay = frozenset(kept)
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
@@ -228,7 +222,7 @@ def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Ste
             return schema
         sentences: list[str] = []
         for keyword in schema:
-            if keyword not in stay and keyword not in silent and not _is_idle(keyword, schema):
+            if keyword not in stay and keyword not in _SILENT and not _is_idle(keyword, schema):
                 sentences.append(in_words(keyword, schema))
                 place.lost(keyword, "moved into the description" if sentences[-1] else "left out")
         return described(only(schema, stay), *sentences)
@@ -246,18 +240,6 @@ def _is_idle(keyword: str, schema: JsonSchema) -> bool:
     return idle or _WITH_ANOTHER.get(keyword) in schema
 
 
-def drop_keywords(*dropped: str) -> Step:
-    """The step that leaves some keywords out, without a word in the description."""
-
-    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
-        gone = [keyword for keyword in dropped if keyword in schema]
-        for keyword in gone:
-            place.lost(keyword, "left out")
-        return without(schema, gone) if gone else schema
-
-    return everywhere(visit)
-
-
 def short_descriptions(most: int) -> Step:
     """The step that cuts descriptions to a number of characters."""
 
@@ -272,11 +254,7 @@ def short_descriptions(most: int) -> Step:
 
 
 def formats(known: Collection[str]) -> Step:
-    """The step that puts formats that a provider doesn't know into the description.
-
-    Args:
-        known: Those that stay.
-    """
+    """The step that puts formats that a provider doesn't know into the description."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "format" not in schema or schema["format"] in known:
@@ -316,26 +294,8 @@ def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
     return True
 
 
-def bounds_into_description(*keywords: str) -> Step:
-    """The step that puts some keywords into the description instead.
-
-    Args:
-        keywords: Those that the provider doesn't read (`"minimum"`, `"maxLength"`).
-    """
-
-    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
-        moved = [keyword for keyword in keywords if keyword in schema]
-        return into_description(schema, place, moved, "moved into the description") if moved else schema
-
-    return everywhere(visit)
-
-
 def least_items(most: int) -> Step:
-    """The step that keeps `minItems` up to a number, and puts a larger one into the description.
-
-    Args:
-        most: The largest that the provider reads; a larger bound is written as this one.
-    """
+    """The step that keeps `minItems` up to a number, and puts a larger one into the description."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if schema.get("minItems", 0) <= most:
@@ -395,11 +355,7 @@ _WORDS: Final = {
 
 @frozen
 class Within:
-    """The step that refuses a schema beyond limits.
-
-    Attributes:
-        limits: The most that may be held.
-    """
+    """The step that refuses a schema beyond limits."""
 
     limits: Counts
 
@@ -412,17 +368,6 @@ class Within:
             if (most := getattr(self.limits, name)) is not None and (count := getattr(counts, name)) > most
         ]
         return Rewritten(schema, tuple(beyond))
-
-
-def limited(steps: tuple[Step, ...], limits: Counts) -> tuple[Step, ...]:
-    """A dialect's steps with other limits: `attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, mine))`.
-
-    Args:
-        steps: The dialect's.
-        limits: They take the place of its own; the others stay as they are.
-    """
-    kept = tuple(step for step in steps if not isinstance(step, Within))
-    return (*kept, Within(limits))
 
 
 def counts_of(schema: JsonSchema) -> Counts:

@@ -36,15 +36,7 @@ def named_definitions(schema: JsonSchema) -> Rewritten:
 
 @define
 class _Naming:
-    """The definitions found so far.
-
-    Attributes:
-        references: Of the schema as it is.
-        names: Of the definitions, by the identity of what they are made of.
-        waiting: Definitions, in the order in which they were found.
-        taken: The names given.
-        seen: How many schemas have been gone through.
-    """
+    """The definitions found so far, by the identity of what they are made of, and in their order."""
 
     references: References
     names: dict[int, str] = field(factory=dict[int, str])
@@ -136,10 +128,7 @@ def type_of_value(value: Any) -> str:
 def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: int = _MOST_HOPS) -> list[str] | None:
     """The types that a schema can take, in the order in which it names them; `None` where that may be any.
 
-    Args:
-        schema: Any, its references pointing to `definitions`.
-        definitions: By name.
-        hops: How many references and alternatives may be followed.
+    Its references point to `definitions`, by name; so many of them and of its alternatives (`hops`) are followed.
     """
     declared = schema.get("type")
     if declared is not None:

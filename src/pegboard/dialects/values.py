@@ -419,12 +419,9 @@ def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
 
 
 def property_names(pattern: str) -> Step:
-    """The step that leaves out optional properties whose names a provider doesn't take, and refuses required ones.
+    """The step that leaves out optional properties whose names don't match a pattern whole, and refuses required ones.
 
-    A request with such a name fails as a whole, with all its other tools.
-
-    Args:
-        pattern: What a whole name has to match.
+    A request with a name that the provider doesn't take fails as a whole, with all its other tools.
     """
     takes = re.compile(pattern).fullmatch
 

@@ -15,7 +15,7 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.results import failure_result
-from pegboard.dispatch.run import may_go_on, overtaking
+from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
 from pegboard.dispatch.stages import finish, is_too_deep, run_stages
 from pegboard.dispatch.state import CallState
 from pegboard.errors import did_you_mean, log_failure, suggest
@@ -315,7 +315,7 @@ class Batch:
         if state.since is None:
             return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
         seconds = time.monotonic() - state.since
-        note = " Its work may still be going on." if may_go_on(state) else ""
+        note = f" {still_going_on(state)}" if may_go_on(state) else ""
         return CallError("aborted", f"{state.call.name} was aborted after {seconds:.1f} s ({reason}).{note}")
 
     def _settle(self, state: CallState) -> None:

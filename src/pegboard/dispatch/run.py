@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from math import isfinite
@@ -28,7 +30,7 @@ from pegboard.dispatch.timeout import (
     watched,
     within,
 )
-from pegboard.errors import CallStoppedError, ToolError
+from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.schema.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool
 from pegboard.tools.call import CallError
@@ -220,8 +222,23 @@ async def _in_turn(state: CallState, tool: Tool) -> None:
     finally:
         if state.pending is not None and state.scheduler is not None:
             state.scheduler.suspend(state.index)
-        lock.release()
+        if state.thread is None or state.thread.done():
+            lock.release()
+        else:
+            _release_later(state.thread, lock, tool, _limit_of(state, tool))
     state.goes_on = tool.spec.long_running
+
+
+def _release_later(thread: Future[None], lock: LockHandle, tool: Tool, seconds: float | None) -> None:
+    """Releases locks once a thread has ended that a call has given up; at last after as many seconds again."""
+
+    def abandon() -> None:
+        if thread.cancel():
+            log_failure(tool.name, TimeoutError("runs on in its thread; others no longer wait for its end"))
+
+    thread.add_done_callback(lambda _: lock.release())
+    if seconds is not None:
+        asyncio.get_running_loop().call_later(seconds, abandon)
 
 
 def locks_known(state: CallState, tool: Tool) -> LockRequest:
@@ -344,6 +361,7 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
         context.internals.portal = LoopPortal(asyncio.get_running_loop(), state.services.threads.waiting)
+        state.thread = None if state.lock is None or state.lock.is_shared else Future()
     try:
         args, kwargs = tool.bind(context, state.arguments)
     except StructureError as error:
@@ -353,7 +371,7 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
         threads = state.services.threads if off_the_loop else None
-        coroutine = _called(handler, args, kwargs, context, threads)
+        coroutine = _called(state, handler, args, kwargs, threads)
     try:
         waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:
@@ -401,11 +419,17 @@ def _give_up(state: CallState, deadline: Deadline) -> None:
 
 def _too_long(tool: Tool, state: CallState) -> CallError:
     if may_go_on(state):
-        note = "Its work may still be going on."
+        note = still_going_on(state)
     else:
         assert isinstance(tool.handler, Handler)
         note = "It had not begun." if _off_the_loop(tool, tool.handler) else "It was cancelled."
     return CallError("timeout", f"{tool.name} gave no result within {_limit_of(state, tool):g} s. {note}")
+
+
+def still_going_on(state: CallState) -> str:
+    """A sentence for the model on a call of which something may still run."""
+    waits = "" if state.thread is None else ", and calls that can't run beside it wait for its end"
+    return f"Its work may still be going on{waits}."
 
 
 def may_go_on(state: CallState) -> bool:
@@ -414,22 +438,33 @@ def may_go_on(state: CallState) -> bool:
 
 
 async def _called(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: WorkerPool | None
+    state: CallState, handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], threads: WorkerPool | None
 ) -> Any:
     """What a plain function, a generator or an async generator gives; in a thread, where it may block."""
+    context, thread = state.context, state.thread
     if handler.flavour is Flavour.ASYNC_GENERATOR:
         return await exhausted_async(handler.function(*args, **kwargs), context)
 
     def call() -> Any:
-        value = handler.function(*args, **kwargs)
-        return exhausted(value, context) if handler.flavour is Flavour.GENERATOR else value
+        try:
+            value = handler.function(*args, **kwargs)
+            return exhausted(value, context) if handler.flavour is Flavour.GENERATOR else value
+        finally:
+            ended()
+
+    def ended() -> None:
+        if thread is not None:
+            with suppress(InvalidStateError):  # it was abandoned
+                thread.set_result(None)
 
     def not_begun() -> None:
         context.internals.portal = None  # nothing is on its other side, nor will be
+        ended()
 
     try:
         value = call() if threads is None else await threads.run_or(not_begun, call)
     except HangingThreadsError as error:
+        not_begun()
         text = f"{context.tool} was not run: too many other tools hang here. Calling it again won't help for now."
         raise CallError("limit", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't

@@ -16,6 +16,8 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
@@ -251,6 +253,7 @@ class CallState:
         ends: Why the turn should end after this call, or `None`.
         request: By `run`: the arguments, and the locks that the call needs with them.
         lock: By `run`: the locks that the call holds, where it had to wait for them.
+        thread: By `run`: done when the thread has ended that runs a tool beside which others can't run, or `None`.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
@@ -279,6 +282,7 @@ class CallState:
     ends: str | None = None
     request: tuple[Mapping[str, Any], LockRequest] | None = None
     lock: LockHandle | None = None
+    thread: Future[None] | None = None
     deadline: Deadline | None = None
     since: float | None = None
     goes_on: bool = False

@@ -32,9 +32,8 @@ _MOST_FILES: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _FAILED_SECONDS: Final = 3600
-_MOST_FAILURE_BYTES: Final = 64 * 1024
 _OF_TOOLS: Final = ("listed", "schema", "more", "shown")
 
 
@@ -171,28 +170,39 @@ class CachedManifests:
     _own: str | None = field(default=None, init=False)
     _pruned: bool = field(default=False, init=False)
 
-    def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
-        """What is known of a plugin with these settings; `None` where nothing is, or what is isn't sound."""
+    def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | str | None:
+        """What a plugin with these settings brings, or why loading it failed less than an hour ago.
+
+        What was installed or taken away since counts as a change: the cause may have been a missing package.
+
+        Returns:
+            `None` where nothing is known, or what is isn't sound.
+        """
         key = self._key(found, settings)
         if key is None:
             return None
         try:
             checksum, _, body = read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES).partition(b"\n")
-            if _digest(body).encode() != checksum:
-                return None
             data = json.loads(body)
-            if data["format"] != _FORMAT or data["key"] != key:
+            if _digest(body).encode() != checksum or data["format"] != _FORMAT or data["key"] != key:
                 return None
-            return PluginManifest.from_json(data["manifest"])
-        except (OSError, ValueError, RecursionError, ManifestError):
+            if "cause" not in data:
+                return PluginManifest.from_json(data["manifest"])
+            holds = data["around"] == _around() and 0 <= time.time() - data["at"] < _FAILED_SECONDS
+            return str(data["cause"]) if holds else None
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, ManifestError):
             return None
 
-    def put(self, found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest) -> bool:
-        """Keeps what loading a plugin with these settings showed; gives whether it could be kept."""
+    def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
+        """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept."""
         key = self._key(found, settings)
         if key is None:
             return False
-        data = {"format": _FORMAT, "key": key, "manifest": manifest.to_json()}
+        data: dict[str, Any] = {"format": _FORMAT, "key": key}
+        if isinstance(known, str):
+            data |= {"cause": known, "around": _around(), "at": time.time()}
+        else:
+            data["manifest"] = known.to_json()
         body = json.dumps(data, separators=(",", ":")).encode()
         packed = _digest(body).encode() + b"\n" + body
         if len(packed) > _MOST_MANIFEST_BYTES:
@@ -205,32 +215,6 @@ class CachedManifests:
             prune(self.folder, most=_MOST_FILES)
             self._pruned = True
         return True
-
-    def failure(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
-        """Why loading a plugin with these settings failed, less than an hour ago; `None` where that isn't known.
-
-        What was installed or taken away since counts as a change: the cause may have been a missing package.
-        """
-        key = self._key(found, settings)
-        if key is None:
-            return None
-        try:
-            kept = json.loads(read_private(str(self._failed(found, key)), _MOST_FAILURE_BYTES))
-            same = kept["key"] == key and kept["around"] == _around()
-            return str(kept["cause"]) if same and 0 <= time.time() - kept["at"] < _FAILED_SECONDS else None
-        except (OSError, ValueError, RecursionError, LookupError, TypeError):
-            return None
-
-    def put_failure(self, found: FoundPlugin, settings: Mapping[str, Any], cause: str) -> None:
-        """Keeps why loading a plugin with these settings failed, for an hour."""
-        key = self._key(found, settings)
-        if key is None:
-            return
-        data = {"key": key, "around": _around(), "at": time.time(), "cause": cause}
-        try:
-            write_private(str(self._failed(found, key)), json.dumps(data).encode())
-        except OSError:
-            return
 
     def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:
         """Drops what is known of a plugin with these settings: its code was seen to say something else."""
@@ -247,9 +231,6 @@ class CachedManifests:
             self._own = own_key()
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return f"{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
-
-    def _failed(self, found: FoundPlugin, key: str) -> Path:
-        return self._file(found, key).with_suffix(".failed")
 
     def _file(self, found: FoundPlugin, key: str) -> Path:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]

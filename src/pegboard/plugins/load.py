@@ -196,8 +196,9 @@ class _Loading:
         if self.refresh:
             return None, None
         settings = self.settings.get(found.name, {})
-        known = self.cache.get(found, settings) or self._manifest(found, settings)
-        return known, None if known is not None else self.cache.failure(found, settings)
+        cached = self.cache.get(found, settings)
+        known = (None if isinstance(cached, str) else cached) or self._manifest(found, settings)
+        return known, cached if known is None and isinstance(cached, str) else None
 
     def _manifest(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
         """What a plugin's manifest says, where it can say it: with settings it may bring something else."""
@@ -227,7 +228,7 @@ class _Loading:
             settings = self.settings.get(probed.found.name, {})
             if probed.manifest is None:
                 failed[probed.found.name] = cause = probed.cause or "failed"
-                cache.put_failure(probed.found, settings, f"{cause} (an hour's memory; --refresh tries again)")
+                cache.put(probed.found, settings, f"{cause} (an hour's memory; --refresh tries again)")
             else:
                 known[probed.found.name] = probed.manifest
                 cache.put(probed.found, settings, probed.manifest)

@@ -198,6 +198,18 @@ class PluginManifest:
         """The exporters, models and executors that are found by name, as (kind, name)."""
         return frozenset((kind, name) for kind in OFFERED for name in getattr(self, kind))
 
+    def differences(self, earlier: PluginManifest) -> list[str]:
+        """In what it differs from an earlier one, a few words each; the order of tools and names doesn't count."""
+        now, then = ({spec.name: spec for spec in manifest.tools} for manifest in (self, earlier))
+        changed = [
+            f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
+            for name in sorted({*now, *then})
+            if now.get(name) != then.get(name)
+        ]
+        kinds = (kind for kind in _NAMES if sorted(getattr(self, kind)) != sorted(getattr(earlier, kind)))
+        requests = ["its tools' requests differ"] if self.requests != earlier.requests else []
+        return [*changed, *(f"its {kind} differ" for kind in kinds), *requests]
+
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
         head = {"format": _FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
@@ -335,7 +347,7 @@ def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest 
     if path is None:
         return None
     try:
-        return _chosen(read_manifest_file(path), found)
+        return manifest_in(read_manifest_file(path), found)
     except ManifestError as error:
         raise ManifestError(f"{path}: {error}") from None
 
@@ -361,7 +373,12 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _chosen(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
+def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
+    """What a manifest file's object has of a plugin; `None` where that isn't in it.
+
+    Raises:
+        ManifestError: It isn't what a manifest is, or was written for another version.
+    """
     whose = _as_text(members.get("distribution"), "distribution")
     version = _as_text(members.get("version"), "version")
     if (normalised(whose), version) != (normalised(found.distribution), found.version):

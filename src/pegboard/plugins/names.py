@@ -11,20 +11,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
 from pegboard.catalogue import EXTRAS, Catalogue, Problem
 from pegboard.config.config import normalised
-from pegboard.config.files import read_private, user_folder, write_private
+from pegboard.config.files import read_state, write_state
 from pegboard.tools.spec import Origin
 
 KINDS: Final = ("plugins", "tools", "toolsets", *EXTRAS)
 """What has names that plugins bring; the names of plugins are their entry points' and their distributions'."""
-_FORMAT: Final = 1
-_MOST_BYTES: Final = 8 * 1024 * 1024
+_FILE: Final = "accepted.json"
 
 Names = Mapping[str, Mapping[str, str]]
 """Kind -> name -> the normalised name of a distribution."""
@@ -32,8 +30,8 @@ Names = Mapping[str, Mapping[str, str]]
 
 def accepted_names() -> Names:
     """Which distribution each name was accepted for in this environment; nothing where the file can't be believed."""
-    found: Any = _environments().get(sys.prefix, {})
-    return {kind: found[kind] for kind in KINDS if isinstance(found.get(kind), dict)}
+    kinds: dict[str, Any] = _environments().get(sys.prefix) or {}
+    return {kind: kinds[kind] for kind in KINDS if isinstance(kinds.get(kind), dict)}
 
 
 def accept(names: Names) -> None:
@@ -42,22 +40,14 @@ def accept(names: Names) -> None:
     Raises:
         OSError: It can't be kept.
     """
-    environments = {**_environments(), sys.prefix: {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}}
-    text = json.dumps({"format": _FORMAT, "environments": environments}, indent=1, sort_keys=True)
-    write_private(str(_file()), f"{text}\n".encode())
-
-
-def _file() -> Path:
-    return Path(user_folder("state"), "accepted.json")
+    own = {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}
+    write_state(_FILE, {"environments": {**_environments(), sys.prefix: own}})
 
 
 def _environments() -> dict[str, Any]:
-    try:
-        data: Any = json.loads(read_private(str(_file()), _MOST_BYTES))
-        found: dict[str, dict[str, Any]] = data["environments"] if data["format"] == _FORMAT else {}
-        return {prefix: dict(names) for prefix, names in found.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
+    given: Any = read_state(_FILE).get("environments")
+    found: dict[str, Any] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    return {prefix: kinds for prefix, kinds in found.items() if isinstance(kinds, dict)}
 
 
 @frozen

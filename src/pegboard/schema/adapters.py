@@ -152,12 +152,7 @@ class AnyAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class TextAdapter(TypeAdapter):
-    """A type that JSON writes as text, which a schema can't validate in full.
-
-    Attributes:
-        cls: The class of the values.
-        notation: How they are written.
-    """
+    """A type that JSON writes as text, which a schema can't validate in full."""
 
     cls: type[Any]
     notation: Notation
@@ -201,12 +196,7 @@ def scalar_type(adapter: TypeAdapter) -> str:
 
 @frozen
 class Choice:
-    """One listed value.
-
-    Attributes:
-        json: How JSON writes it: a scalar.
-        value: What Python has for it.
-    """
+    """One listed value: the scalar that JSON writes, and what Python has for it."""
 
     json: Any
     value: Any
@@ -219,11 +209,7 @@ class Choice:
 
 @frozen(eq=False)
 class ChoiceAdapter(TypeAdapter):
-    """`Literal[...]` or an enum.
-
-    Attributes:
-        choices: In their order, no two of one JSON value; not empty.
-    """
+    """`Literal[...]` or an enum: its choices in their order, at least one, no two of one JSON value."""
 
     choices: tuple[Choice, ...]
 
@@ -254,12 +240,7 @@ class ChoiceAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class FlagAdapter(TypeAdapter):
-    """A `Flag` or `IntFlag`: the sum of its bits.
-
-    Attributes:
-        cls: The class.
-        mask: All its bits.
-    """
+    """A `Flag` or `IntFlag`: the sum of its bits, all of them in `mask`."""
 
     cls: type[enum.Flag]
     mask: int
@@ -284,10 +265,8 @@ class ArrayAdapter(TypeAdapter):
     """`list`, what is as good as one (`Sequence`, `Iterable`, ...), `deque`, tuples of any length, `set`, `frozenset`.
 
     Attributes:
-        item: Of each item.
         cls: What its Python values are instances of.
         make: Makes one of a list, or `None` where the list will do.
-        unique: Whether it is a set.
     """
 
     item: TypeAdapter
@@ -314,11 +293,7 @@ class ArrayAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class TupleAdapter(TypeAdapter):
-    """A tuple of fixed length.
-
-    Attributes:
-        items: Of each place.
-    """
+    """A tuple of fixed length, an adapter for each place."""
 
     items: tuple[TypeAdapter, ...]
 
@@ -343,7 +318,6 @@ class MappingAdapter(TypeAdapter):
 
     Attributes:
         key: Of the keys, which has a `key_schema`.
-        item: Of the values.
         make: Makes the mapping of a dict, or `None` where a dict will do.
         cls: What its Python values are instances of.
     """
@@ -396,13 +370,10 @@ def key_texts(adapter: ChoiceAdapter) -> dict[str, Any]:
 
 @frozen(eq=False)
 class Member:
-    """One field of a record.
+    """One field of a record; its `key` in JSON is what the constructor calls it.
 
     Attributes:
-        key: Its key in JSON: what the constructor calls it.
         attribute: Where the value stands on an instance; `None` where it can't be read back (`InitVar`).
-        adapter: Of the value.
-        required: Whether it must be given.
         notes: Further keywords of its schema: description, default.
     """
 
@@ -418,7 +389,6 @@ class RecordAdapter(TypeAdapter):
     """An object with known keys: attrs classes, dataclasses, named tuples, `TypedDict`. Other keys are refused.
 
     Attributes:
-        name: Under which it stands in a schema's `$defs` where it is made of itself.
         cls: The class, or `dict` for a `TypedDict`.
         notes: Further keywords of its schema.
         is_generic: Whether instances of different types share the class.
@@ -456,13 +426,10 @@ class RecordAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class UnionAdapter(TypeAdapter):
-    """`X | Y`, `Optional[X]`.
+    """`X | Y`, `Optional[X]`: two members or more.
 
     JSON is of the first member that takes it, in the order in which they are written. Where all members that are
     objects have a field of one key with text literals of their own, that field decides: it has to be there.
-
-    Attributes:
-        members: Two or more.
     """
 
     members: tuple[TypeAdapter, ...]
@@ -510,11 +477,7 @@ def _options(record: RecordAdapter, key: str) -> list[str]:
 
 
 class WrappedAdapter(TypeAdapter):
-    """An adapter that differs from another in one thing.
-
-    Attributes:
-        inner: The other.
-    """
+    """An adapter that differs from another, `inner`, in one thing."""
 
     __slots__ = ()
 
@@ -535,12 +498,7 @@ class WrappedAdapter(TypeAdapter):
 
 @define(eq=False)
 class AliasAdapter(WrappedAdapter):
-    """A type alias that is made of itself: `type Json = str | list[Json]`.
-
-    Attributes:
-        name: Under which it stands in a schema's `$defs`.
-        inner: What it stands for; set once that is read.
-    """
+    """A type alias that is made of itself: `type Json = str | list[Json]`; `inner` is set once it is read."""
 
     name: str
     inner: TypeAdapter = field(init=False)
@@ -560,12 +518,7 @@ class AliasAdapter(WrappedAdapter):
 
 @frozen(eq=False)
 class NotedAdapter(WrappedAdapter):
-    """An adapter with further keywords in its schema: a description, examples.
-
-    Attributes:
-        inner: What it is noted on.
-        notes: The keywords.
-    """
+    """An adapter with further keywords in its schema: a description, examples."""
 
     inner: TypeAdapter
     notes: JsonMapping
@@ -592,12 +545,7 @@ class Check:
 
 @frozen(eq=False)
 class ConstrainedAdapter(WrappedAdapter):
-    """An adapter of which only some values are taken.
-
-    Attributes:
-        inner: Of the values; itself not constrained.
-        checks: What is asked of them.
-    """
+    """An adapter of which only some values are taken; the inner one is not constrained itself."""
 
     inner: TypeAdapter
     checks: tuple[Check, ...]

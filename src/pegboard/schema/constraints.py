@@ -91,13 +91,8 @@ def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
 def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
     """The adapter of the values that meet a constraint, or `None` where it has no meaning for them.
 
-    A constraint on a union is put on each member that it has a meaning for; the others stay as they are.
-
-    Args:
-        adapter: Of the values.
-        constraint: What is asked.
-        skips_null: Whether null as a member of a union passes, as with `Annotated`; a validator of attrs is asked
-            of it like of any value.
+    A constraint on a union is put on each member that it has a meaning for; the others stay as they are. Null as a
+    member passes with `Annotated` (`skips_null`); a validator of attrs is asked of it like of any value.
 
     Raises:
         NothingLeftError: No value meets it.
@@ -386,14 +381,7 @@ class _Not(Constraint):
 
 @frozen
 class _Inside(Constraint):
-    """Constraints on what a container holds, and on the container.
-
-    Attributes:
-        kind: Of an array (`deep_iterable`) or a mapping (`deep_mapping`).
-        items: On its items or values.
-        keys: On the keys of a mapping.
-        whole: On the container.
-    """
+    """Constraints on what an array (`deep_iterable`) or a mapping (`deep_mapping`) holds, and on the whole."""
 
     kind: type[ArrayAdapter | MappingAdapter]
     items: Constraint | None

@@ -65,10 +65,6 @@ def is_msgspec(cls: Any) -> bool:
 def model_schema(cls: Any, annotation: Any) -> JsonSchema | None:
     """The schema that a pydantic model or msgspec struct gives for itself; `None` for any other class.
 
-    Args:
-        cls: The class.
-        annotation: The same, perhaps with arguments.
-
     Raises:
         Exception: Whatever the model raises, one of whose fields has no schema, say.
     """
@@ -94,10 +90,6 @@ def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
 
 def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     """What makes an instance of a class of others: a model by itself, any other by its hook in the converter.
-
-    Args:
-        cls: The class.
-        annotation: The same, perhaps with arguments.
 
     Returns:
         JSON data -> instance; raises `StructureError`, whatever the model or hook raises.
@@ -169,7 +161,6 @@ class ForeignAdapter(TypeAdapter):
 
     Attributes:
         annotation: The class, perhaps with arguments.
-        cls: The class.
         given: Its schema.
     """
 
@@ -314,12 +305,7 @@ def json_key(key: str) -> dict[str, str]:
 
 
 def read_record(cls: type[T], data: object, what: str) -> T:
-    """A value of one of our own classes.
-
-    Args:
-        cls: An attrs class.
-        data: As a JSON parser gave it.
-        what: What it should be, for an error of the whole.
+    """A value of one of our own attrs classes; `what` it should be is named in an error of the whole.
 
     Raises:
         ValueError: It isn't, as `"path: reason"`.

@@ -59,9 +59,6 @@ def to_json_data(value: object) -> Any:
     bytes (base64), mappings (keys: text, integers, booleans, enums of those and whatever is written as text),
     sets (sorted), sequences, and the models of pydantic and msgspec (as they write themselves).
 
-    Args:
-        value: Anything.
-
     Raises:
         TypeError: Something in it has no JSON form.
         ValueError: NaN, an infinity, a cycle, two keys with one text, or more than 64 levels.

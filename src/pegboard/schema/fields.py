@@ -31,12 +31,9 @@ class ClassField:
     Attributes:
         name: The attribute.
         key: Its key in JSON: the constructor's parameter.
-        annotation: Its type, resolved; `Any` where it has none.
-        required: Whether it must be given.
+        annotation: Resolved; `Any` where it has none.
         default: What it is if it isn't given; `MISSING` where that is made anew each time.
         readable: Whether instances have it as an attribute.
-        description: From its metadata, or `None`.
-        validator: What attrs validates it by, or `None`.
     """
 
     name: str

@@ -296,11 +296,7 @@ def is_small(value: Any, values: int = 1_000, characters: int = 10_000) -> bool:
 
 
 def surrogate_fault(text: str) -> str | None:
-    """Where a JSON text holds lone surrogates, which can't be written as UTF-8; `None` where it doesn't.
-
-    Args:
-        text: JSON as `json_text` writes it, with nothing escaped that needn't be.
-    """
+    """Where a JSON text, as `json_text` writes it, holds lone surrogates; `None` where it doesn't."""
     if is_unicode(text):
         return None
     try:

@@ -34,11 +34,6 @@ class _SpentError(Exception):
 def explained(root: Any, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]] | None:
     """What keeps a value from fitting a schema that has refused it, at most 20 times path and reason.
 
-    Args:
-        root: The whole schema.
-        value: JSON, of bounded depth.
-        steps: The budget of the search.
-
     Returns:
         Nothing for what has no words here; `None` where the search has ended before anything was found.
     """
@@ -75,12 +70,7 @@ _Found: TypeAlias = Iterator[_Problem]
 
 @define
 class SchemaSearch:
-    """One search; it may miss what it has no words for.
-
-    Attributes:
-        references: Of the schema.
-        left: How many steps it may still take.
-    """
+    """One search, with a budget of steps; it may miss what it has no words for."""
 
     references: References
     left: int = MOST_STEPS

@@ -60,9 +60,8 @@ _HOLDERS: Final = ONE | SOME | NAMED
 def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
     """The schemas directly within `schema`, each with the steps to it.
 
-    Args:
-        schema: Values of `const`, `enum` and the like are data, never schemas. What is no schema where one ought to
-            stand is passed over.
+    Values of `const`, `enum` and the like are data, never schemas. What is no schema where one ought to be is
+    passed over.
     """
     if _HOLDERS.isdisjoint(schema):
         return ()
@@ -95,12 +94,7 @@ def with_parts(schema: JsonSchema, parts: Iterable[tuple[Steps, JsonSchema]]) ->
 
 
 def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) -> JsonSchema:
-    """`schema` with each schema directly within it replaced; itself where none is.
-
-    Args:
-        schema: Well formed; it is left as it is.
-        part: Gets each with the steps to it.
-    """
+    """A well-formed schema with each directly within it replaced by `part(schema, steps)`; itself where none is."""
     changed = [(steps, new) for steps, old in parts_of(schema) if (new := part(old, steps)) is not old]
     return with_parts(schema, changed) if changed else schema
 
@@ -260,12 +254,7 @@ class EndlessSchemaError(Exception):
 
 @define
 class References:
-    """The references of one schema.
-
-    Attributes:
-        root: The whole schema.
-        legacy: Whether `$ref` hides what stands beside it (drafts 4 to 7).
-    """
+    """The references of one schema; in drafts 4 to 7 (`legacy`), `$ref` hides what stands beside it."""
 
     root: JsonSchema
     legacy: bool = field(init=False)
@@ -324,12 +313,9 @@ class References:
 class Expansion:
     """How large a schema is with every reference replaced by its target, a recursive one counted once.
 
-    A schema counts as one, and as one more for each listed value that isn't text.
-
-    Linear in the schema as written: each schema is measured once.
+    A schema counts as one, and as one more for each listed value that isn't text. Linear in the schema as written.
 
     Attributes:
-        references: Of the schema.
         most_levels: How deep the followed schema may go.
         reached: Every schema that can apply to a value, by identity.
     """

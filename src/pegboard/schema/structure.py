@@ -75,11 +75,7 @@ _NARROWING: Final = frozenset(
 
 
 def structure(value: Any, annotation: object) -> Any:
-    """JSON data as a value of a type; nothing is coerced.
-
-    Args:
-        value: JSON data.
-        annotation: Any type that a tool's parameter may have.
+    """JSON data as a value of any type that a tool's parameter may have; nothing is coerced.
 
     Raises:
         StructureError: It doesn't fit the type's schema, or is refused by the type itself.
@@ -91,15 +87,9 @@ def structure(value: Any, annotation: object) -> Any:
 def structurer(annotation: object) -> Callable[[Any], Any] | None:
     """What turns JSON data that the derived schema has taken into the Python value.
 
-    Args:
-        annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
-
     Returns:
         JSON data -> Python value; raises `StructureError`, and nothing else, for what no schema can say. `None` where
         the JSON data is the Python value already (text, `list[str]`, `Literal`s, `Any`).
-
-    Raises:
-        DefinitionError: JSON can't say the type.
     """
     hook = structure_hook(adapter_of(annotation))
     return None if hook is same else _guarded(hook)

@@ -86,14 +86,7 @@ _known: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
 
 @frozen
 class Property:
-    """One parameter.
-
-    Attributes:
-        name: Its key in the arguments.
-        annotation: Its type, resolved.
-        description: For the model; it goes before the type's own.
-        default: What it is if it isn't given; `MISSING` makes it required.
-    """
+    """One parameter; it is required where its default is `MISSING`, and its description goes before its type's own."""
 
     name: str
     annotation: Any
@@ -102,15 +95,10 @@ class Property:
 
 
 def schema_of(annotation: object, *, tool: str = "", path: str = "") -> JsonSchema:
-    """The JSON Schema (draft 2020-12) of one type.
+    """The JSON Schema (draft 2020-12) of one type, as `get_type_hints(..., include_extras=True)` gives it.
 
     References are inlined but for types that are made of themselves: those stand in `$defs` at the root, and the
     root itself is written out.
-
-    Args:
-        annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
-        tool: The tool's name, for the error.
-        path: The parameter, for the error.
 
     Raises:
         DefinitionError: JSON can't say the type; names the tool, the path of the part at fault, its annotation and
@@ -132,12 +120,7 @@ def object_schema(properties: Sequence[Property], *, tool: str = "", additional:
     """The schema of an object with these properties, in their order.
 
     A default is written where JSON can say it in 10,000 characters and the type takes it; without that, the property
-    is optional all the same.
-
-    Args:
-        properties: The parameters.
-        tool: The tool's name, for the error.
-        additional: The type of other keys' values (`**kwargs`); without it there are no other keys.
+    is optional all the same. `additional` is the type of other keys' values (`**kwargs`), if there may be some.
 
     Raises:
         DefinitionError: As `schema_of`.
@@ -227,12 +210,7 @@ def _annotation_text(annotation: Any) -> str:
 
 
 def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapter:
-    """The adapter of a resolved annotation, worked out once.
-
-    Args:
-        annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
-        tool: The tool's name, for the error.
-        path: The parameter, for the error.
+    """The adapter of a resolved annotation, worked out once; tool and path are for the error.
 
     Raises:
         DefinitionError: JSON can't say it, with the path of the part at fault.
@@ -255,7 +233,6 @@ class _Reader:
     """Reads one annotation and all that it is made of.
 
     Attributes:
-        tool: For errors.
         records: The adapters of classes that were read, complete or being read, by the key of their annotations.
     """
 

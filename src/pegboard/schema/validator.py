@@ -28,6 +28,9 @@ from pegboard.schema.json import (
 )
 from pegboard.schema.references import (
     MAX_PATTERNS,
+    NAMED,
+    NOTES,
+    ONE,
     PATTERN_BYTES,
     REFERENCES,
     EndlessSchemaError,
@@ -36,6 +39,7 @@ from pegboard.schema.references import (
     bare,
     compiled,
     compiled_by_any_engine,
+    parts_of,
     runnable,
 )
 from pegboard.typing import JsonSchema
@@ -55,6 +59,7 @@ MOST_PATTERN_MEMORY: Final = 10 << 20
 _MOST_MESSAGE: Final = 200
 _MOST_CHECKS: Final = 20_000
 _MOST_WORDED: Final = 64 * 1024
+_MOST_LINTED: Final = 2_000
 _MOST_STEPS: Final = 20_000_000
 _MOST_LIGHT_RULES: Final = 50
 _MOST_LIGHT_PLACES: Final = 5
@@ -362,13 +367,9 @@ def _reason(error: ValueError) -> str:
 
 
 def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
-    """What jsonschema finds wrong with a schema, or of which example it validates otherwise; `None` for nothing.
+    """What jsonschema finds wrong with a schema, or of which small example it validates otherwise; `None` for nothing.
 
-    For cold paths: it takes some milliseconds, and 130 to be imported.
-
-    Args:
-        schema: As an object, by the schema of its draft; not more than 100 levels deep.
-        examples: JSON of the author's own, small.
+    For cold paths: it takes some milliseconds, and 130 to be imported. The schema is at most 100 levels deep.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]
@@ -385,6 +386,39 @@ def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
             if fits != compiled(json_text(schema)).is_valid(example):
                 return f"jsonschema {'takes' if fits else 'refuses'} example {number}, jsonschema-rs doesn't agree"
     return None
+
+
+_MORE_KEYWORDS: Final = frozenset(
+    {"$anchor", "$dynamicAnchor", "$id", "$recursiveAnchor", "$schema", "$vocabulary", "contentEncoding"}
+    | {"contentMediaType", "example", "id", "maxContains", "minContains"}  # `example` is OpenAPI's
+)
+
+
+def lint_schema(root: JsonSchema) -> Iterator[str]:
+    """Keywords that look misspelt, and defaults that don't fit their own schema, each as `"path: what"`.
+
+    For cold paths, as `second_opinion`. A keyword that is like no other is an extension, and fine.
+    """
+    import difflib
+
+    from jsonschema import Draft7Validator, Draft202012Validator
+
+    from pegboard.schema.messages import SchemaSearch  # as above
+
+    checked: Any = {**Draft7Validator.VALIDATORS, **Draft202012Validator.VALIDATORS}
+    known = {each.lower(): each for each in (*checked, *NOTES, *NAMED, *ONE, *_MORE_KEYWORDS)}
+    search = SchemaSearch(References(root))
+    waiting: list[tuple[tuple[str | int, ...], JsonSchema]] = [((), root)]
+    for path, schema in islice(waiting, _MOST_LINTED):  # grows as subschemas are found
+        for keyword in islice(schema, _MOST_LINTED):
+            if known.get(keyword.lower()) == keyword:
+                continue
+            if near := difflib.get_close_matches(keyword.lower()[:_MOST_MESSAGE], known, n=1, cutoff=0.8):
+                yield problem(path, f"there is no keyword {keyword!r:.100}; {known[near[0]]!r} may be meant")
+        with suppress(Exception):  # a keyword that its own draft doesn't know may hold anything
+            for found in search.problems(schema, schema["default"])[:1] if "default" in schema else ():
+                yield problem((*path, "default", *found.path), f"doesn't fit its own schema: {found.reason}")
+        waiting += [((*path, *steps), part) for steps, part in parts_of(schema)]
 
 
 class _TooManyChecksError(Exception):

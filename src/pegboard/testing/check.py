@@ -20,7 +20,7 @@ from pegboard.plugins.manager import LOAD_SECONDS, LoadedPlugin, gather, manifes
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
-from pegboard.schema.validator import Validator, second_opinion
+from pegboard.schema.validator import Validator, lint_schema, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.tools.content import ToolResult
@@ -67,7 +67,6 @@ else:
     answer = {"modules": sorted(set(sys.modules) - before)}
 sys.__stdout__.write("\\n" + json.dumps(answer) + "\\n")
 """
-_NAMES = ("hooks", "toolsets", "predicates", "processors", "exporters", "executors", "models", "commands")
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
 """Kinds of error that no call with valid arguments may end in."""
 _OTHERS: Final[tuple[Any, ...]] = (
@@ -216,7 +215,10 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         ("input", spec.input_schema, spec.examples),
         ("output", spec.output_schema, ()),
     ):
-        if schema is not None and (opinion := second_opinion(schema, examples)) is not None:
+        if schema is None:
+            continue
+        findings.warnings += [f"{called}: its {what} schema: {text}" for text in lint_schema(schema)]
+        if (opinion := second_opinion(schema, examples)) is not None:
             findings.warnings.append(
                 f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly"
             )
@@ -265,7 +267,7 @@ def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: Plugin
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it loads once only: a second registry in the same process gets {cause_of(error)}")
         return
-    for difference in _differences(manifest, again):
+    for difference in again.differences(manifest):
         findings.error(
             f"it isn't the same each time it loads: {difference}; what it registers must not depend on what was "
             "registered before, on the clock or on chance"
@@ -286,7 +288,7 @@ def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Fin
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"its manifest can't be held against its code, which is loaded without settings: {error}")
         return
-    for difference in _differences(manifest, code):
+    for difference in code.differences(manifest):
         findings.error(f"its manifest isn't what its code says: {difference}; run 'registry manifest write'")
 
 
@@ -299,23 +301,11 @@ def _check_fresh(found: FoundPlugin, subject: Subject, settings: Mapping[str, An
         if probed.manifest is None:
             findings.error(f"it doesn't load in a process of its own: {probed.cause}")
             continue
-        for difference in _differences(manifest, probed.manifest):
+        for difference in probed.manifest.differences(manifest):
             findings.error(
                 f"another process gets something else: {difference}; "
                 "sort what comes from sets, and leave out times, ids and paths"
             )
-
-
-def _differences(one: PluginManifest, other: PluginManifest) -> list[str]:
-    """In what two manifests differ, a few words each; the order of tools and names doesn't count."""
-    first, second = ({spec.name: spec for spec in manifest.tools} for manifest in (one, other))
-    changed = [
-        f"tool {name!r} {'is gone' if name not in second else 'is new' if name not in first else 'has changed'}"
-        for name in sorted({*first, *second})
-        if first.get(name) != second.get(name)
-    ]
-    kinds = (kind for kind in _NAMES if sorted(getattr(one, kind)) != sorted(getattr(other, kind)))
-    return changed + [f"its {kind} differ" for kind in kinds]
 
 
 def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:

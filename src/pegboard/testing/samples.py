@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
@@ -26,30 +25,33 @@ _ORDINARY_NUMBER: Final = 3
 _LARGE_NUMBER: Final = 2**31
 """Past the range of 32 bits, where code that meets it for the first time goes wrong."""
 _COMMON: Final = (
-    "sample",
-    "a",
-    "A",
-    "1",
-    "12.50",
-    "en-US",
-    "2024-02-29",
-    "12:30:00",
-    "1.0.0",
-    "#00ff00",
-    "sample@example.org",
-    "https://example.org/",
-    "",
+    *(
+        "sample",
+        "a",
+        "A",
+        "0",
+        "1",
+        "",
+        "aa",
+        "aaa",
+        "aaaa",
+        "AA",
+        "AAA",
+        "AAAA",
+        "00",
+        "000",
+        "0000",
+        "00000",
+        "000000",
+    ),
+    *("12.50", "-1", "+1", "1.0.0", "v1", "v1.0.0", "a1", "A1", "a0", "a-b", "a_b", "a.b", "a/b", "/a", "/a/b", "./a"),
+    *("a.txt", "a b", "a,b", "a:b", "a=b", "AAA-0000", "AAA-000", "AA-00", "A-1", "en", "en-US", "en_US", "EUR"),
+    *("2024", "2024-02", "2024-02-29", "12:30", "12:30:00", "2024-02-29T12:30:00Z", "1h", "10s", "5m", "50%", "$a"),
+    *("#00ff00", "#fff", "@sample", "#sample", "0x1f", "00ff00", "sample@example.org", "https://example.org/"),
+    *("example.org", "localhost:8080", "192.0.2.1", "+4912345678", "123e4567-e89b-42d3-a456-426614174000"),
+    *("0" * 8, "0" * 16, "0" * 32, "0" * 40, "0" * 64, "sha256:" + "0" * 64, "\t", "\n"),
 )
-_CLASSES: Final = {"d": "0", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "b": "", "B": ""}
-_CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
-_ASCII: Final = "a0A-_ ./:@," + "".join(map(chr, range(33, 127)))
-_TOKEN: Final = re.compile(
-    r"(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|\\(?:[xu](?P<code>(?<=x)[0-9a-fA-F]{2}|(?<=u)[0-9a-fA-F]{4})|(?P<escape>.))"
-    r"|(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)|(?P<anchor>[\^$])|(?P<any>\.)|(?P<plain>.)",
-    re.DOTALL,
-)
-_REPEAT: Final = re.compile(r"(?:(?P<sign>[*+?])|\{(?P<least>\d+)(?:,\d*)?\})[?+]?")
-_MOST_REPEATED: Final = 10_000
+"""Texts as patterns ask for: names, versions, dates, codes, digests."""
 MOST_CHARACTERS: Final = 100_000
 """The longest text that is tried."""
 _ORDINARY_TEXT: Final = "sample"
@@ -137,71 +139,11 @@ def _stepped(guess: Any, step: Any) -> Any:
 
 
 def _word_for(pattern: str) -> str | None:
-    """A text in which the judge finds the pattern; the same for the same pattern.
-
-    A few common words are tried, then the shortest that the pattern itself spells: each group's first branch, each
-    repeat's least. It is a guess that the judge confirms: `None` where none fits, or it doesn't read the pattern.
-    """
+    """A common text in which the validator finds the pattern, or `None`: then an example has to show one."""
     try:
-        return next((word for word in _words(pattern) if holds("pattern", pattern, word)), None)
+        return next((word for word in _COMMON if holds("pattern", pattern, word)), None)
     except ValueError:  # no pattern at all
         return None
-
-
-def _words(pattern: str) -> Iterator[str]:
-    yield from _COMMON
-    try:
-        word, _ = _spelled(pattern, 0)
-    except ValueError:
-        return
-    yield word
-
-
-def _spelled(pattern: str, place: int) -> tuple[str, int]:
-    """The first branch from `place` to the end of its group, and where that is."""
-    parts: list[str] = []
-    first: str | None = None
-    while place < len(pattern) and (token := _TOKEN.match(pattern, place)) is not None:
-        place = token.end()
-        if token["close"]:
-            break
-        if token["bar"]:
-            first, parts = ("".join(parts) if first is None else first), []
-            continue
-        if token["open"]:
-            piece, place = _spelled(pattern, place)
-        else:
-            piece = _piece(token)
-        times, place = _times(pattern, place)
-        parts.append(piece * times)
-    return ("".join(parts) if first is None else first), place
-
-
-def _times(pattern: str, place: int) -> tuple[int, int]:
-    repeat = _REPEAT.match(pattern, place)
-    if repeat is None:
-        return 1, place
-    least = int(repeat["least"]) if repeat["least"] else int(repeat["sign"] == "+")
-    return min(least, _MOST_REPEATED), repeat.end()
-
-
-def _piece(token: re.Match[str]) -> str:
-    """What one character of the pattern, a class or a set may stand for."""
-    if token["set"]:
-        return _member(token["set"])
-    if token["code"]:
-        return chr(int(token["code"], 16))
-    if escape := token["escape"]:
-        return _CLASSES.get(escape, _CONTROLS.get(escape, escape))
-    return "" if token["anchor"] else "a" if token["any"] else token["plain"]
-
-
-def _member(given: str) -> str:
-    """The first common character in a set."""
-    member = next((character for character in _ASCII if holds("pattern", f"^{given}$", character)), None)
-    if member is None:
-        raise ValueError(given)
-    return member
 
 
 def _texts(schema: JsonSchema) -> Iterator[tuple[str, str]]:

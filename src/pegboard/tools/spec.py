@@ -143,6 +143,7 @@ class Limits:
         max_concurrency: How many calls of the registry may run at once; `None` is no limit.
         depth: How many calls deep tools may call tools.
         grace: Seconds that a cancelled coroutine has to tidy up.
+        predicate_timeout: Seconds that the functions of predicates have for all tools of a resolution.
     """
 
     timeout: float | None = 120.0
@@ -158,6 +159,7 @@ class Limits:
     max_concurrency: int | None = None
     depth: int = 8
     grace: float = 1.0
+    predicate_timeout: float = 5.0
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -165,6 +167,7 @@ MAX_LENGTH = 64
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 10
+_ALIKE = str.maketrans("01i-", "oll_")
 _REST = _FIRST | frozenset("0123456789-")
 
 
@@ -182,6 +185,11 @@ def check_name(name: str) -> str:
     if not is_valid_name(name):
         raise InvalidNameError(name)
     return name
+
+
+def alike(name: str) -> str:
+    """What names have in common that differ only in case, or in characters that look alike."""
+    return name.lower().translate(_ALIKE)
 
 
 def mapped_name(foreign: str) -> str:

@@ -1,13 +1,16 @@
-r"""Escapes for text that a person reads: hidden, control and bidirectional characters as `\u{202e}`.
+r"""Escapes for text that a person reads: hidden, control, bidirectional and look-alike characters as `\u{202e}`.
 
 A model, a file or a server can put characters into a text that rewrite what a person has just read (controls), show it
-in another order than it has (bidirectional controls, CVE-2021-42574, "Trojan Source"), or hide words that a model still
-reads (no width, tags). The approval prompt and the terminal use the same rule.
+in another order than it has (bidirectional controls, CVE-2021-42574, "Trojan Source"), hide words that a model still
+reads (no width, tags), or make another text of it that looks the same (blanks, decomposed letters). The approval prompt
+and the terminal use the same rule. It is injective: two texts that differ are shown differently, so what is shown
+already must not be escaped once more.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _BLANKS: Final = frozenset(
@@ -17,69 +20,92 @@ _BLANKS: Final = frozenset(
 )
 """Characters that Python calls printable and that show nothing: fillers, selectors, a braille pattern of no dots."""
 
-_JOINERS: Final = frozenset("\u200c\u200d\ufe0e\ufe0f")
-_SUSPECT: Final = re.compile(r"[^\x20-\x7e]")
+_WORD: Final = re.compile(r"[^ \n\t]+")
 
 
 def visible(text: str, *, newlines: bool = False) -> str:
-    r"""The text with every hidden, control and bidirectional character written as `\u{202e}`.
+    r"""The text with every hidden, control, bidirectional and blank character written as `\u{202e}`.
 
-    A joiner or an emoji's variation selector stays where it stands right after a visible character beyond ASCII: emoji
-    and several scripts are written with them.
+    Marks are written out where a letter has them beside its composed form (`é` in one character stays, in two it is
+    `e\u{301}`), and the backslash of a literal `\u{` is. A joiner or a selector stays inside an emoji, and a joiner
+    between two letters of a script whose letters it shapes.
 
     Args:
-        text: Anything.
-        newlines: Whether line ends and tabs stay; `\r\n` becomes `\n`.
+        text: Anything; what isn't shown yet.
+        newlines: Whether line ends (`\n`) and tabs stay.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    if newlines:
-        text = text.replace("\r\n", "\n")
-    kept = "\n\t" if newlines else ""
-    return _SUSPECT.sub(lambda match: _escaped(match, kept), text)
+    text = text.replace("\\u{", "\\u{5c}u{")
+    if not text.isascii() or not text.isprintable():
+        text = _WORD.sub(lambda match: _escaped(match[0], _escape), text)
+        if not newlines:
+            text = text.replace("\n", "\\u{a}").replace("\t", "\\u{9}")
+    return text
 
 
 def visible_json(text: str) -> str:
-    r"""A JSON text with every hidden character escaped as JSON does it, `\u202e`: the same value to a reader."""
+    r"""A JSON text with the same characters escaped as JSON does it, `\u202e`: the same value to a reader."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _SUSPECT.sub(_json_escaped, text)
+    return _WORD.sub(lambda match: _escaped(match[0], _json_escape), text)
 
 
 def looks_of(text: str) -> str:
     """A text as it looks: without hidden characters, what looks the same in one form (NFKC), no blanks at the ends."""
     import unicodedata  # not loaded for a text of plain characters
 
-    return unicodedata.normalize("NFKC", "".join(each for each in text if not _is_hidden(each))).strip()
+    kept = (each for each in text if each not in _BLANKS and (each.isprintable() or unicodedata.category(each) == "Zs"))
+    return unicodedata.normalize("NFKC", "".join(kept)).strip()
 
 
-def _escaped(match: re.Match[str], kept: str) -> str:
-    character = match[0]
-    if character in kept or not _is_hidden(character):
-        return character
-    if character in _JOINERS and _joins(match.string, match.start()):
-        return character
+def _escape(character: str) -> str:
     return f"\\u{{{ord(character):x}}}"
 
 
-def _json_escaped(match: re.Match[str]) -> str:
-    character = match[0]
-    if character == "\n" or not _is_hidden(character):  # a line end stands between values only
-        return character
+def _json_escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
-def _is_hidden(character: str) -> bool:
-    if character.isprintable():
-        return character in _BLANKS
-    import unicodedata  # not loaded for a text in which everything is printable
+def _escaped(word: str, escape: Callable[[str], str]) -> str:
+    """A word, without spaces, in which every character that a person can't read for sure is escaped."""
+    if word.isascii() and word.isprintable():
+        return word
+    import unicodedata  # not loaded for such a word
 
-    return unicodedata.category(character) != "Zs"  # a space of another width is a space
+    is_composed = unicodedata.is_normalized("NFC", word)
+    shown: list[str] = []
+    stands = False  # whether a mark would stand on a character that is shown
+    for place, character in enumerate(word):
+        if " " <= character <= "~":
+            stands = True
+        elif not character.isprintable() or character in _BLANKS:
+            stands = _joins(word, place)
+        elif unicodedata.category(character)[0] == "M":
+            stands = stands and is_composed
+        else:
+            is_part = "\u1160" <= character <= "\u11ff" or unicodedata.normalize("NFC", character) != character
+            stands = is_composed or not is_part
+        shown.append(character if stands else escape(character))
+    return "".join(shown)
 
 
-def _joins(text: str, place: int) -> bool:
-    before = text[place - 1 : place]
-    if before == "\ufe0f" and text[place] == "\u200d":  # a rainbow flag is a flag, a selector, a joiner and a rainbow
-        before = text[place - 2 : place - 1]
-    return before > "\x7f" and not _is_hidden(before)
+def _joins(word: str, place: int) -> bool:
+    """Whether a joiner or a selector is one that an emoji, or a script, is written with."""
+    character, before, after = word[place], word[max(0, place - 2) : place], word[place + 1 : place + 2]
+    if character in "\ufe0e\ufe0f":
+        return _is_symbol(before[-1:])
+    if character == "\u200d" and _is_symbol(after):
+        return _is_symbol(before.removesuffix("\ufe0f")[-1:])
+    return character in "\u200c\u200d" and _is_shaped(before[-1:]) and _is_shaped(after)
+
+
+def _is_symbol(character: str) -> bool:
+    import unicodedata
+
+    return character > "\u2000" and unicodedata.category(character)[0] == "S"
+
+
+def _is_shaped(character: str) -> bool:
+    """Whether it belongs to a script whose letters a joiner shapes: from Arabic to Myanmar, from Khmer to Mongolian."""
+    is_script = "\u0600" <= character <= "\u109f" or "\u1780" <= character <= "\u18af"
+    return is_script and character.isprintable() and character not in _BLANKS

@@ -70,6 +70,7 @@ class Predicate(ABC):
 
     __slots__ = ()
     depth: int = 1
+    calls_functions: bool = False
 
     @abstractmethod
     def bound(self, context: ReadonlyContext) -> _Test:
@@ -129,9 +130,16 @@ def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
     return tuple(part for parts in nested for part in parts)
 
 
+def _members(predicate: _Joined | Not) -> tuple[Predicate, ...]:
+    return predicate.members if isinstance(predicate, _Joined) else (predicate.member,)
+
+
 def _depth(predicate: _Joined | Not) -> int:
-    members = predicate.members if isinstance(predicate, _Joined) else (predicate.member,)
-    return 1 + max((member.depth for member in members), default=0)
+    return 1 + max((member.depth for member in _members(predicate)), default=0)
+
+
+def _calls_functions(predicate: _Joined | Not) -> bool:
+    return any(member.calls_functions for member in _members(predicate))
 
 
 @frozen(repr=False)
@@ -142,6 +150,7 @@ class _Joined(Predicate):
     decisive: ClassVar[bool]
     members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True), validator=_check_members)
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
+    calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
 
     def bound(self, context: ReadonlyContext) -> _Test:
         tests = [member.bound(context) for member in self.members]
@@ -192,6 +201,7 @@ class Not(Predicate):
 
     member: Predicate
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
+    calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
 
     def bound(self, context: ReadonlyContext) -> _Test:
         """The opposite; where the member raises, it raises too."""
@@ -279,7 +289,7 @@ def _one(value: str | None) -> tuple[str, ...]:
 
 
 _OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
-    "name": lambda tool: (tool.spec.name,),
+    "name": lambda tool: (tool.spec.name, *tool.former_names),  # no renaming escapes a predicate
     "tag": lambda tool: tool.spec.tags,
     "kind": lambda tool: (tool.spec.kind,),
     "plugin": lambda tool: _one(tool.origin.plugin) + _one(tool.origin.plugin and tool.origin.distribution),
@@ -331,7 +341,7 @@ class Matches(Predicate):
         if self.key == "property" and is_literal(self.pattern):
             return _has_property(self.pattern)
         if self.key == "name":
-            return lambda tool: bool(matches(tool.spec.name))
+            return lambda tool: bool(matches(tool.spec.name)) or any(map(matches, tool.former_names))
         values = _OF_TOOL[self.key]
         return lambda tool: any(map(matches, values(tool)))
 
@@ -456,12 +466,25 @@ class Custom(Predicate):
     function: PredicateFunction = field(validator=_check_function)
     name: str | None = field(default=None, validator=_check_name)
 
+    @property
+    def calls_functions(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether it isn't a predicate itself."""
+        return getattr(self.function, "calls_functions", True)
+
     def bound(self, context: ReadonlyContext) -> _Test:
         """Calls the function for each tool; one that is a predicate itself is bound."""
         function = self.function
         if isinstance(function, Predicate):
             return function.bound(context)
-        return lambda tool: _settled(function(tool, context))
+        return lambda tool: self._settled(function(tool, context))
+
+    def _settled(self, answer: Any) -> bool:
+        """The answer, which has to be `True` or `False`: a text or a coroutine would always count as true."""
+        if answer is True or answer is False:
+            return answer
+        getattr(answer, "close", bool)()
+        who = self.name or getattr(self.function, "__qualname__", type(self.function).__name__)
+        raise TypeError(f"{who} answered with {type(answer).__name__}, neither True nor False")
 
     def to_json(self) -> JsonObject:
         """The name under `custom`; a callable without one has no JSON."""
@@ -471,14 +494,6 @@ class Custom(Predicate):
 
     def __str__(self) -> str:
         return self.name or "<custom>"
-
-
-def _settled(answer: Any) -> bool:
-    """The answer as a boolean; a coroutine, which would always be true, is none."""
-    if hasattr(answer, "__await__"):
-        getattr(answer, "close", bool)()
-        raise TypeError("the predicate gave something to await, not a boolean")
-    return bool(answer)
 
 
 # Flags ------------------------------------------------------------------------------------------------------------
@@ -509,7 +524,7 @@ deferred: Final[Predicate] = Flag("deferred")
 
 
 def named(pattern: str) -> Predicate:
-    """The tool's name matches: `*` is any run of characters, `?` is one, the rest is literal."""
+    """A name of the tool matches, that it is offered under or had before: `*` is any run of characters, `?` is one."""
     return Matches("name", pattern)
 
 

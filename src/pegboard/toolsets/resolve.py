@@ -6,8 +6,10 @@ are settled before predicates look: a tool that is filtered out keeps its name, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import attrs
@@ -15,11 +17,12 @@ from attrs import field, frozen
 
 from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import ConflictPolicy, is_valid_name
+from pegboard.tools.spec import ConflictPolicy, alike, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
+    PREDICATE_SECONDS,
     Dropped,
     Offer,
     OwnedToolset,
@@ -28,6 +31,7 @@ from pegboard.toolsets.toolset import (
     ToolsetProblem,
     ask_all,
     explain_filter,
+    filter_now,
     filter_tools,
     map_tool,
     schema_problem,
@@ -371,6 +375,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     conflicts: ConflictPolicy = "keep",
     on_toolset_error: OnToolsetError = "skip",
     toolset_timeout: float = 30.0,
+    predicate_timeout: float = PREDICATE_SECONDS,
 ) -> ResolvedTools:
     """The tools that this context may be offered now.
 
@@ -387,6 +392,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         conflicts: What happens to a second tool of a name; see `settled_names`.
         on_toolset_error: `"skip"`: a toolset that fails costs only its own tools; `"fail"`: it raises.
         toolset_timeout: Seconds that toolsets have for their answer.
+        predicate_timeout: Seconds that the functions of both predicates have together for their answers.
 
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
@@ -400,32 +406,54 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
     candidates = settled_names(static, offers, conflicts)
-    resolved = resolve_candidates(candidates, context, where=where, default=default, active=active, order=order)
+    tools, filtered, deadline = candidates.tools, list[_Filtered](), time.monotonic() + predicate_timeout
+    for step, predicate in _given(default, where):
+        tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())
+        filtered.append((step, predicate, tools, faults))
+    resolved = _resolved(candidates, context, filtered, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
-def resolve_candidates(  # noqa: PLR0913  the same facets
-    candidates: _Candidates,
+def resolve_static(
+    static: Sequence[Tool],
     context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,
-    active: Sequence[str] | None = None,
-    order: Sequence[str] | None = None,
 ) -> ResolvedTools:
-    """The steps that ask no toolset: predicates, active, order. Arguments as in `resolve_tools`."""
+    """`resolve_tools` of tools that are there, without an event loop."""
+    tools, filtered = static, list[_Filtered]()
+    for step, predicate in _given(default, where):
+        tools, faults = filter_now(tools, predicate, context)
+        filtered.append((step, predicate, tools, faults))
+    return _resolved(_Candidates(static), context, filtered, None, None)
+
+
+_Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Mapping[str, str]]  # a step, and what came of it
+
+
+def _given(default: Predicate | None, where: Predicate | None) -> Iterator[tuple[str, Predicate]]:
+    return ((step, each) for step, each in (("default", default), ("where", where)) if each is not None)
+
+
+def _resolved(
+    candidates: _Candidates,
+    context: ReadonlyContext,
+    filtered: Sequence[_Filtered],
+    active: Sequence[str] | None,
+    order: Sequence[str] | None,
+) -> ResolvedTools:
+    """What is resolved, once predicates have been asked."""
     tools = candidates.tools
     passes: list[_Pass] = []
     problems = list(candidates.problems)
-    for step, predicate in (("default", default), ("where", where)):
-        if predicate is not None:
-            tools, faults = filter_tools(tools, predicate, context)
-            passes.append(_Pass(step, tools, _predicate_text(predicate, faults, context)))
-            if faults:
-                name, cause = next(iter(faults.items()))
-                others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-                text = f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"
-                problems.append(ToolsetProblem("", text))
+    for step, predicate, tools, faults in filtered:
+        passes.append(_Pass(step, tools, _predicate_text(predicate, faults, context)))
+        if faults:
+            name, cause = next(iter(faults.items()))
+            others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+            text = f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"
+            problems.append(ToolsetProblem("", text))
     if active is not None:
         tools = _picked(tools, active, "active")
         passes.append(_Pass("active", tools, lambda _, came: f"{'' if came else 'not '}among the active names"))
@@ -434,16 +462,27 @@ def resolve_candidates(  # noqa: PLR0913  the same facets
         tools = list(dict.fromkeys((*first, *tools)))
     trace = _Trace(candidates, passes, tools, context)
     problems.extend(_unknown(active or (), trace))
+    for first, second in _look_alikes(tuple([tool.spec.name for tool in candidates.tools])):
+        text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
+        problems.append(ToolsetProblem("", text, second, note=True))
     return ResolvedTools(tuple(tools), tuple(problems), trace)
+
+
+@lru_cache(maxsize=8)  # among 10,000 tools it takes 9 ms, and finding the same names again 0.3
+def _look_alikes(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Pairs of names that differ only in case, or in characters that look alike; at most 20."""
+    first: dict[str, str] = {}
+    pairs = ((first.setdefault(alike(name), name), name) for name in names)
+    return tuple(islice((pair for pair in pairs if pair[0] != pair[1]), MOST_PROBLEMS))
 
 
 def _predicate_text(
     predicate: Predicate, faults: Mapping[str, str], context: ReadonlyContext
 ) -> Callable[[Tool, bool], str]:
-    return lambda tool, _: (
+    return lambda tool, passed: (
         f"{predicate} failed: {fault}"
         if (fault := faults.get(tool.spec.name)) is not None
-        else explain_filter(predicate, tool, context)
+        else explain_filter(predicate, tool, context, passed=passed)
     )
 
 
@@ -466,4 +505,4 @@ def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
         yield ToolsetProblem("", f"active: nor has anybody {len(unknown) - MOST_PROBLEMS} more of the names")
 
 
-__all__ = ["Explanation", "ResolvedTools", "resolve_candidates", "resolve_tools"]
+__all__ = ["Explanation", "ResolvedTools", "resolve_static", "resolve_tools"]

@@ -516,7 +516,7 @@ class SearchableToolset(WrapperToolset):
         """The search tool where there is something to find, then the tools, deferred where they weren't found."""
         offer = await self._inner.offer(context)
         tools = [tool for tool in offer if tool.name != self._search_name]
-        always, faults = filter_tools(tools, self._always, context)
+        always, faults = await filter_tools(tools, self._always, context)
         shown = {*always, *(tool for tool in tools if not tool.offered)}  # what only processes requests isn't found
         found = set(found_names(context.state))
         if len(shown) == len(tools):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -360,42 +362,88 @@ class ToolMapper:
 
 
 Faults: TypeAlias = dict[str, str]
-"""Names of tools for which a predicate raised, and what it raised."""
+"""Names of tools for which a predicate gave no answer, and why."""
 
 
-def filter_tools(tools: Iterable[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
-    """The tools for which the predicate is true, in their order; and those for which it raised."""
-    kept: list[Tool] = []
-    faults: Faults = {}
+PREDICATE_SECONDS: Final = 5.0  # what the functions of a predicate may take for all tools together
+
+
+async def filter_tools(
+    tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float = PREDICATE_SECONDS
+) -> tuple[list[Tool], Faults]:
+    """The tools for which the predicate is true, in their order; and those for which it gave no answer.
+
+    Functions are called off the event loop. The tools that they haven't answered for in so many seconds are out; a
+    function that hangs is left behind.
+    """
+    if not predicate.calls_functions:
+        return filter_now(tools, predicate, context)
+    import asyncio
+
+    from pegboard.threads import off_loop
+
+    answers: dict[Tool, Any] = {}
+    try:
+        async with asyncio.timeout(seconds):
+            await off_loop(_ask, answers, tools, predicate, context, seconds)
+    except TimeoutError:
+        answers = answers.copy()  # the thread may still work at it
+    return _sorted_out(tools, answers)
+
+
+def filter_now(tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
+    """The same here and now: where functions hang, it does."""
+    answers: dict[Tool, Any] = {}
+    _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
+    return _sorted_out(tools, answers)
+
+
+def _ask(
+    answers: dict[Tool, Any], tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float
+) -> None:
+    """Notes for each tool the answer, or what was raised in place of one, as long as there is time."""
+    deadline = time.monotonic() + seconds
     try:
         test = predicate.bound(context)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tools that it is asked about
-        cause = error_text(error)
-        return kept, {tool.spec.name: cause for tool in tools}
+        answers.update(dict.fromkeys(tools, _cause(error)))
+        return
+    is_timed = predicate.calls_functions
     for tool in tools:
         try:
-            if test(tool):
-                kept.append(tool)
-        except KeyboardInterrupt:
-            raise
+            answer = test(tool)
         except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
-            faults[tool.spec.name] = error_text(error)
+            answer = _cause(error)
+        if is_timed and time.monotonic() > deadline:
+            return
+        answers[tool] = answer
+
+
+def _cause(error: BaseException) -> str:
+    """What was raised; an interrupt passes on in the main thread, which alone gets the user's."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
+    return error_text(error)
+
+
+def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[list[Tool], Faults]:
+    kept = [tool for tool in tools if answers.get(tool) is True]
+    late = "no answer in time (predicate_timeout)"
+    faults = {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
     return kept, faults
 
 
-def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext) -> str:
-    """The part of the predicate that decides for this tool, and the tool's facts."""
+def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, *, passed: bool) -> str:
+    """The part of the predicate that decides for this tool, and the tool's facts; functions aren't called again."""
+    if predicate.calls_functions:
+        return f"{predicate} is {'' if passed else 'not '}so"
     try:
         part = predicate.deciding(tool, context)
         part = ~part if isinstance(part, Not) else part  # "tag:net is so", rather than "not tag:net is not so"
         facts = part.facts(tool, context)
         answer = "is so" if part(tool, context) else "is not so"
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # noqa: BLE001  whatever it is, it costs only an explanation
-        return f"{predicate} failed: {error_text(error)}"
+        return f"{predicate} failed: {_cause(error)}"
     return f"{part} {answer}" + (f" ({facts})" if facts else "")
 
 
@@ -491,7 +539,7 @@ class ChangedToolset(WrapperToolset):
         offer = await self._inner.offer(context)
         step, tools = self._step, dict[str, Tool]()
         problems: list[ToolsetProblem] = []
-        picked, faults = (offer, {}) if step.where is None else filter_tools(offer, step.where, context)
+        picked, faults = (offer, {}) if step.where is None else await filter_tools(offer, step.where, context)
         changing = set(picked)
         for tool in offer:
             name = tool.spec.name

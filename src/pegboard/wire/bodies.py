@@ -192,14 +192,14 @@ def arguments_object(call: ToolCall) -> JsonObject:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A call's arguments as the text of a JSON object: as the model wrote it, or that of `arguments_object`.
+    """A call's arguments as the text of a JSON object. Never raises.
 
-    Never raises.
+    Text that a model wrote stays as it is where it is one; what isn't stands in one, under `INVALID_JSON`: servers
+    that read the arguments of earlier calls would reject each later request.
     """
     text = _text(call.arguments)
-    if isinstance(call.arguments, Mapping) or (text.strip() and parsed_object(text) is not None):
-        return text
-    return str(json_text(arguments_object(call)))
+    is_object = isinstance(call.arguments, Mapping) or (text.strip() and parsed_object(text) is not None)
+    return text if is_object else str(json_text(arguments_object(call)))
 
 
 def input_text(call: ToolCall) -> str:
@@ -333,7 +333,7 @@ class StreamEnd:
 
     Attributes:
         reached: Whether its end mark came.
-        error: Whether an error came within it.
+        error: Whether it said an error.
         code: The provider's word for it, or `None`.
         message: Its text, or `None`.
     """
@@ -344,7 +344,7 @@ class StreamEnd:
     message: str | None = None
 
     def failed(self, code: str | None, message: str | None) -> None:
-        """An error came within the stream; the first one counts."""
+        """The stream has said an error; the first one counts."""
         if not self.error:
             self.error, self.code = True, code
             self.message = writable(message or NO_WORDS)[:_MOST_MESSAGE]

@@ -442,6 +442,14 @@ def test_rules_decide_what_runs(turn, tmp_path):
     assert RAN == []
 
 
+def test_a_rule_that_matches_nothing_known_is_remarked(turn, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text('deny = ["eras"]\n')
+    code, _, err = turn([call("add", {"a": 1})], "--rules", str(rules))
+    assert code == 0
+    assert f"{rules}: rule deny eras: *: no tool, and no permission that a tool declares, is called 'eras'." in err
+
+
 def test_wrong_rules_are_wrong_use(turn, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\npermision = "erase"\n')

@@ -189,7 +189,7 @@ def test_a_disk_that_is_full_is_told_when_the_answer_has_been(chat, tmp_path, mo
     def full(*_args, **_facts):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tempfile.mkstemp", full)
+    monkeypatch.setattr("os.replace", full)
     code, out, err = chat(["Hello."], "Hi", "--history", str(tmp_path / "talk.json"))
     assert (code, out) == (2, "Hello.\n")
     assert "No space left" in err
@@ -206,7 +206,7 @@ def test_a_file_that_is_too_large_is_not_read(chat, tmp_path, monkeypatch):
     monkeypatch.setattr("pegboard.cli.commands.chat.MOST_BYTES", 1)
     file = tmp_path / "talk.json"
     file.write_text("{}")
-    assert "more than 1 bytes" in chat([], "Hi", "--history", str(file))[2]
+    assert "larger than 1 bytes" in chat([], "Hi", "--history", str(file))[2]
 
 
 def test_a_folder_is_no_conversation(chat, tmp_path):

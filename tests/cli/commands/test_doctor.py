@@ -33,6 +33,16 @@ def test_nothing_is_wrong(say):
     assert say("doctor", "--json") == (0, "[]\n", "")
 
 
+def test_rules_are_looked_at_on_request(say, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text('deny = ["no_such_tool"]\n')
+    found = json.loads(say("doctor", "--rules", str(rules), "--json")[1])
+    causes = {one["cause"] for one in found if one["subject"] == str(rules)}
+    assert [cause.partition(",")[0] for cause in causes] == ["rule deny no_such_tool: *: no tool"]
+    rules.write_text("den = []\n")
+    assert "Did you mean 'deny'?" in say("doctor", "--rules", str(rules))[1]
+
+
 def test_problems_of_plugins(say, registry):
     problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
     registry.change(lambda catalogue: catalogue.evolve(problems=problems))
@@ -63,6 +73,15 @@ def test_a_schema_that_another_validator_refuses(say, registry, monkeypatch):
     monkeypatch.setattr(validator, "second_opinion", lambda schema: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
     assert found(say) == {"tool 'odd'": ["its input schema: title: no"]}
+
+
+def test_a_misspelt_keyword_of_a_schema(say, registry):
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.tools.tool import Tool
+
+    registry.register(Tool(ToolSpec("odd", input_schema={"type": "object", "requierd": ["a"]})))
+    (text,) = found(say)["tool 'odd'"]
+    assert text == "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
 
 
 def test_what_is_installed(say, site):

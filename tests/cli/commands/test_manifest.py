@@ -36,7 +36,7 @@ def test_written_then_true_until_the_code_changes(say, package):
     (package / "__init__.py").write_text(changed)
     code, out, err = say("manifest", "check", "pegboard-demo")
     assert (code, out) == (1, "")
-    told = "tools: 'wipe' changed; 'words' not in it; 'count_words' gone from the code"
+    told = "tool 'count_words' is gone, tool 'wipe' has changed, tool 'words' is new, its commands differ"
     assert err == f"error: {path}: plugin 'demo': {told}\n"
 
 
@@ -44,10 +44,16 @@ def test_written_then_true_until_the_code_changes(say, package):
     ("content", "told"),
     [
         ("{", "isn't JSON"),
-        ('{"format":1,"distribution":"x","version":"1.0","plugins":{}}', "for distribution 'x', and 'pegboard-demo'"),
-        ('{"format":1,"distribution":"pegboard-demo","version":"0","plugins":3}', "plugin 'demo' is not in it"),
+        (
+            '{"format":1,"distribution":"x","version":"1.0","plugins":{}}',
+            "it was written for x 1.0, and pegboard-demo 1.0 is installed",
+        ),
+        ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{}}', "plugin 'demo' is not in it"),
         ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"x":3}}', "has none of that name"),
-        ('{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"demo":3}}', "not in it"),
+        (
+            '{"format":1,"distribution":"pegboard-demo","version":"1.0","plugins":{"demo":3}}',
+            "plugins.demo: expected an object",
+        ),
     ],
 )
 def test_what_a_broken_one_says(say, site, content, told):
@@ -72,7 +78,7 @@ def test_a_void_manifest_is_one_finding(say, site):
 def test_commands_that_changed_are_told_without_tools(say, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text(path.read_text().replace('"greet"', '"meet"'))
-    assert "what it brings besides tools has changed" in say("manifest", "check", "pegboard-demo")[2]
+    assert "plugin 'demo': its commands differ" in say("manifest", "check", "pegboard-demo")[2]
 
 
 def test_a_folder_names_its_distribution(say, site, home):
@@ -108,7 +114,7 @@ def test_the_doctor_finds_one_that_is_not_true(say, site):
     path.write_text(path.read_text().replace("Remove a file", "Remove one"))
     code, out, _ = say("doctor")
     assert code == 1
-    assert f"{path}\n  plugin 'demo': tools: 'wipe' changed\n" in out
+    assert f"{path}\n  plugin 'demo': tool 'wipe' has changed\n" in out
 
 
 def test_a_package_that_is_not_found_has_no_manifest(say, site):

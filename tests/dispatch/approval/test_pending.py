@@ -28,7 +28,7 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.request import Always, ApprovalRequest, Later, Once, Reject
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import PendingError
+from pegboard.errors import InvalidNameError, PendingError
 from pegboard.schema.json import canonical_json, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
@@ -329,7 +329,8 @@ def test_the_virtual_call_says_what_is_asked():
         "payload": {"n": 1},
         "digest": pending.digest,
     }
-    check_name(call.name)
+    with pytest.raises(InvalidNameError):
+        check_name(call.name)  # no tool has it
     assert confirmation_call(a_pending()).arguments["hint"] == "Please approve or reject the call of delete."
 
 

@@ -264,7 +264,7 @@ def test_nonsense_and_what_is_too_long_to_be_shown_whole_is_no_preview(nonsense)
 
 def test_hidden_characters_are_written_out():
     """In both parts; the summary is one line."""
-    shown = shown_preview(Preview("a\u202eb\nc", "d\u200be\r\nf\x1b"))
+    shown = shown_preview(Preview("a\u202eb\nc", "d\u200be\nf\x1b"))
     assert shown == Preview("a\\u{202e}b\\u{a}c", "d\\u{200b}e\nf\\u{1b}")
     assert shown_preview("only a \u2067text") == Preview("only a \\u{2067}text")
     assert shown_preview(None) is None

@@ -115,6 +115,10 @@ def test_a_command_is_denied_however_it_is_written(line):
         *("su -c 'git push' bob", "ssh host git push", "ssh host 'git push'", "watch git push"),
         *("trap 'git push' EXIT",),
         *("sudo -u root -- git push", "sudo --user=root git push", "bash <<'E'\ngit push\nE"),
+        *("pkexec git push", "pkexec --user root git push", "daemonize /usr/bin/git push", "daemonize -o x git push"),
+        *("run0 git push", "tmux new-session 'git push'", "sg wheel 'git push'", "setuidgid bob git push"),
+        *("bwrap --ro-bind / / git push", "xvfb-run -a git push", "sg wheel -c 'git push'", "capsh -- -c 'git push'"),
+        *("uv run --with x git push", "docker exec -it -u root box git push", "kubectl exec pod -- git push"),
         *("alias g='git push'", "sudo $X git push", "sudo -u $X git push", "sudo -S $X"),
     ],
 )
@@ -136,6 +140,7 @@ def test_a_command_is_denied_inside_others_as_far_as_it_can_be_seen(line):
         *("diff <(ls a) <(ls b)", 'while read l; do echo "$l"; done < f', "case $1 in start) echo a;; esac"),
         *("export A=b",),
         *("git pushx", "python -c 'git push'", ". ./activate", "source activate", "find . -name x"),
+        *("docker push git", "uv push", "npm push git", "docker run git", "bwrap", "uv run"),
         *("find . -exec \\;", "sudo -n", "timeout 5", "bash file <<E\ngit push\nE", "> sudo"),
     ],
 )

@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from pegboard.dispatch.permissions.evaluation import MOST_EXACT, NO_RULE, PermissionRules, Resource
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
+from pegboard.registry import ToolRegistry
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
@@ -212,6 +213,7 @@ def action(called, arguments=None, *rules, **options):
     [
         (tool(permission="x"), "asks for the permission 'x'"),
         (tool(destructive=True), "marked destructive"),
+        (tool(origin=STRANGER, read_only=True), "brought by an origin that isn't trusted"),
         (tool(requires_confirmation=True), "wants each call confirmed"),
         (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
         (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
@@ -224,7 +226,7 @@ def test_what_asks(called, reason):
 
 
 def test_everything_else_runs():
-    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False), tool(origin=STRANGER)):
+    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False)):
         assert action(called) == "allow"
         assert DEFAULT_PERMISSIONS.settled(called)
 
@@ -450,6 +452,15 @@ def test_a_running_tool_learns_what_else_it_may_access(tmp_path, rules, allowed)
 def test_what_is_granted_counts_for_what_a_running_tool_accesses():
     access = Permissions([Rule("read", "*.env", "ask")]).access(READ, {}, grants=[Rule("read", "/a/*", "allow")])
     assert [access("read", path) for path in ("/a/.env", "/b/.env")] == [True, False]
+
+
+@pytest.mark.parametrize("forbid", [True, False])
+def test_the_model_reads_why_a_rule_refuses(forbid):
+    registry = ToolRegistry(
+        permissions=Permissions([Rule("probe", "*", "deny", forbid=forbid, reason="Use the other.")])
+    )
+    registry.register(PLAIN)
+    assert "the permission 'probe' isn't given for this call (Use the other)." in registry.call_sync("probe", {}).text
 
 
 # --- modes ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules_file import MOST_FILE, read_permissions
+from pegboard.dispatch.permissions.rules_file import MOST_FILE, read_permissions, rule_problems
 from pegboard.errors import ConfigError
+from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -155,3 +157,66 @@ def test_json_is_read_as_strictly(written, content, text):
 def test_a_file_that_isnt_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.toml: can't be read: No such file"):
         read_permissions(str(tmp_path / "none.toml"))
+
+
+FETCH = Tool(ToolSpec("fetch", permission_arguments={"url": "url"}))
+DELETE = Tool(ToolSpec("Delete_all", input_schema={"type": "object", "properties": {}, "additionalProperties": False}))
+READ = Tool(ToolSpec("read_file", permission_arguments={"path": "path"})).with_spec(name="look")
+KNOWN = [SHELL, FETCH, DELETE, READ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        (Rule("delete_fiel", "*", "deny"), "is called 'delete_fiel'. Did you mean 'Delete_all'?"),
+        (Rule("basch", "*", "deny", forbid=True), "and no permission that a tool declares, is called 'basch'. Did you"),
+        (Rule("delete_*", "*", "deny"), "the tool 'Delete_all', whose name differs only in case or in look-alikes"),
+        (Rule("De1ete-aII", "*", "ask"), "the tool 'Delete_all', whose name"),
+        (Rule("Delete_all", "*", "deny", field="path"), "no tool that it names has an argument 'path'"),
+        (Rule("bash", "mkdir*", "allow"), "'*' inside a word allows every word that begins with 'mkdir'"),
+        (Rule("fs_read*", "*", "allow"), "'*' inside a word allows every word that begins with 'fs_read'"),
+        (Rule("bash", "python3 *", "allow"), "'python3' runs whatever its arguments tell it to"),
+        (Rule("bash", "/bin/sh -c *", "allow"), "'/bin/sh' runs whatever"),
+        (Rule("bash", "sudo *", "allow"), "'sudo' runs whatever"),
+        (Rule("look", "file:///etc/*", "deny"), "a URL is no path: it matches nothing"),
+        (Rule("read_file", "$NO_SUCH_NAME/*", "deny"), "$NO_SUCH_NAME isn't set here: it matches nothing"),
+        (Rule("fetch", "ann@example.com", "allow"), "a URL with a user name is never allowed"),
+        (Rule("fetch", "exa mple.com", "deny"), "no host has the character ' '"),
+        (Rule("*", "a%62c.com", "deny", kind="url"), "no host has the character '%'"),
+    ],
+)
+def test_what_a_rule_seems_to_mean_and_does_not_is_reported(rule, problem, monkeypatch, caplog):
+    monkeypatch.delenv("NO_SUCH_NAME", raising=False)
+    permissions = Permissions([rule])
+    found = rule_problems(permissions, KNOWN)
+    assert any(problem in each for each in found), found
+    registry = ToolRegistry()
+    registry.register(*KNOWN)
+    with caplog.at_level(logging.WARNING, "pegboard"):
+        registry.permissions = permissions
+        registry.permissions = permissions
+    assert caplog.messages == list(found)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *(Rule("bash", "*", "deny"), Rule("shell", "git *", "allow"), Rule("bash", "python3 -V", "allow")),
+        *(Rule("*", "*.env", "deny", forbid=True), Rule("*_file", "src/*", "allow"), Rule("look", "$HOME/*", "deny")),
+        *(Rule("fetch", "*.example.com", "allow"), Rule("fetch", "10.0.0.0/8", "deny"), Rule("fetch", "::1", "deny")),
+        *(Rule("fetch", "https://münchen.de/*", "allow"), Rule("fetch", "ann@example.com", "deny")),
+        *(Rule("bash", "rm*", "deny"), Rule("read_file", "*", "deny", field="path"), Rule("?ash", "ls *", "ask")),
+    ],
+)
+def test_a_rule_that_means_what_it_seems_to_is_not_reported(rule):
+    assert rule_problems(Permissions([rule]), KNOWN) == ()
+
+
+def test_rules_that_a_registry_is_made_with_are_looked_at_by_its_first_call(caplog):
+    registry = ToolRegistry(permissions=Permissions([Rule("nothing", "*", "deny")]))
+    registry.register(FETCH)
+    with caplog.at_level(logging.WARNING, "pegboard"):
+        registry.call_sync("fetch", {})
+        registry.call_sync("fetch", {})
+    assert len(caplog.messages) == 1
+    assert rule_problems(registry.permissions, [FETCH], complete=False) == ()

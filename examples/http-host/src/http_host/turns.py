@@ -23,7 +23,6 @@ from pegboard import (
     resumed_turn_of,
     turn_of,
 )
-from pegboard.tools.visible import visible
 
 
 class ConflictError(Exception):
@@ -61,8 +60,8 @@ class RunningTurn:
                 "id": each.id,
                 "tool": each.call.name,
                 "arguments": each.call.arguments,
-                # A model has written the arguments: hidden characters are shown as \u{...}.
-                "summary": visible(each.preview.summary) if each.preview else None,
+                # Hidden characters are shown as \u{...} in it already.
+                "summary": each.preview.summary if each.preview else None,
             }
             for each in self.outcome.pending
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import hmac
 import json
 import os
 import re
@@ -395,7 +396,7 @@ class Journal:
             after, and what the system hasn't put on the disk is lost when the machine stops.
         starts: Whether a record is written before the tool runs as well, so that a call that never ended is known.
         arguments: Whether the arguments are in it, without secrets and cut at 2,000 characters; their digest always
-            is.
+            is, keyed by `FILE.key` beside the file.
         redact: Further patterns of keys whose values are secrets, such as `*ssn*`.
         redact_values: Further regular expressions; what they match in a text is taken out.
         rotate_bytes: From which size on the file is put aside as `FILE.1`, `FILE.2`, ...; 0: never.
@@ -424,7 +425,7 @@ class Journal:
         self._key = f"pegboard_guard.journal.{id(self)}"
         self._redactor = Redactor(self.redact, self.redact_values)
         self._target = JournalFile(self.file, self.fsync == "each", self.rotate_bytes, self.keep, self.now)
-        self._writer = Writer(self._target.append, str(self.file))
+        self._writer = Writer(self._append, str(self.file))
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> None:
@@ -458,6 +459,16 @@ class Journal:
         if is_written:
             self._target.close()
         return is_written
+
+    def _append(self, records: Sequence[Facts]) -> None:
+        """In the writer's thread: a digest that everyone could work out would let short secrets be guessed."""
+        self._target.append([{**facts, **self._keyed(facts)} for facts in records])
+
+    def _keyed(self, facts: Facts) -> dict[str, str]:
+        digest = facts.get("digest")
+        if digest is None:
+            return {}
+        return {"digest": f"hmac-sha256:{hmac.digest(self._target.key(), digest.encode(), 'sha256').hex()}"}
 
     def _facts(self, context: ToolContext, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = context.request

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import stat
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -223,6 +224,36 @@ LOCK_SECONDS: Final = 5.0
 _PAUSE: Final = 0.002
 
 
+_KEY_BYTES: Final = 32
+
+
+def _key_in(path: Path) -> bytes:
+    """The key in a file, which is made whole at once: several processes get the same.
+
+    Raises:
+        OSError: It can't be made or read, or isn't private.
+    """
+    if not os.path.lexists(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, secrets.token_bytes(_KEY_BYTES))
+            with suppress(FileExistsError):  # another process was faster
+                os.link(new, path)
+        finally:
+            os.close(fd)
+            new.unlink()
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status, key = os.fstat(fd), os.read(fd, _KEY_BYTES)
+    finally:
+        os.close(fd)
+    if status.st_uid != os.getuid() or status.st_mode & 0o077 or len(key) != _KEY_BYTES:
+        raise PermissionError(f"{path} is not private")
+    return key
+
+
 @define(eq=False)
 class JournalFile:
     """One journal's file, opened at the first record.
@@ -248,6 +279,7 @@ class JournalFile:
     _process: int = field(default=0, init=False)
     _head: Head | None = field(default=None, init=False)
     _has_told: bool = field(default=False, init=False)
+    _key: bytes | None = field(default=None, init=False, repr=False)
 
     def append(self, records: Sequence[Facts]) -> None:
         """Writes records behind all that is there, mending what a crash has left.
@@ -262,6 +294,19 @@ class JournalFile:
                 self._write(fd, head, records)
                 return
         self.append(records)
+
+    def key(self) -> bytes:
+        """The secret behind the digests in this journal: beside it, in `FILE.key`, for its owner's eyes only.
+
+        One of this process alone where it can't be kept there, or another user may read it.
+        """
+        if self._key is None:
+            path = self.path.with_name(f"{self.path.name}.key")
+            try:
+                self._key = _key_in(path)
+            except OSError:
+                self._key = secrets.token_bytes(_KEY_BYTES)
+        return self._key
 
     def close(self) -> None:
         """Closes the file; the next `append` opens it again."""

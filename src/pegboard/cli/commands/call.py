@@ -14,7 +14,6 @@ from pegboard.cli.options import (
     call_options,
     context_of,
     context_options,
-    read_rules,
     tool_options,
     with_timeout,
 )
@@ -86,7 +85,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     about in a terminal. At Ctrl-C the tool is stopped.
     """  # noqa: D301  click's marker is the character itself
     session = open_session(options)
-    read_rules(session.registry, rules)
+    session.read_rules(rules)
     how = with_timeout({"approver": approver_for(yes=yes, no=no)}, timeout)
     outcome = _called(session, name, words, input_json, context_of(**context), how)
     code = _report(outcome.results[0], options, as_json=as_json)
@@ -238,7 +237,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
     session = open_session(options)
-    read_rules(session.registry, rules)
+    session.read_rules(rules)
     how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
     rows = None if events else _Rows()
     outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), rows)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 from attrs import define, field
 
-from pegboard.cli.options import Options, call_options, context_of, read_rules, tool_options, with_timeout
+from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
 from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, stderr_screen, write, write_through
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
 from pegboard.cli.session import Session, complete_model, open_session
+from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.dispatch.events import CallEnded, CallPending
 from pegboard.messages import TextDelta
 from pegboard.request.model_request import ModelRequest
@@ -44,15 +45,12 @@ def read_conversation(file: str) -> tuple[Message, ...]:
     """
     from pegboard.messages import Message
 
-    path = Path(file)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise click.UsageError(f"{file} has more than {MOST_BYTES:,} bytes")
-        data: Any = json.loads(path.read_bytes())
+        data: Any = json.loads(read_bounded(file, MOST_BYTES))
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
+        raise click.UsageError(f"{file} can't be read: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file} holds no JSON: {error}") from None
     facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
@@ -84,22 +82,11 @@ def write_conversation(file: str, messages: Sequence[Message]) -> None:
     Raises:
         click.ClickException: It can't be written.
     """
-    import os
-    import tempfile
-
     text = json.dumps({"format": FORMAT, "messages": [each.to_json() for each in messages]})
-    path = Path(file)
     try:
-        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(new).replace(path)
-        except OSError:
-            Path(new).unlink(missing_ok=True)
-            raise
+        write_whole(file, text.encode(), mode=0o600)
     except OSError as error:
-        raise click.ClickException(f"{file} can't be written: {error.strerror}") from None
+        raise click.ClickException(f"{file} can't be written: {reason(error)}") from None
 
 
 @define
@@ -232,7 +219,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
         check_place(history)
     before = () if history is None else read_conversation(history)
     session = open_session(options)
-    read_rules(session.registry, rules)
+    session.read_rules(rules)
     request = ModelRequest(before, instructions=system or ()).with_messages(prompted)
     context = context_of(user, agent, None, None, state)
     how = with_timeout({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)

@@ -12,7 +12,7 @@ import click
 
 from pegboard.cli.commands.manifest import ManifestFile, manifest_files
 from pegboard.cli.main import OWN, command_names, known_manifest
-from pegboard.cli.options import Options, registry_options
+from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, stdout_screen, write
 from pegboard.cli.session import Session, open_session
 from pegboard.config.config import is_named
@@ -83,9 +83,10 @@ def _finding(key: str, cause: str, near: Iterable[str]) -> Finding:
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--rules", type=FILE, metavar="FILE", help="Look at rules, too.")
 @registry_options()
 @click.pass_obj
-def doctor_command(options: Options, as_json: bool) -> int:
+def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     """Look for what is wrong, and suggest what to do. Exits with 1 where something is.
 
     Plugins that failed, tools held back, manifests that aren't true, configuration that is wrong or not trusted,
@@ -93,7 +94,7 @@ def doctor_command(options: Options, as_json: bool) -> int:
     """
     with Status() as status:
         status.show("looking")
-        found = list(findings(options))
+        found = list(findings(options, rules))
     if as_json:
         write(json_rows(finding.to_json() for finding in found))
     else:
@@ -102,16 +103,16 @@ def doctor_command(options: Options, as_json: bool) -> int:
     return 1 if found else 0
 
 
-def findings(options: Options) -> Iterator[Finding]:
+def findings(options: Options, rules: str | None = None) -> Iterator[Finding]:
     """Everything that is found, each cause once; one broken part hides no other."""
     reported: set[tuple[str, str]] = set()
-    for finding in _all(options):
+    for finding in _all(options, rules):
         if (finding.subject, finding.cause) not in reported:
             reported.add((finding.subject, finding.cause))
             yield finding
 
 
-def _all(options: Options) -> Iterator[Finding]:
+def _all(options: Options, rules: str | None) -> Iterator[Finding]:
     yield from cache_findings()
     try:
         session = open_session(options, anyway=True)
@@ -123,6 +124,19 @@ def _all(options: Options) -> Iterator[Finding]:
     yield from _of_configuration(session)
     yield from _of_problems(session)
     yield from _of_plugins(session)
+    if rules is not None:
+        yield from _of_rules(session, rules)
+
+
+def _of_rules(session: Session, file: str) -> Iterator[Finding]:
+    from pegboard.dispatch.permissions.rules_file import read_permissions, rule_problems  # only for this option
+
+    try:
+        permissions = read_permissions(file)
+    except ConfigError as error:
+        yield Finding(file, str(error))
+    else:
+        yield from (Finding(file, problem) for problem in rule_problems(permissions, session.registry.tools()))
 
 
 def _of_configuration(session: Session) -> Iterator[Finding]:
@@ -134,19 +148,20 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
     except (ConfigError, ExpressionError) as error:
         yield Finding("configuration: where", str(error))
     else:
-        yield from (Finding("configuration: where", str(problem)) for problem in offered.problems)
+        for problem in offered.problems:
+            yield Finding("names" if problem.note else "configuration: where", str(problem))
         yield from _of_schemas(tool.spec for tool in offered.tools)
     yield from names_of_configuration(session)
 
 
 def _of_schemas(specs: Iterable[ToolSpec]) -> Iterator[Finding]:
-    """Schemas that another validator refuses, as other programs may."""
-    from pegboard.schema.validator import second_opinion  # which loads jsonschema
+    """Schemas that another validator refuses, as other programs may; misspelt keywords, and defaults that don't fit."""
+    from pegboard.schema.validator import lint_schema, second_opinion  # which load jsonschema
 
     for spec in specs:
         for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
-            if schema is not None and (opinion := second_opinion(schema)) is not None:
-                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {opinion}", "Ask its author to correct it.")
+            for text in () if schema is None else filter(None, (second_opinion(schema), *lint_schema(schema))):
+                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {text}", "Ask its author to correct it.")
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:

@@ -199,7 +199,7 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
 def _notice(session: Session, offered: ResolvedTools) -> None:
     text = notice_text(problems(session, offered), notices(session, offered))
     if text:
-        remark(text)
+        remark(text, is_visible=True)
 
 
 def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) -> None:
@@ -210,7 +210,7 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
         parts = (screen.styled(tool.name, "bold") + "\n" + block(json_pretty(tool.spec.input_schema)) for tool in tools)
         write_long("\n".join(parts), screen)
     elif form == "table" or screen.is_terminal:
-        write_long(rows_text(HEAD, listing_rows(tools), screen), screen)
+        write_long(rows_text(HEAD, listing_rows(tools), screen, is_visible=True), screen)
     else:
         write(listing_plain(tools))
 
@@ -359,7 +359,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     report_misses(options.only, offered)
     notice = notice_text(session.registry.problems(), notices(session, offered))
     if notice:
-        remark(notice)
+        remark(notice, is_visible=True)
     exported = _exported(exporter, name, offered.tools, strict=strict)
     if check:
         _write_losses(exported.losses, as_json=as_json)

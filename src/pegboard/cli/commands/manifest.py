@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +14,8 @@ from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
 from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
-from pegboard.plugins.manifest import find_manifest, manifest_path, manifest_text, read_manifest_file, write_manifest
+from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
-from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -159,13 +157,21 @@ class ManifestFile:
         return sum(len(manifest.tools) for manifest in manifests)
 
     def differences(self) -> list[str]:
-        """In what the file differs from the code, a sentence each; empty where it is true."""
+        """In what the code differs from the file, a sentence each; empty where that is true."""
         try:
-            expected: JsonObject = json.loads(manifest_text(self.made()))
-            found = read_manifest_file(self.path)
+            file = read_manifest_file(self.path)
+            told = [(found, manifest_in(file, found)) for found in self.plugins]
+            made = self.made()
         except ManifestError as error:
             return [str(error)]
-        return list(_differences(expected, found))
+        extra = sorted({*file["plugins"]} - {found.name for found in self.plugins})
+        differences = [f"plugin {name!r} is in it, and the package has none of that name" for name in extra]
+        for (found, then), now in zip(told, made, strict=True):
+            if then is None:
+                differences.append(f"plugin {found.name!r} is not in it")
+            elif changes := now.differences(then):
+                differences.append(f"plugin {found.name!r}: {', '.join(changes)}")
+        return differences
 
 
 def manifest_files(plugins: Iterable[FoundPlugin]) -> list[ManifestFile]:
@@ -179,40 +185,6 @@ def manifest_files(plugins: Iterable[FoundPlugin]) -> list[ManifestFile]:
         path = find_manifest(found) or manifest_path(found)
         by_place.setdefault((found.distribution, path), []).append(found)
     return [ManifestFile(path, tuple(of_file)) for (_, path), of_file in by_place.items()]
-
-
-def _differences(expected: JsonObject, found: JsonObject) -> Iterator[str]:
-    for fact in ("distribution", "version"):
-        if expected[fact] != found.get(fact):
-            yield f"it is for {fact} {found.get(fact)!r}, and {expected[fact]!r} is installed"
-    now, then = _object(expected["plugins"]), _object(found.get("plugins"))
-    for name in sorted({*now, *then}):
-        if name not in then:
-            yield f"plugin {name!r} is not in it"
-        elif name not in now:
-            yield f"plugin {name!r} is in it, and the package has none of that name"
-        elif now[name] != then[name]:
-            yield f"plugin {name!r}: {_changes(_by_name(now[name]), _by_name(then[name]))}"
-
-
-def _changes(now: JsonObject, then: JsonObject) -> str:
-    differences = (
-        ("changed", [name for name in now if name in then and now[name] != then[name]]),
-        ("not in it", [name for name in now if name not in then]),
-        ("gone from the code", [name for name in then if name not in now]),
-    )
-    sentences = [f"{', '.join(map(repr, sorted(names)))} {what}" for what, names in differences if names]
-    return f"tools: {'; '.join(sentences)}" if sentences else "what it brings besides tools has changed"
-
-
-def _by_name(plugin: Any) -> JsonObject:
-    listed: Any = _object(plugin).get("tools")
-    tools: list[Any] = listed if isinstance(listed, list) else []  # pyright: ignore[reportUnknownVariableType]
-    return {str(_object(tool).get("name")): tool for tool in tools}
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 @click.group("manifest")

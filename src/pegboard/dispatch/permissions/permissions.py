@@ -84,7 +84,7 @@ class ToolPolicy:
             names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
-        return rule.field is None or _may_have(self.spec, rule.field)
+        return rule.field is None or may_have(self.spec, rule.field)
 
     @property
     def permission(self) -> str:
@@ -154,7 +154,7 @@ class ToolPolicy:
         """Whether the tool itself gives a reason to ask, for some calls at least."""
         spec, confirms = self.spec, self.confirms
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
-        return marked or confirms is not None or spec.permission is not None
+        return marked or confirms is not None or spec.permission is not None or not self.trusted
 
     def reason_to_ask(self, arguments: Mapping[str, Any]) -> str | None:
         """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
@@ -169,7 +169,9 @@ class ToolPolicy:
                     return "wants this call confirmed"
             except (Exception, SystemExit):  # noqa: BLE001  it can't say, so a person does
                 return "can't say whether this call has to be confirmed"
-        return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
+        if spec.permission is not None:
+            return f"asks for the permission {spec.permission!r}"
+        return None if self.trusted else "brought by an origin that isn't trusted"
 
     def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
@@ -277,12 +279,19 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
         return None
 
 
+def names_of(tool: Tool) -> tuple[str, ...]:
+    """The names that rules know a tool by: that it is offered under first, at the end its permission's."""
+    own = tool.spec.permission
+    return (tool.name, *tool.former_names, *(() if own is None else (own,)))
+
+
 def owner_of(tool: Tool) -> str:
     """The distribution, else the plugin, that brings a tool; `""` for the host's own."""
     return tool.origin.distribution or tool.origin.plugin or ""
 
 
-def _may_have(spec: ToolSpec, name: str) -> bool:
+def may_have(spec: ToolSpec, name: str) -> bool:
+    """Whether a tool can have an argument of this name."""
     schema = spec.input_schema
     closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
     return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments

@@ -425,6 +425,25 @@ def _ascii_label(label: str) -> str:
         return label
 
 
+_VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
+_NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]")
+
+
+def pattern_problem(rule: Rule, kind: str) -> str | None:
+    """Why a rule can't match what it seems to, where its pattern is read as a path or URL; `None` where it can."""
+    pattern = rule.pattern
+    if kind == "path":
+        if _SCHEME.match(pattern):
+            return "a URL is no path: it matches nothing."
+        unset = _VARIABLE.search(os.path.expandvars(pattern))
+        return unset and f"{unset[0]} isn't set here: it matches nothing."
+    read = UrlPattern.of(pattern)
+    if read.has_user and rule.allows:
+        return "a URL with a user name is never allowed: it matches nothing."
+    odd = _NO_HOST.search(read.host.names.pattern)
+    return odd and f"no host has the character {odd[0]!r}: it matches nothing."
+
+
 MOST_URL: Final = 8192
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 _WEB: Final = frozenset({None, "http", "https", "ws", "wss"})

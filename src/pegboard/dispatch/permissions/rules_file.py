@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.rule import RulesError
-from pegboard.errors import ConfigError
+from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of
+from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
+from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.tools.spec import alike
+from pegboard.tools.tool import Tool
 
 MOST_FILE: Final = 1 << 20
 
@@ -68,3 +72,55 @@ def _parsed(content: bytes, *, is_json: bool) -> Any:
         raise RulesError(f"not TOML: {error}") from None
     except RecursionError:
         raise RulesError("nested too deep") from None
+
+
+_INSIDE_A_WORD: Final = re.compile(r"[\w-]*\w\*")
+
+
+def rule_problems(permissions: Permissions, tools: Iterable[Tool], *, complete: bool = True) -> tuple[str, ...]:
+    """What rules seem to mean and don't, in view of the tools that there are.
+
+    Args:
+        permissions: The rules.
+        tools: Those that are known.
+        complete: Whether there are no others, so that a name that none of them has can be reported. A permission that
+            only a running tool asks for is reported too, as no listing names it.
+    """
+    known = tuple(tools)
+    rules = permissions.rules.rules
+    return tuple(f"rule {rule}: {each}" for rule in rules for each in _problems(rule, known, complete=complete))
+
+
+def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[str]:
+    named = [tool for tool in tools if rule.names(*names_of(tool))]
+    if not named and complete:
+        names = sorted({name for tool in tools for name in names_of(tool)})
+        near = did_you_mean(suggest(rule.permission, names))
+        yield f"no tool, and no permission that a tool declares, is called {rule.permission!r}.{near}"
+    if named and complete and rule.field is not None and not any(may_have(tool.spec, rule.field) for tool in named):
+        yield f"no tool that it names has an argument {rule.field!r}."
+    kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
+    if kinds & {"path", "url"}:
+        from pegboard.dispatch.permissions.places import pattern_problem  # loaded only where a rule needs it
+
+        yield from filter(None, (pattern_problem(rule, kind) for kind in sorted(kinds & {"path", "url"})))
+    if rule.allows:
+        yield from _allows_more(rule)
+    else:
+        pattern = wildcard(alike(rule.permission))
+        for tool in tools:
+            if tool not in named and any(pattern.matches(alike(name)) for name in names_of(tool)):
+                yield f"it isn't about the tool {tool.name!r}, whose name differs only in case or in look-alikes."
+
+
+def _allows_more(rule: Rule) -> Iterator[str]:
+    """What an allow rule allows beside what it seems to."""
+    first = rule.pattern.split(" ")[0]
+    for word in (rule.permission, first):
+        if _INSIDE_A_WORD.fullmatch(word):
+            yield f"'*' inside a word allows every word that begins with {word[:-1]!r}."
+    if first != rule.pattern and "*" in rule.pattern:
+        from pegboard.dispatch.permissions.commands import INTERPRETERS  # loaded only where a rule needs it
+
+        if first.rpartition("/")[2] in INTERPRETERS:
+            yield f"{first!r} runs whatever its arguments tell it to."

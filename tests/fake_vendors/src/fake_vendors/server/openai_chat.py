@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -266,6 +267,15 @@ def _check_assistant(message: dict[str, Any], where: str) -> None:
     one_each([call["id"] for call in calls], "Duplicate tool call id: '{}'.", param=f"{where}.tool_calls")
 
 
+def need_object(arguments: str, where: str) -> None:
+    """Refuses what servers of this format read and OpenAI's own doesn't: arguments that are no JSON object."""
+    try:
+        is_object = isinstance(json.loads(arguments), dict)
+    except ValueError:
+        is_object = False
+    need(is_object, f"{where}: must be a JSON object", param=where)
+
+
 def _check_call(call: dict[str, Any], where: str) -> None:
     text(call.get("id"), f"{where}.id")
     kind = text(call.get("type"), f"{where}.type")
@@ -282,6 +292,8 @@ def _check_call(call: dict[str, Any], where: str) -> None:
         param=f"{where}.{kind}.{key}",
         code="invalid_type",
     )
+    if kind == "function":
+        need_object(made[key], f"{where}.{kind}.{key}")
 
 
 def _check_pairs(messages: list[dict[str, Any]]) -> None:

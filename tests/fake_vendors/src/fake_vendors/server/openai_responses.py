@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fake_vendors.server.format import Format, authorised, choice_declared
-from fake_vendors.server.openai_chat import NAME, check_function, need_room, openai_error, openai_refusal
+from fake_vendors.server.openai_chat import (
+    NAME,
+    check_function,
+    need_object,
+    need_room,
+    openai_error,
+    openai_refusal,
+)
 from fake_vendors.server.script import (
     Error,
     Json,
@@ -320,6 +327,8 @@ def _check_item(item: dict[str, Any], where: str) -> None:
         text(item.get("name"), f"{where}.name")
         key = _CALLS[kind]
         need(isinstance(item.get(key), str), f"Missing required parameter: '{where}.{key}'.", param=f"{where}.{key}")
+        if kind == "function_call":
+            need_object(item[key], f"{where}.{key}")
     if kind in _OUTPUTS:
         _check_output(item.get("output"), f"{where}.output")
     if kind == "reasoning":
