@@ -10,6 +10,7 @@ matches whatever fills the holes, and perhaps if it matches something that could
 from __future__ import annotations
 
 import enum
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -389,6 +390,19 @@ class WholeCall:
         if rule.wildcard.is_everything and rule.field is None and rule.kind in (None, "text"):
             return Match.SURELY
         return Match.NO if rule.allows else Match.PERHAPS
+
+
+@frozen
+class Folders:
+    """Where relative paths and patterns start: in the tool's own folder, to deny and to ask in the call's as well.
+
+    Attributes:
+        places: The folders, made absolute; without any, paths can't be read.
+        patterns: What patterns mean there, each resolved once.
+    """
+
+    places: tuple[str, ...] = field(converter=lambda given: tuple(map(os.path.abspath, given)))
+    patterns: dict[str, Any] = field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
 
 class UnreadableError(ValueError):
