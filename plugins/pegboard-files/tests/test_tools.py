@@ -190,6 +190,37 @@ def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read
     assert result.text == "'secret/key' can't be read: the permission rules of this program deny it."
 
 
+ATTEMPTS = [
+    *(
+        ("read_file", {"path": path})
+        for path in ("secret/key", "./secret//key", "src/../secret/key", "{top}/secret/key")
+    ),
+    *(("read_file", {"path": path}) for path in ("way/key", "way/../secret/key", "file", "chain", "src/up/secret/key")),
+    *(("read_file", {"path": path}) for path in ("hid\u200bden/key", "hid\\u200bden/key", "secret/kei", "secret/key/")),
+    *(("grep", {"pattern": "KEY", "path": path}) for path in (".", "secret", "secret/key", "way", "file", "src/up")),
+    ("grep", {"pattern": "KEY", "hidden": True, "no_ignore": True, "include": ["secret/**"]}),
+    *(("grep", {"pattern": "KEY", "mode": mode, "context": 5}) for mode in ("files", "counts")),
+    *(("glob", {"pattern": pattern, "hidden": True}) for pattern in ("**", "secret/*", "*key*", "secret/**/*")),
+    *(("glob", {"pattern": "*", "path": path}) for path in ("secret", "way", "src/up/secret")),
+    *(("list_directory", {"path": path}) for path in ("secret", "way", "src/../secret", "hid\\u200bden")),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), ATTEMPTS)
+@pytest.mark.parametrize("pattern", ["{top}/*ecret/*", "secret/*", "*/secret/*"])
+def test_no_tool_gets_round_a_forbid_rule(top, write, name, arguments, pattern):
+    """By no path, by no other tool, and by no name that only looks the same."""
+    write({"secret/key": "KEY\n", "src/a": "", "hid\u200bden/key": "KEY\n"})
+    for link, target in {"way": "secret", "file": "secret/key", "chain": "file", "src/up": ".."}.items():
+        (top / link).symlink_to(target)
+    rules = [Rule("*", "*/hidden/*", "deny", forbid=True), Rule("*", pattern.format(top=top), "deny", forbid=True)]
+    see = seen({"root": str(top)}, *rules, mode="bypass")
+    arguments = {key: each.format(top=top) if isinstance(each, str) else each for key, each in arguments.items()}
+    text = see(name, **arguments)
+    assert "KEY" not in text.replace("'KEY'", "")
+    assert not re.search(r"\bkey\b(?!')", text.replace(str(arguments.get("path")), ""))
+
+
 def test_results_are_json_whatever_files_are_called(top, board):
     try:
         os.close(os.open(os.fsencode(top) + b"/caf\xe9.txt", os.O_CREAT | os.O_WRONLY))

@@ -14,6 +14,7 @@ from attrs import define, field
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EXTRAS, Catalogue, LazyPlugin, PluginRecord, Problem, Status
+from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
     PegboardError,
@@ -89,7 +90,7 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
         name: The plugin's name.
         thing: What its entry point names: a module, an object, or a class, of which one instance is made (with
             `settings`, if it takes them).
-        settings: Its settings, handed to it read-only.
+        settings: Its settings, handed to it read-only, with the secrets that they refer to.
 
     Raises:
         pluggy.PluginValidationError: A hook takes arguments that there aren't.
@@ -97,8 +98,10 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
     """
     from pegboard.plugins.hookspecs import REGISTER_HOOKS
 
-    handed = MappingProxyType(dict(settings))
+    faults: list[str] = []
+    handed = MappingProxyType(with_secrets(settings, faults))
     loaded = LoadedPlugin(name, by_name(thing, ("settings",))(handed) if inspect.isclass(thing) else thing)
+    loaded.faults += faults
     _find_implementations(loaded)
     errors = [
         error

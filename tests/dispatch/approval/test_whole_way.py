@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from attrs import evolve
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Once, Reject
@@ -23,6 +25,8 @@ ANN = ReadonlyContext(session="s", user="ann")
 @tool(destructive=True)
 def delete(path: str) -> str:
     """Deletes a file."""
+    if "KILLED_WHILE_IT_RUNS" in os.environ:
+        os.kill(os.getpid(), signal.SIGKILL)
     return f"deleted {path}"
 
 
@@ -119,9 +123,9 @@ def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
     for calls in batches:
         answers = {call.id: Once() for call in calls}
         results += asyncio.run(registry.resume(PendingCalls(calls), answers, context=ANN)).results
-    assert [result.text for result in results] == [
+    assert [(result.text if result.kind is None else result.kind) for result in results] == [
         "deleted a",
-        "delete was not run: its approval has been used. Ask again.",
+        "unknown_outcome",
     ]
 
 
@@ -190,11 +194,11 @@ print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answe
 def script(pytestconfig):
     """Runs a script in a process of its own."""
 
-    def run(text, *arguments, given=""):
-        environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath / "tests")}
+    def run(text, *arguments, given="", code=0, **variables):
+        environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath / "tests"), **variables}
         command = [sys.executable, "-c", text, *arguments]
         done = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return done.stdout
 
     return run
@@ -206,4 +210,19 @@ def test_confirmation_outlives_the_process(script, tmp_path):
     text = script(ASK)
     store = str(tmp_path / "approvals.json")
     assert script(ANSWER, store, given=text) == "deleted a\n"
-    assert script(ANSWER, store, given=text) == "delete was not run: its approval has been used. Ask again.\n"
+    assert script(ANSWER, store, given=text).startswith("delete was not run again: its approval was used before")
+
+
+@pytest.mark.slow
+def test_what_was_approved_and_ended_with_its_process_has_an_unknown_outcome(script, tmp_path):
+    """It may have run, so that it isn't run again, and is not called denied."""
+    text, store = script(ASK), FileApprovals(tmp_path / "approvals.json")
+    pending = PendingCalls.loads(text, KEY)
+    script(ANSWER, str(store.path), given=text, code=-signal.SIGKILL, KILLED_WHILE_IT_RUNS="1")
+    answers = {call.id: Once() for call in pending}
+    (result,) = asyncio.run(board(grants=store).resume(pending, answers, context=ANN)).results
+    assert result.kind == "unknown_outcome"
+    assert result.text == (
+        "delete was not run again: its approval was used before, and what came of that isn't known here. "
+        "Find out what it has done before asking again."
+    )

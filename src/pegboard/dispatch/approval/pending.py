@@ -510,12 +510,16 @@ class ResumedCall:
             approved; the answer for `context.confirmation`, or `None` where the tool has nothing to learn from it.
 
         Raises:
-            CallError: `rejected`; or `denied`, where the answer was used before.
+            CallError: `rejected`; or `unknown_outcome`, where the answer was used before, perhaps by a process that
+                ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
         if not (grants.consume(pending.id) and (not pending.once or grants.consume(pending.once))):
-            text = f"{pending.call.name} was not run: its approval has been used. Ask again."
-            raise CallError("denied", text)
+            text = (
+                f"{pending.call.name} was not run again: its approval was used before, and what came of that isn't "
+                "known here. Find out what it has done before asking again."
+            )
+            raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and pending.subject != "question":
             raise RejectedError(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool.spec.digest == pending.spec_digest:

@@ -19,7 +19,26 @@ from pegboard.dispatch.permissions.shell import Command, Line, read_line
 Wrapped: TypeAlias = "Command | str"
 """What is run: a command, or a text that a shell reads."""
 
-SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "yash"})
+SHELLS: Final = frozenset(
+    {
+        "sh",
+        "bash",
+        "dash",
+        "ash",
+        "zsh",
+        "ksh",
+        "mksh",
+        "fish",
+        "rbash",
+        "yash",
+        "csh",
+        "tcsh",
+        "osh",
+        "elvish",
+        "xonsh",
+    }
+    | {"nu", "pwsh"}
+)
 WRAPPERS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
     **dict.fromkeys(("time", "nice", "ionice", "stdbuf", "setsid", "unbuffer", "watch", "script", "systemd-run"), 0),
@@ -29,6 +48,7 @@ WRAPPERS: Final = {
     **dict.fromkeys(("valgrind", "rlwrap", "xvfb-run", "dbus-run-session"), 0),
     **dict.fromkeys(("systemd-inhibit", "torsocks", "proxychains", "proxychains4", "chronic", "eatmydata"), 0),
     **dict.fromkeys(("tini", "dumb-init", "tmux", "screen", "dtach", "sshpass"), 0),
+    **dict.fromkeys(("coreutils", "ld.so", "openvt", "cpulimit", "sem", "caffeinate"), 0),
     **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh", "setuidgid", "faketime"), 1),
 }
 """Their names, and how many words of their own stand before the command."""
@@ -46,6 +66,7 @@ _FILL_IN: Final = frozenset({"xargs", "parallel"})
 
 _READ_TEXTS: Final = frozenset(
     {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh", "tmux", "screen", "entr"}
+    | {"mapfile", "readarray"}
 )
 """Hand a word to a shell, or split it as one."""
 
@@ -60,11 +81,18 @@ _FINDERS: Final = {
 
 _ENDS_OF_EXEC: Final = (";", "+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
-_BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command")
+_TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*|-C|--(init-)?command", re.IGNORECASE)
+_BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
 _TAKES_NAME: Final = re.compile(r"[-+][A-Za-z]*[oO]")
-_GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]")
+_GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]|\w*command[ =]", re.IGNORECASE)
 MOST_STARTS: Final = 8
+_VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
+"""What may stand in the name of a program beside it: `bash-5.2`, `ld-linux-x86-64.so.2`."""
+
+_LATER: Final = frozenset({"at", "batch"})
+"""Read lines for a shell that is started later, unless an option only lists or removes them."""
+
+_LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-V"})
 _SOURCES: Final = frozenset({".", "source"})
 _STANDARD_INPUT: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
@@ -83,8 +111,10 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
     if not command.is_program or not command.words:
         return
     name, arguments = name_of(command.words), command.words[1:]
-    if name in SHELLS:
-        yield from _by_shell(arguments, command.scripts)
+    if name not in WRAPPERS:
+        name = _VERSION.sub("", name)
+    if name in SHELLS or (name in _LATER and not _LISTS.intersection(arguments)):
+        yield from _by_shell([] if name in _LATER else arguments, command.scripts)
     if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
         for words in starts(arguments, WRAPPERS[name]):
             yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
@@ -161,6 +191,8 @@ def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]
             yield HOLE
         if text_follows:
             yield word
+        if word.startswith("--") and "=" in word:
+            yield word.partition("=")[2]
         if word.startswith(("-", "+")) and word not in _STANDARD_INPUT:
             text_follows = text_follows or _TAKES_TEXT.fullmatch(word) is not None
             reads = reads or (not word.startswith("--") and "s" in word)

@@ -1,0 +1,231 @@
+"""Attempts to get round a forbid rule, by one who knows README and safety.md. Each is one row; none may work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from pegboard import (
+    Always,
+    ChangeArguments,
+    Permissions,
+    Rule,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    tool,
+)
+from pegboard.toolsets.toolsets import StaticToolset
+
+RAN = []
+
+
+@tool(permission="bash", permission_arguments={"line": "command"})
+def shell(line: str | list[str]) -> str:
+    """Runs a line."""
+    RAN.append(line)
+    return "ran"
+
+
+@tool(permission_arguments={"url": "url"}, read_only=True)
+def fetch(url: str | list[str]) -> str:
+    """Fetches a page."""
+    RAN.append(url)
+    return "ran"
+
+
+@tool(permission_arguments={"path": "path"}, read_only=True)
+def cat(path: str | list[str]) -> str:
+    """Reads files."""
+    RAN.append(path)
+    return "ran"
+
+
+@tool(destructive=True)
+def delete_all() -> str:
+    """Deletes everything."""
+    RAN.append("delete_all")
+    return "ran"
+
+
+@tool
+async def relay(name: str, arguments: dict, context: ToolContext) -> str:
+    """Calls another tool."""
+    return (await context.call(name, arguments)).text
+
+
+FORBIDDEN = Permissions(
+    [
+        Rule("bash", "rm *", "deny", forbid=True),
+        Rule("*", "169.254.169.254", "deny", forbid=True, kind="url", field="url"),
+        Rule("fetch", "evil.example", "deny", forbid=True),
+        Rule("fetch", "10.0.0.0/8", "deny", forbid=True),
+        Rule("cat", "secret/*", "deny", forbid=True),
+        Rule("delete_all", "*", "deny", forbid=True),
+        Rule("*", "*", "allow", kind="text"),
+    ],
+    "bypass",
+)
+
+
+LINES = r"""
+rm x   rm<9>x   <20>rm x   rm -rf -- x   \rm x   r\m x   'rm' x   "r"m x   r''m x   rm${IFS}x   {rm,x}   $'\x72m' x
+/bin/rm x   ./rm x   /usr/bin/../bin/rm x   /proc/self/root/bin/rm x   RM x   ~/bin/rm x   /bin/r? x   =rm x
+a=r; b=m; $a$b x   $(echo rm) x   `echo rm` x   r$EMPTY\m x   rm<a0>x   r<200b>m x   ls;rm x   ls&&rm x   ls||rm x
+ls|rm x   ls&rm x   ls<a>rm x   (rm x)   { rm x; }   ! rm x   >f rm x   if rm x; then :; fi   for i in 1; do rm x; done
+case a in a) rm x;; esac   f() { rm x; }; f   coproc rm x   ls # <a>rm x   enable -f x rm; rm x   pv | rm x
+$(rm x)   echo `rm x`   echo "$(rm x)"   cat <<28>rm x)   echo ${X:-$(rm x)}   a=$(rm x)   ls > $(rm x)
+cat <<E<a>$(rm x)<a>E   bash <<E<a>rm x<a>E   bash <<<'rm x'   echo 'rm x' | bash   printf 'rm x' | sh -s
+eval 'r''m x'   eval "$(echo cm0geA== | base64 -d)"   sh -c 'rm x'   sh -ec 'rm x'   bash --norc -c 'rm x'
+sh -c '$1' _ 'rm x'   bash -c 'exec "$@"' _ rm x   bash --rcfile <<28>echo rm x) -i   bash --init-file f -c 'rm x'
+tcsh -c 'rm x'   csh -fc 'rm x'   fish --command='rm x'   fish --command 'rm x'   fish -C 'rm x'   bash-5.2 -c 'rm x'
+zsh5 -c 'rm x'   busybox sh -c 'rm x'   busybox rm x   coreutils rm x   /lib64/ld-linux-x86-64.so.2 /bin/rm x
+ld.so /bin/rm x   /lib/ld-musl-x86_64.so.1 /bin/rm x   command -p rm x   builtin command rm x   exec -a ls rm x
+sudo rm x   sudo -- rm x   sudo -u root -g root rm x   sudo -E A=b rm x   doas rm x   su -c 'rm x'   pkexec rm x
+run0 rm x   daemonize /bin/rm x   env -i rm x   env -S 'rm x'   env --split-string='rm x'   nohup rm x &
+time -p rm x   timeout -k 1 5 rm x   nice -n 10 ionice -c 3 rm x   setsid -f rm x   stdbuf -o0 rm x
+script -c 'rm x' /dev/null   ssh h rm x   ssh -o ProxyCommand='rm x' h   ssh -oProxyCommand='rm x' h
+ssh -o 'ProxyCommand rm x' h   parallel rm ::: x   echo x | xargs rm   xargs -a f rm   xargs sh -c 'rm x'
+find . -exec rm {} \;   find . -execdir sh -c 'rm x' \;   fd x -x rm   watch -n1 'rm x'   flock /l rm x
+flock /l -c 'rm x'   unshare -r rm x   nsenter -t 1 -m rm x   chroot / rm x   taskset -c 0 rm x   chrt -f 1 rm x
+strace -f rm x   fakeroot rm x   firejail --quiet rm x   bwrap --bind / / rm x   tmux new 'rm x'   at now <<< 'rm x'
+echo 'rm x' | at now   echo 'rm x' | batch   docker run -v /:/h i rm x   kubectl exec p -- rm x   uv run rm x
+trap 'rm x' EXIT   alias l='rm x'   source <<28>echo rm x)   . /dev/stdin <<< 'rm x'   mapfile -C 'rm x' a
+systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
+"""
+
+URLS = r"""
+http://169.254.169.254   http://169.254.169.254.   HTTP://169.254.169.254:80/x   http://0xa9fea9fe   http://2852039166
+http://0251.0376.0251.0376   http://169.254.43518   http://[::ffff:a9fe:a9fe]   http://[::ffff:169.254.169.254]
+http://[64:ff9b::a9fe:a9fe]/   http://[2002:a9fe:a9fe::]/   http://[::169.254.169.254]   http://a@169.254.169.254
+http://169<3002>254<3002>169<3002>254   http://<ff11><ff16><ff19>.254.169.254   http://169.254.169.254%2f.ok.example
+169.254.169.254   //169.254.169.254   http:169.254.169.254   http:\\169.254.169.254   ftp://169.254.169.254
+http://ok.example@169.254.169.254   http://evil.example   http://EVIL.Example./   http://a.b.evil.example
+http://ok.example@evil.example   http://evil.example\@ok.example   http://ok.example#@evil.example<a>
+http://ev<ad>il.example   http://<ff45>vil.example   http://evil%2eexample   gopher://evil.example   evil.example/x
+http://evil.example:99   <20>http://evil.example   http://10.1.2.3   http://[::ffff:10.1.2.3]
+http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1
+"""
+
+PATHS = r"""
+secret/key   ./secret//key   secret/./key   src/../secret/key   TOP/secret/key   //TOP/secret/key   way/key
+way/../secret/key   deep/up/secret/key   ~/key   $PLACE/key   ${PLACE}/key   secret<200b>/key   <ff53>ecret/key
+secret/key/   secret/key/.   secret/../secret/key   secret/key<0>   file://TOP/secret/key   secret<20>/key
+/proc/self/cwd/secret/key   /dev/fd/../../TOP/secret/key   loop/secret/key   <d800>
+"""
+
+NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_all<20>   delete_<430>ll"
+
+
+def attempts_of(text):
+    """The attempts of a table: three blanks stand between two, `<20>` for a character by its number."""
+    found = [each for line in text.strip().splitlines() for each in line.split("   ")]
+    return [re.sub(r"<([0-9a-f]+)>", lambda number: chr(int(number[1], 16)), each) for each in found]
+
+
+@pytest.fixture
+def top(tmp_path, monkeypatch):
+    """A folder with a secret, ways to it, and the environment's."""
+    for name in ("secret", "src", "deep"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "secret" / "key").write_text("KEY")
+    (tmp_path / "way").symlink_to("secret")
+    (tmp_path / "deep" / "up").symlink_to("..")
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "secret"))
+    monkeypatch.setenv("PLACE", "secret")
+    RAN.clear()
+    return tmp_path
+
+
+def registry_of(*things, permissions=FORBIDDEN):
+    registry = ToolRegistry(permissions=permissions, approver=lambda request, context: Always())
+    registry.register(*(things or (shell, fetch, cat, delete_all, relay)))
+    return registry
+
+
+ATTEMPTS = [
+    *(("shell", {"line": line}) for line in attempts_of(LINES)),
+    *(("shell", {"line": ["env", *words]}) for words in (["rm", "x"], ["sh", "-c", "rm x"], ["/bin/rm", "x"])),
+    *(("fetch", {"url": url}) for url in (*attempts_of(URLS), ["http://ok.example", "http://evil.example"])),
+    *(("cat", {"path": path}) for path in (*attempts_of(PATHS), ["src/a", "secret/key"])),
+    *((name, {}) for name in attempts_of(NAMES)),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), ATTEMPTS)
+def test_no_way_of_writing_it_gets_round_a_forbid_rule(top, name, arguments):
+    """By itself, from inside another tool, and in a batch."""
+    registry, arguments = registry_of(), json.loads(json.dumps(arguments).replace("TOP", str(top)))
+    results = [
+        registry.call_sync(name, arguments),
+        registry.call_sync("relay", {"name": name, "arguments": arguments}),
+        *asyncio.run(
+            registry.dispatch([ToolCall(name, arguments, "1"), ToolCall(name, json.dumps(arguments), "2")])
+        ).results,
+    ]
+    assert RAN == []
+    assert all("ran" not in result.text.split() for result in results)
+
+
+def test_what_is_not_forbidden_runs(top):
+    """The rows above fail for their own reasons, not since nothing runs."""
+    registry = registry_of()
+    for name, arguments in [
+        *[("shell", {"line": line}) for line in ("ls", "grep 'rm x' f", "git rm x", "echo rm x", "sudo ls")],
+        *[("fetch", {"url": url}) for url in ("http://ok.example", "http://169.254.169.253", "http://11.0.0.1")],
+        *[("cat", {"path": path}) for path in ("src/a", "secrets/key", "src/secret/key", "secret")],
+    ]:
+        assert registry.call_sync(name, arguments).text == "ran", arguments
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda tools: tools.renamed({"delete_all": "run_tests"}), "run_tests"),
+        (lambda tools: tools.prefixed("git"), "git_delete_all"),
+        (lambda tools: tools.renamed({"delete_all": "a"}).prefixed("b").renamed({"b_a": "c"}), "c"),
+    ],
+)
+def test_no_other_name_gets_round_a_forbid_rule(top, change, name):
+    registry = registry_of(relay)
+    registry.register(change(StaticToolset("t", [shell, delete_all])))
+    assert registry.call_sync(name, {}).is_error
+    registry.call_sync("relay", {"name": name, "arguments": {}})
+    assert asyncio.run(registry.resolve()).get(name) is None
+    assert RAN == []
+
+
+@pytest.mark.parametrize("answer", [ChangeArguments({"path": "secret/key"}), ChangeArguments({"path": "way/key"})])
+def test_no_callback_changes_arguments_behind_the_rules(top, answer):
+    registry = registry_of()
+    registry.add_callback("before_tool", lambda context, tool, arguments: answer)
+    assert registry.call_sync("cat", {"path": "src/a"}).kind == "denied"
+    assert RAN == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": "src/a", "path": "secret/key"}',
+        '{"path": "src/a", "path\\u0000": "x"}',
+        '{"p\\u0061th": "secret/key"}',
+    ],
+)
+def test_no_json_hides_what_is_accessed(top, text):
+    assert registry_of().call_sync("cat", text).is_error
+    assert RAN == []
+
+
+@pytest.mark.parametrize("later", [Rule("*", "*", "allow"), Rule("cat", "*", "allow", kind="text")])
+def test_nothing_that_is_added_later_beats_a_forbid_rule(top, later):
+    registry = registry_of(permissions=FORBIDDEN.with_rules(later))
+    assert registry.call_sync("cat", {"path": "secret/key"}).kind == "denied"
+    for mode in ("default", "accept_edits", "bypass"):
+        registry.permissions = FORBIDDEN.with_mode(mode)
+        assert registry.call_sync("cat", {"path": "secret/key"}).kind == "denied"
+    assert RAN == []
