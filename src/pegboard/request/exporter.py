@@ -17,6 +17,7 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import LONG_RUNNING
+from pegboard.tools.visible import visible_json
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 
@@ -253,7 +254,9 @@ def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = Fa
     if spec.long_running and LONG_RUNNING not in spec.description:  # a raw spec's, which no definition has seen
         parts.append(LONG_RUNNING)
     if examples and spec.examples:
-        parts.append("\n".join(["Examples:", *(str(json_text(each)) for each in spec.examples[:_MOST_EXAMPLES])]))
+        parts.append(
+            "\n".join(["Examples:", *(visible_json(json_text(each)) for each in spec.examples[:_MOST_EXAMPLES])])
+        )
     if grammar and spec.grammar is not None:
         parts.append(f"The input must fit this {spec.grammar.syntax} grammar:\n{spec.grammar.definition}")
     return "\n\n".join(part for part in parts if part)
