@@ -31,7 +31,7 @@ from pegboard.dispatch.locks import (
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
-from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import CallStoppedError, log_failure
@@ -251,7 +251,7 @@ class Dispatcher:
         check_options(options)
         services = _with(services, options)
         if context.message is None:
-            context = attrs.evolve(context, message=f"batch_{os.urandom(16).hex()}")
+            context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index

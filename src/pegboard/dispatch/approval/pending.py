@@ -156,6 +156,8 @@ class PendingCall:
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
         earlier: What was answered to the same call before, the latest first.
+        once: What stands for this question about the model's call, however often that is suspended: one answer to it
+            counts. `""` where the call's id doesn't tell it from others.
     """
 
     id: str
@@ -176,20 +178,18 @@ class PendingCall:
     session: str | None = None
     approved: bool = False
     earlier: tuple[Confirmation, ...] = ()
+    once: str = ""
 
     @classmethod
-    def of(
-        cls,
-        request: ApprovalRequest,
-        spec_digest: str,
-        *,
-        created: float,
-        approved: bool = False,
-        earlier: tuple[Confirmation, ...] = (),
-    ) -> Self:
-        """What has to be kept of a request whose answer comes later."""
-        facts = {name: getattr(request, name) for name in _OF_THE_REQUEST}
-        return cls(spec_digest=spec_digest, created=created, approved=approved, earlier=earlier, **facts)
+    def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
+        """What has to be kept of a request whose answer comes later.
+
+        Args:
+            request: What was asked.
+            spec_digest: Of the tool's spec.
+            facts: `created`, `approved`, `earlier` and `once`.
+        """
+        return cls(spec_digest=spec_digest, **facts, **{name: getattr(request, name) for name in _OF_THE_REQUEST})
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        given: Any = {"wider": [], **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
+        given: Any = {"wider": [], "once": "", **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
         read = structured(_as_written(), given, "a pending call")
         facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")
@@ -519,7 +519,7 @@ class ResumedCall:
                 ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
-        if not grants.consume(pending.id):
+        if not (grants.consume(pending.id) and (not pending.once or grants.consume(pending.once))):
             text = (
                 f"{pending.call.name} was not run again: its approval was used before, and what came of that isn't "
                 "known here. Find out what it has done before asking again."
