@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from pathlib import Path
 
 OLD = 1_600_000_000
@@ -54,3 +56,14 @@ def write(path: Path, text: str = "") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
+
+
+def own_keyring(monkeypatch) -> dict[tuple[str, str], str]:
+    """Puts a keyring of the test's own in place of the package: (service, name) -> key."""
+    keys: dict[tuple[str, str], str] = {}
+    package = types.ModuleType("keyring")
+    package.get_password = lambda *key: keys.get(key)
+    package.set_password = lambda service, name, secret: keys.__setitem__((service, name), secret)
+    package.delete_password = lambda *key: keys.pop(key)
+    monkeypatch.setitem(sys.modules, "keyring", package)
+    return keys

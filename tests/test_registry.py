@@ -16,6 +16,7 @@ from pegboard import (
     RegistrationError,
     StaticToolset,
     Tool,
+    ToolCall,
     ToolContext,
     ToolError,
     ToolRegistry,
@@ -700,3 +701,47 @@ def test_no_context_is_nobody_in_particular(registry):
     registry.register(whose)
     assert asyncio.run(registry.call("whose", {}, None)).text == "None"
     assert registry.call_sync("whose", None, None).text == "None"
+
+
+# What `where` binds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bound():
+    """A registry for read-only tools, with one that is, one that isn't, and one that calls it."""
+    made = ToolRegistry(where=["read_only", lambda tool, context: context.user != "eve"])
+
+    async def calls(context: ToolContext) -> str:
+        return (await context.call("write")).text
+
+    made.register(named("read", read_only=True), named("write"), Tool.from_function(calls, read_only=True))
+    made.register(StaticToolset("late", [named("late_read", read_only=True), named("late_write")]))
+    yield made
+    asyncio.run(made.aclose())
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "kind"),
+    [
+        ("read", None, None),
+        ("read", "eve", "not_offered"),
+        ("write", None, "not_offered"),
+        ("late_read", None, None),
+        ("late_write", None, "not_offered"),
+        ("nowhere", None, "unknown_tool"),
+    ],
+)
+@pytest.mark.parametrize("door", ["call", "dispatch", "call_sync"])
+def test_where_binds_calls_without_resolved_tools(bound, door, name, user, kind):
+    context = ReadonlyContext(user=user)
+    if door == "call_sync":
+        result = bound.call_sync(name, None, context)
+    elif door == "call":
+        result = asyncio.run(bound.call(name, None, context))
+    else:
+        result = asyncio.run(bound.dispatch([ToolCall(name)], context=context)).results[0]
+    assert result.kind == kind
+
+
+def test_where_binds_calls_inside_calls(bound):
+    assert bound.call_sync("calls").text == "write is not available for this request. Available: calls, read."

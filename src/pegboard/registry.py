@@ -66,7 +66,7 @@ class ToolRegistry(Contributions):
     Args:
         limits: What calls may use, where their tool sets nothing else.
         where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
-            take a tool, or `None`.
+            take a tool, or `None`. It binds calls without resolved tools, too.
         on_conflict: What happens when the host brings a name that the host has.
         permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
         approver: Asks a person, or `None`: no one is there, and what asks is denied.
@@ -89,7 +89,8 @@ class ToolRegistry(Contributions):
         self._checked_permissions: Permissions | None = None
         self._approver = approver
         self._grants = grants
-        self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
+        every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
+        self._where: Final[tuple[Where, ...]] = tuple(each for each in every if each is not None)
         self._services: CallServices | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
@@ -298,8 +299,8 @@ class ToolRegistry(Contributions):
         """
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
-        if resolved is None and name not in self._catalogue.tools:
-            resolved = await self._asked_live(name, EMPTY_CONTEXT if context is None else context)
+        if resolved is None and (self._where or name not in self._catalogue.tools):
+            resolved = await self._callable(name, EMPTY_CONTEXT if context is None else context)
         services = self._services
         if services is None or services.catalogue is not self._catalogue:
             services = self._call_services()
@@ -381,8 +382,8 @@ class ToolRegistry(Contributions):
         """Runs the calls that waited for an answer, now that there is one, in this process or another.
 
         Answers may come in parts, in any order and repeatedly: each counts once, and whatever isn't answered is left
-        in the outcome's `pending`. What was approved is what runs: a tool whose spec has changed since, or other
-        arguments, are denied.
+        in the outcome's `pending`; so is a call that would overtake an earlier one that still waits and that it can't
+        run beside. What was approved is what runs: a tool whose spec has changed since, or other arguments, are denied.
 
         Args:
             pending: What an earlier outcome has left, perhaps read back from JSON.
@@ -410,7 +411,7 @@ class ToolRegistry(Contributions):
 
         resumption = match_answers(pending, answers, context)
         services, _ = await self._ready(resumption.calls, resolved, context)
-        return await self._at_work().resumed(resumption, context, services, **options)
+        return await self._at_work().resumed(pending, resumption, context, services, **options)
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
         """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
@@ -587,9 +588,10 @@ class ToolRegistry(Contributions):
             if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
         await self._load_plugins(*TOOL_STAGES)
-        if resolved is None:
-            unknown = next((call.name for call in calls if call.name not in self._catalogue.tools), None)
-            resolved = None if unknown is None else await self._asked_live(unknown, context)
+        if resolved is None and calls:
+            registered = self._catalogue.tools
+            name = next((call.name for call in calls if call.name not in registered), calls[0].name)
+            resolved = await self._callable(name, context)
         return (self._call_services() if resolved is None else self._services_for(resolved)), calls
 
     def _find(self, name: str) -> Tool:
@@ -600,12 +602,21 @@ class ToolRegistry(Contributions):
         tool = resolved.get(name)
         return tool if tool is not None and tool.offered else refuse_resolved(name, resolved, self._catalogue.tools)
 
-    async def _asked_live(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
-        """The toolsets' tools, for a name that no static tool has; `None` where one has it after all."""
-        await self._load_plugins("register_toolsets")
-        if name in self._catalogue.tools or not self._catalogue.toolsets:
+    async def _callable(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
+        """The tools that a call may use for which none were resolved; `None`: all that are registered.
+
+        Toolsets are asked for a name that no static tool has.
+        """
+        is_static = name in self._catalogue.tools
+        await self._load_plugins(*(() if is_static else ("register_toolsets",)), "register_predicates")
+        catalogue = self._catalogue
+        toolsets = () if name in catalogue.tools else catalogue.toolsets
+        if not (self._where or toolsets):
             return None
-        return await self.resolve(context.request if isinstance(context, ToolContext) else context)
+        from pegboard.toolsets.resolve import resolve_tools
+
+        asker = context.request if isinstance(context, ToolContext) else context
+        return await resolve_tools(catalogue.ordered, toolsets, asker, default=self._default())
 
 
 def shown_by(permissions: Permissions) -> Predicate:

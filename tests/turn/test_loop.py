@@ -13,8 +13,10 @@ from pegboard import (
     CallCompleted,
     FatalToolError,
     Once,
+    Permissions,
     ReadonlyContext,
     Reject,
+    Rule,
     ToolCall,
     ToolContext,
     ToolRegistry,
@@ -25,6 +27,7 @@ from pegboard import (
 )
 from pegboard.errors import CallbackError, ModelError, PendingError
 from pegboard.messages import CallDelta, Message, ModelResponse, ReasoningDelta, TextDelta, TextPart, Usage
+from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
 from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome
@@ -210,8 +213,11 @@ class TestLoop:
 
 
 class TestCutOff:
-    def test_calls_of_an_answer_that_was_cut_off_never_run(self, turn):
-        outcome, _ = turn([ModelResponse([ADD], "length", complete=False), ADD, "3"])
+    @pytest.mark.parametrize("facts", [{"complete": False}, {}])
+    @pytest.mark.parametrize("reason", ["length", "content_filter"])
+    def test_calls_of_an_answer_that_was_cut_off_never_run(self, turn, reason, facts):
+        """Also where the model's client calls it complete."""
+        outcome, _ = turn([ModelResponse([ADD], reason, **facts), ADD, "3"])
         assert results(outcome) == [("c1", "cut_off"), ("c1_2", "3")]
         assert outcome.messages[1].metadata["complete"] is False
 
@@ -1035,3 +1041,39 @@ class TestStreaming:
 def test_a_registry_without_tools_has_turns_too():
     outcome = asyncio.run(run_turn(ScriptedModel([[TextPart("Hi")]]), "Hello", ToolRegistry()))
     assert outcome.text == "Hi"
+
+
+# What a turn offers and sends -----------------------------------------------------------------------------------------
+
+
+def test_permissions_of_a_turn_narrow_what_it_offers(turn):
+    outcome, model = turn(["Hello."], permissions=Permissions([Rule("add", "*", "deny")]))
+    assert [tool.name for tool in model.requests[0].offered] == ["delete", "fail", "remember"]
+    assert outcome.text == "Hello."
+
+
+class Narrow:
+    """An exporter whose provider takes two tools."""
+
+    name = "narrow"
+
+    def tools(self, specs, *, strict=None):
+        losses = [Loss(spec.name, "", "tools", "it takes two tools", refused=True) for spec in specs[2:]]
+        return ExportedTools(losses=tuple(losses))
+
+
+def test_tools_that_the_provider_cant_be_given_are_reported(registry, caplog):
+    """In the request's problems, in the event of each round, and in the log, once."""
+    model = ScriptedModel([ADD, "It is 3."])
+    model.exporter = Narrow()
+    events = []
+    asyncio.run(run_turn(model, "Add.", registry, listener=events.append))
+    rounds = [event for event in events if isinstance(event, RoundStarted)]
+    for round_ in rounds:
+        assert [problem.tool for problem in round_.request.problems] == ["fail", "remember"]
+        assert "it takes two tools" in round_.to_json()["problems"][0]
+    assert len(rounds) == 2
+    assert [line for line in caplog.messages if "isn't sent" in line] == [
+        "tool fail isn't sent to scripted: it takes two tools",
+        "tool remember isn't sent to scripted: it takes two tools",
+    ]

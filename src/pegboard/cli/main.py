@@ -46,6 +46,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Environment": {
         "doctor": ("doctor", "Look for what is wrong, and suggest what to do."),
         "config": ("config", "Show configuration, or trust a project's."),
+        "keys": ("config", "Keep keys in the system's keyring."),
         "completion": ("config", "Print the script that completes in a shell."),
     },
 }

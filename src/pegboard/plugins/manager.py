@@ -14,11 +14,13 @@ from attrs import define, field
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EXTRAS, Catalogue, LazyPlugin, PluginRecord, Problem, Status
+from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
     PegboardError,
     PluginError,
     RegistrationError,
+    SchemaError,
     StaleSpecError,
     cause_of,
     did_you_mean,
@@ -29,6 +31,7 @@ from pegboard.plugins.side_effects import LOADING, observed
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset
 
 if TYPE_CHECKING:
@@ -89,7 +92,7 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
         name: The plugin's name.
         thing: What its entry point names: a module, an object, or a class, of which one instance is made (with
             `settings`, if it takes them).
-        settings: Its settings, handed to it read-only.
+        settings: Its settings, handed to it read-only, with the secrets that they refer to.
 
     Raises:
         pluggy.PluginValidationError: A hook takes arguments that there aren't.
@@ -97,8 +100,10 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
     """
     from pegboard.plugins.hookspecs import REGISTER_HOOKS
 
-    handed = MappingProxyType(dict(settings))
+    faults: list[str] = []
+    handed = MappingProxyType(with_secrets(settings, faults))
     loaded = LoadedPlugin(name, by_name(thing, ("settings",))(handed) if inspect.isclass(thing) else thing)
+    loaded.faults += faults
     _find_implementations(loaded)
     errors = [
         error
@@ -170,8 +175,11 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
         for tool in tools:
             if any(earlier.name == tool.name for earlier in loaded.tools):
                 loaded.faults.append(f"tool {tool.name!r} is registered twice; the first is kept")
-            else:
-                loaded.tools.append(tool)
+                continue
+            try:
+                loaded.tools.append(tool.evolve(spec=visible_spec(tool.spec)))
+            except SchemaError as error:
+                loaded.faults.append(str(error))
 
     return register
 
@@ -427,7 +435,12 @@ class PluginManager:
         return self._new(found.name, found.origin, lambda: imported(found.module, found.attribute))
 
     def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
-        for spec in manifest.tools:
+        for written in manifest.tools:
+            try:
+                spec = visible_spec(written)
+            except SchemaError as error:
+                self._report(plugin.name, plugin.origin.distribution, str(error))
+                continue
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             plugin.own_specs[spec.name] = spec
             tool = Tool(spec, handler, plugin.origin)

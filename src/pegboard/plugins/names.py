@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
@@ -46,7 +46,7 @@ def accept(names: Names) -> None:
 
 def _environments() -> dict[str, Any]:
     given: Any = read_state(_FILE).get("environments")
-    found: dict[str, Any] = given if isinstance(given, dict) else {}
+    found: dict[str, Any] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     return {prefix: kinds for prefix, kinds in found.items() if isinstance(kinds, dict)}
 
 

@@ -202,9 +202,10 @@ class RoundStarted(_Event):
     request: ModelRequest = field(repr=False)
 
     def to_json(self) -> JsonObject:
-        """`{"type", "number", "model", "tools"}`; the tools by name."""
-        tools = [tool.name for tool in self.request.offered]
-        return {"type": self.type, "number": self.number, "model": self.request.model, "tools": tools}
+        """`{"type", "number", "model", "tools", "problems"}`; the tools by name, problems as lines, where there are."""
+        tools, problems = [tool.name for tool in self.request.offered], [str(each) for each in self.request.problems]
+        data: JsonObject = {"type": self.type, "number": self.number, "model": self.request.model, "tools": tools}
+        return {**data, "problems": problems} if problems else data
 
 
 @frozen

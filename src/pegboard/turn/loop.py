@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -17,7 +18,7 @@ from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages import Message, ModelResponse
-from pegboard.request.model_request import Model, ModelRequest
+from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
 from pegboard.tools.call import Actions
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.registry import ToolRegistry, Where
+    from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.turn.events import TurnEvent
 
 
@@ -151,6 +153,7 @@ class Turn:
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
+    _left_out: set[str] = field(factory=set[str], init=False)
 
     def __attrs_post_init__(self) -> None:
         before = None if self.suspended is None else self.suspended[0]
@@ -275,6 +278,8 @@ class Turn:
         response = await self._answer(request, context)
         if response is None:
             return None
+        if response.calls and response.finish_reason in ("length", "content_filter"):
+            response = response.evolve(complete=False)  # whatever the model's client makes of it, calls may be cut off
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_message(message)
@@ -311,9 +316,31 @@ class Turn:
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
         )
         if request.tools is None:
-            tools = await self.registry.resolve(context, where=self.where, active=self.active)
-            request = request.evolve(tools=tools)
-        return await self.registry.process(request, context)
+            request = request.evolve(tools=await self._resolved(context))
+        return self._with_left_out(await self.registry.process(request, context))
+
+    async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
+        """The tools that may be offered now; its own permissions narrow them as the registry's do."""
+        tools = await self.registry.resolve(context, where=self.where, active=self.active)
+        permissions = self.batch.get("permissions")
+        if permissions is None:
+            return tools
+        hidden = [tool.name for tool in tools if permissions.hides(tool)]
+        return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
+
+    def _with_left_out(self, request: ModelRequest) -> ModelRequest:
+        """The request with a problem for each tool that the model's provider can't be given; each is logged once."""
+        exporter = getattr(self.model, "exporter", None)
+        if exporter is None or not request.offered:
+            return request
+        exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+        refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}
+        for name in sorted(refused.keys() - self._left_out):
+            text = "tool %s isn't sent to %s: %s"
+            logging.getLogger("pegboard").warning(text, name, self.model.provider, refused[name])
+        self._left_out |= refused.keys()
+        causes = {name: f"isn't sent to {self.model.provider}: {what}" for name, what in refused.items()}
+        return request.with_problems(*(ProcessorProblem("export", cause, tool=name) for name, cause in causes.items()))
 
     async def _answer(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
         """The model's answer; `None` where the turn ended before there was one."""
@@ -420,7 +447,7 @@ class Turn:
         context = self._context_now()
         tools = self.request.tools
         if tools is None:
-            tools = await self.registry.resolve(context, where=self.where, active=self.active)
+            tools = await self._resolved(context)
         options = self._batch_options(self.request)
         batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
         await self._run_batch(batch, self._progress.take_late_results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from cli_demo import DEMO
+from installed import own_keyring
 from pegboard.__main__ import main as registry
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands import config
@@ -391,3 +393,35 @@ class TestProjectThatIsntTrusted:
         assert "plugin warden: the project's pegboard.toml blocks it and isn't trusted to" in say("list")[2]
         say("config", "trust")
         assert say("list", "--names")[1] == "run_tests\nsafe_count_words\n"
+
+
+class TestKeys:
+    @pytest.fixture
+    def keyring(self, monkeypatch):
+        return own_keyring(monkeypatch)
+
+    def test_a_key_is_set_used_listed_and_removed_and_never_shown(self, say, home, keyring, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("very secret\n"))
+        code, out, err = say("keys", "set", "mine")
+        assert (code, out, err) == (0, "", 'kept; in pegboard.toml: { keyring = "mine" }\n')
+        assert keyring == {("pegboard", "mine"): "very secret"}
+        assert say("keys", "list") == (0, "mine\n", "")
+        assert say("keys", "remove", "mine") == (0, "", "")
+        assert say("keys", "list") == (0, "", "")
+        code, _, err = say("keys", "remove", "mine")
+        assert (code, err) == (2, "error: there is no key 'mine'.\n")
+
+    @pytest.mark.parametrize("secret", ["", "\n", "x" * 10_001])
+    def test_what_is_no_key_is_refused(self, say, home, keyring, monkeypatch, secret):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(secret))
+        assert say("keys", "set", "mine")[0] == 2
+        assert keyring == {}
+
+    def test_configuration_is_shown_without_keys(self, say, home):
+        (home / "config" / "pegboard").mkdir()
+        (home / "config" / "pegboard" / "pegboard.toml").write_text(
+            '[plugins.openai]\napi_key = "very secret"\nother = { env = "NAME" }\nroot = "/x"'
+        )
+        _, out, err = say("config")
+        assert json.loads(out)["plugins"] == {"openai": {"api_key": "(hidden)", "other": {"env": "NAME"}, "root": "/x"}}
+        assert "very secret" not in out + err

@@ -1,4 +1,4 @@
-"""`registry config`, `plugins`, `processors`, `install`, `uninstall`, `completion`: what is configured and there."""
+"""`registry config`, `keys`, `plugins`, `processors`, `install`, `uninstall`, `completion`: what is there, and how."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from pegboard.cli.output import (
 )
 from pegboard.cli.session import Session, configuration_of, note_names, open_session
 from pegboard.config.config import normalised
+from pegboard.config.secrets import key_names, remove_key, set_key, without_secrets
 from pegboard.errors import did_you_mean, suggest
 
 if TYPE_CHECKING:
@@ -60,12 +61,13 @@ def config_command(context: click.Context) -> Any:
 def show_config(options: Options) -> int:
     """Print what holds, as JSON.
 
-    The files and the environment, merged.
+    The files and the environment, merged; what looks like a key or a password is hidden.
     """
     config = configuration_of(options)
     keys = ("block", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
     shown = {key: _plain(getattr(config, key)) for key in keys}
     shown["block"] += config.project_block
+    shown["plugins"] = {name: without_secrets(settings) for name, settings in shown["plugins"].items()}
     write(json_pretty(shown) + "\n")
     for ignored in config.ignored:
         remark(str(ignored))
@@ -125,6 +127,42 @@ def _found_here() -> Path:
     if found is None:
         raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
     return Path(found)
+
+
+@click.group("keys")
+def keys_command() -> None:
+    """Keep keys in the system's keyring. Settings refer to them: api_key = { keyring = "NAME" }."""
+
+
+@keys_command.command("set")
+@click.argument("name")
+def set_key_command(name: str) -> int:
+    """Keep a key, read from the terminal or from standard input."""
+    if sys.stdin.isatty():
+        secret = click.prompt(name, hide_input=True, err=True)
+    else:
+        secret = sys.stdin.read(_MOST_KEY + 1).rstrip("\r\n")
+    if not secret or len(secret) > _MOST_KEY:
+        raise click.UsageError(f"a key has 1 to {_MOST_KEY:,} characters")
+    set_key(name, secret)
+    remark(f'kept; in pegboard.toml: {{ keyring = "{name}" }}')
+    return 0
+
+
+@keys_command.command("list")
+def list_keys() -> int:
+    """List the names of the keys that were set. The keys themselves are never shown."""
+    write("".join(f"{name}\n" for name in key_names()))
+    return 0
+
+
+@keys_command.command("remove")
+@click.argument("name")
+def remove_key_command(name: str) -> int:
+    """Remove a key."""
+    if not remove_key(name):
+        raise click.ClickException(f"there is no key {name!r}.{did_you_mean(suggest(name, key_names()))}")
+    return 0
 
 
 @click.group("plugins", invoke_without_command=True)
@@ -242,6 +280,7 @@ def completion_command(shell: str) -> int:
     return 0
 
 
+_MOST_KEY: Final = 10_000
 _PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
