@@ -464,14 +464,20 @@ class StrictBudget:
         return self._written.one(spec, strict)
 
     def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """The tools in their order; of two of one name, here or at the provider, the first."""
+        """The tools in their order; of two of one name, here or at the provider, the first.
+
+        Tools that want to be strict themselves come before those that are by default.
+        """
         left = _Left(self.limits)
+        first = {spec.name: spec for spec in reversed(specs)}
+        wanted = {spec: self._chosen(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
         names: dict[str, None] = {}
         called: set[str] = set()
         entries: list[JsonObject] = []
         losses: list[Loss] = []
         for spec in specs:
-            written = refusal(spec, "/name", "name", _TAKEN) if spec.name in names else self._chosen(spec, strict, left)
+            written = refusal(spec, "/name", "name", _TAKEN) if spec.name in names else wanted.get(spec)
+            written = written or self._chosen(spec, strict, left)
             name = None if written.entry is None else self.entry_name(written.entry)
             if name is not None and name in called:
                 written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
@@ -511,7 +517,7 @@ class StrictBudget:
 
     def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Entry:
         plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
-        what = f"exported without: a request may hold {self.limits} in all, and the tools before it have used them up"
+        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
 
