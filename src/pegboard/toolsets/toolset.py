@@ -18,6 +18,7 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Not, Predicate
 
 if TYPE_CHECKING:
@@ -599,7 +600,7 @@ class OwnedToolset(ChangedToolset):
         own, owner = tool.origin, self.origin
         base = own if owner.plugin is None else owner
         origin = evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)
-        return tool if origin == own else tool.evolve(origin=origin)
+        return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
 
 
 __all__ = ["Toolset", "close_all", "is_toolset", "toolset_name", "with_instructions"]

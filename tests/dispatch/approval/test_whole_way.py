@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
+from attrs import evolve
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Once, Reject
@@ -22,6 +25,8 @@ ANN = ReadonlyContext(session="s", user="ann")
 @tool(destructive=True)
 def delete(path: str) -> str:
     """Deletes a file."""
+    if "KILLED_WHILE_IT_RUNS" in os.environ:
+        os.kill(os.getpid(), signal.SIGKILL)
     return f"deleted {path}"
 
 
@@ -107,6 +112,45 @@ def test_a_client_that_knows_only_messages_can_answer():
     assert [result.text for result in resumed.results] == ["deleted a", "deleted b"]
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
+    """As by a host that takes a turn up again after a crash; in one resumption or in two."""
+    registry = board()
+    pending = [dispatched(registry, ("delete", {"path": "a"}), approver=ask_later).pending.calls for _ in range(2)]
+    assert pending[0][0].id != pending[1][0].id
+    batches = [[*pending[0], *pending[1]]] if together else pending
+    results = []
+    for calls in batches:
+        answers = {call.id: Once() for call in calls}
+        results += asyncio.run(registry.resume(PendingCalls(calls), answers, context=ANN)).results
+    assert [(result.text if result.kind is None else result.kind) for result in results] == [
+        "deleted a",
+        "unknown_outcome",
+    ]
+
+
+@pytest.mark.parametrize("other", [{"invocation": "2"}, {"message": "2"}, {"user": "bob"}, {"session": "t"}])
+def test_the_same_id_elsewhere_is_another_call(other):
+    registry, one = board(), evolve(ANN, invocation="1", message="1")
+    for context in (one, evolve(one, **other)):
+        call = ToolCall("delete", {"path": "a"}, "call_0")
+        outcome = asyncio.run(registry.dispatch([call], context=context, approver=ask_later))
+        answers = {each.id: Once() for each in outcome.pending}
+        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=context))
+        assert resumed.results[0].text == "deleted a"
+
+
+def test_an_id_that_was_made_here_tells_no_calls_apart():
+    """For a provider without ids: each of its messages begins with `call_0`."""
+    registry = board()
+    for _ in range(2):
+        outcome = asyncio.run(
+            registry.dispatch([ToolCall("delete", {"path": "a"}, "call_0")], context=ANN, approver=ask_later)
+        )
+        answers = {each.id: Once() for each in outcome.pending}
+        assert asyncio.run(registry.resume(outcome.pending, answers, context=ANN)).results[0].text == "deleted a"
+
+
 def test_another_user_or_session_cant_answer():
     registry = board()
     outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later)
@@ -150,11 +194,11 @@ print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answe
 def script(pytestconfig):
     """Runs a script in a process of its own."""
 
-    def run(text, *arguments, given=""):
-        environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath / "tests")}
+    def run(text, *arguments, given="", code=0, **variables):
+        environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath / "tests"), **variables}
         command = [sys.executable, "-c", text, *arguments]
         done = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return done.stdout
 
     return run
@@ -166,4 +210,19 @@ def test_confirmation_outlives_the_process(script, tmp_path):
     text = script(ASK)
     store = str(tmp_path / "approvals.json")
     assert script(ANSWER, store, given=text) == "deleted a\n"
-    assert script(ANSWER, store, given=text) == "delete was not run: its approval has been used. Ask again.\n"
+    assert script(ANSWER, store, given=text).startswith("delete was not run again: its approval was used before")
+
+
+@pytest.mark.slow
+def test_what_was_approved_and_ended_with_its_process_has_an_unknown_outcome(script, tmp_path):
+    """It may have run, so that it isn't run again, and is not called denied."""
+    text, store = script(ASK), FileApprovals(tmp_path / "approvals.json")
+    pending = PendingCalls.loads(text, KEY)
+    script(ANSWER, str(store.path), given=text, code=-signal.SIGKILL, KILLED_WHILE_IT_RUNS="1")
+    answers = {call.id: Once() for call in pending}
+    (result,) = asyncio.run(board(grants=store).resume(pending, answers, context=ANN)).results
+    assert result.kind == "unknown_outcome"
+    assert result.text == (
+        "delete was not run again: its approval was used before, and what came of that isn't known here. "
+        "Find out what it has done before asking again."
+    )
