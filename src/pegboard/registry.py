@@ -616,7 +616,9 @@ class ToolRegistry(Contributions):
         from pegboard.toolsets.resolve import resolve_tools
 
         asker = context.request if isinstance(context, ToolContext) else context
-        return await resolve_tools(catalogue.ordered, toolsets, asker, default=self._default())
+        seconds = self.limits.predicate_timeout
+        default = self._default()
+        return await resolve_tools(catalogue.ordered, toolsets, asker, default=default, predicate_timeout=seconds)
 
 
 def shown_by(permissions: Permissions) -> Predicate:
