@@ -617,8 +617,14 @@ class ToolRegistry(Contributions):
         from pegboard.toolsets.resolve import resolve_tools
 
         asker = context.request if isinstance(context, ToolContext) else context
-        default, contested = self._default(), catalogue.contested
-        return await resolve_tools(catalogue.ordered, toolsets, asker, default=default, contested=contested)
+        return await resolve_tools(
+            catalogue.ordered,
+            toolsets,
+            asker,
+            default=self._default(),
+            contested=catalogue.contested,
+            predicate_timeout=self.limits.predicate_timeout,
+        )
 
 
 def shown_by(permissions: Permissions) -> Predicate:
