@@ -492,6 +492,11 @@ class ResumedCall:
         """Whether the answer is a no without a word of feedback."""
         return isinstance(self.answer, Reject) and not self.answer.feedback
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it doesn't run: a question that the tool asked is answered by a no as well as by a yes."""
+        return isinstance(self.answer, Reject) and self.pending.subject != "question"
+
     def authorize(
         self, grants: Grants, context: ReadonlyContext, tool: Tool | None
     ) -> tuple[Approval | None, Confirmation | None]:
@@ -520,7 +525,7 @@ class ResumedCall:
                 "known here. Find out what it has done before asking again."
             )
             raise CallError("unknown_outcome", text)
-        if isinstance(answer, Reject) and pending.subject != "question":
+        if isinstance(answer, Reject) and self.is_refusal:
             raise RejectedError(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool.spec.digest == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
@@ -536,7 +541,7 @@ class Resumption:
     Attributes:
         resumed: In call order.
         left: What still waits.
-        ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, or too late.
+        ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, too late, or too early.
     """
 
     resumed: tuple[ResumedCall, ...]
