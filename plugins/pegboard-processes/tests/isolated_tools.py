@@ -126,8 +126,10 @@ def plus(a: int, b: int) -> int:
 PLUS_ONE = Tool.from_function(functools.partial(plus, 1), name="plus_one")
 
 
-def contains(a) -> bool:
-    return a in {"x", "y", ("z", 1)}
+@tool
+def contains(a: str) -> bool:
+    """Holds a set, which is written in another order in each process."""
+    return a in {"x", "y", "z", "u", "v", "w"}
 
 
 @tool
