@@ -51,7 +51,7 @@ class ExportedTools:
     Attributes:
         entries: What the provider's list holds; shared and kept, so never to be changed. Not always one a tool:
             Gemini has one for all functions.
-        losses: What the provider can't be told, tool by tool; a refused tool is in no entry.
+        losses: What is lost on the way to the provider, tool by tool; a refused tool is in no entry.
         names: The names of the tools that are in the entries.
     """
 
@@ -71,7 +71,7 @@ class ResponseReader(Protocol):
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one chunk (an event of the stream, as JSON data) and gives what came with it.
 
-        Never raises: a chunk that can't be read is passed over, and one that says an error marks the response.
+        Never raises: a chunk that can't be read is passed over, and an error marks the response.
         """
         ...
 
@@ -99,8 +99,8 @@ class Exporter(Protocol):
 
         Args:
             specs: In their order, each name once.
-            strict: Whether the provider shall hold calls to the schemas, for tools that say nothing of it themselves.
-                Where it can't be told a schema strictly, the tool is exported plainly, and a loss says so.
+            strict: Whether the provider shall hold calls to the schemas, for tools without a word of their own.
+                Where a schema can't be strict, the tool is exported plainly, with a loss.
         """
         ...
 
@@ -111,10 +111,10 @@ class Exporter(Protocol):
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of the provider's request. It is the caller's own, but for the tools' entries in it.
 
-        Tools that the provider can't be given are left out; `tools` says which.
+        Tools that the provider can't be given are left out; `tools` lists them.
 
         Raises:
-            ExportError: The request can't be said to this provider at all.
+            ExportError: The request can't be written for this provider at all.
         """
         ...
 
@@ -122,7 +122,7 @@ class Exporter(Protocol):
         """An answer, from its body as JSON data.
 
         A call that can't be read is marked invalid, never lost; arguments that a strict schema made null are left out
-        where `request` tells that the tool's own schema has them optional.
+        where the tool's own schema, by `request`, has them optional.
 
         Raises:
             ModelError: It is no answer, or the provider's error.
@@ -211,7 +211,7 @@ def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, str
         spec: The tool.
         plain: What the provider takes of any tool.
         strictly: What it takes of tools that it holds calls to, or `None` where it has no such thing.
-        strict: Whether that is wanted; where it can't be, the tool is written plainly, and a loss says why.
+        strict: Whether that is wanted; where it can't be, the tool is written plainly, with a loss.
     """
     if not strict:
         return _written(spec, plain)
@@ -301,7 +301,7 @@ class Entry:
     Attributes:
         entry: What the provider's list holds of it, shared and never changed; `None` where the provider can't be given
             the tool.
-        losses: What it can't be told.
+        losses: What is lost on the way to it.
     """
 
     entry: JsonObject | None
@@ -309,12 +309,12 @@ class Entry:
 
 
 WriteEntry: TypeAlias = Callable[[ToolSpec, bool | None], Entry]
-"""Writes one tool; gets what the request says of strictness, for tools that say nothing of it themselves."""
+"""Writes one tool; gets the strictness of the request, for tools without one of their own."""
 
 
 @define(eq=False)
 class Entries:
-    """Writes tools, each once for as long as it says the same.
+    """Writes tools, each once for as long as it stays the same.
 
     Attributes:
         write: Writes one.
