@@ -11,6 +11,7 @@ from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle
 from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
+from pegboard.tools.visible import visible_spec
 
 if TYPE_CHECKING:
     from pegboard.tools.services import Services, ServiceScope
@@ -100,7 +101,7 @@ class Contributions:
             tool for thing in things if not is_toolset(thing) for tool in as_tools(thing, foreign=origin is not HOST)
         ]
         if origin is not HOST:
-            tools = [tool.evolve(origin=origin) for tool in tools]
+            tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self._lock:
             before = self._catalogue
             after, brought = before.with_tools(tools, on_conflict or self._on_conflict)

@@ -27,8 +27,33 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 _METADATA: Final = json_key("providerMetadata")
 
 
+class _Record:
+    """Base of what is written as JSON by its attributes."""
+
+    __slots__ = ()
+
+    def to_json(self) -> JsonObject:
+        """Its attributes by name, behind its `type` if it is a part or a delta; what isn't set is left out."""
+        kind = type(self)
+        data: JsonObject = {"type": _TYPES[kind]} if kind in _TYPES else {}
+        for each in attrs.fields(cast("type[attrs.AttrsInstance]", kind)):
+            value = getattr(self, each.name)
+            unset = isinstance(value, bool | tuple | Mapping | None) and value == each.default
+            if not unset or each.name == "parts":
+                data[next(iter(each.metadata.values()), each.name)] = _plain(value)  # its `json_key`, if it has one
+        return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if isinstance(value, tuple):
+        return [_plain(each) for each in cast("tuple[Any, ...]", value)]
+    return value.to_json() if hasattr(value, "to_json") else value
+
+
 @frozen
-class Citation:
+class Citation(_Record):
     """A source of some of a model's words.
 
     Attributes:
@@ -47,12 +72,6 @@ class Citation:
     end: int | None = None
     data: JsonMapping = field(default=_NOTHING, repr=False)
 
-    def to_json(self) -> JsonObject:
-        """The facts that are known, by name."""
-        facts: JsonObject = {name: getattr(self, name) for name in ("text", "uri", "title", "start", "end")}
-        known = {name: fact for name, fact in facts.items() if fact is not None}
-        return {**known, "data": dict(self.data)} if self.data else known
-
     @classmethod
     def from_json(cls, data: object) -> Citation:
         """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
@@ -64,7 +83,7 @@ class Citation:
 
 
 @frozen
-class TextPart:
+class TextPart(_Record):
     """Words.
 
     Attributes:
@@ -77,16 +96,9 @@ class TextPart:
     citations: tuple[Citation, ...] = field(default=(), converter=tuple)
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "text", "text"}`, and what else is set."""
-        data: JsonObject = {"type": "text", "text": self.text}
-        if self.citations:
-            data["citations"] = [citation.to_json() for citation in self.citations]
-        return _with_metadata(data, self.provider_metadata)
-
 
 @frozen
-class MediaPart:
+class MediaPart(_Record):
     """A picture, a sound, a file or a link, from the user or from the model.
 
     Attributes:
@@ -97,13 +109,9 @@ class MediaPart:
     content: ImageContent | AudioContent | FileContent | LinkContent
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "media", "content": MCP's}`, and what else is set."""
-        return _with_metadata({"type": "media", "content": self.content.to_json()}, self.provider_metadata)
-
 
 @frozen
-class CallPart:
+class CallPart(_Record):
     """A call of a tool, by the model.
 
     Attributes:
@@ -111,10 +119,6 @@ class CallPart:
     """
 
     call: ToolCall
-
-    def to_json(self) -> JsonObject:
-        """`{"type": "call", "call"}`."""
-        return {"type": "call", "call": self.call.to_json()}
 
 
 @frozen
@@ -152,11 +156,11 @@ class ResultPart:
             "name": writable(self.name),
             "result": result,
         }
-        return _with_metadata(data, self.provider_metadata)
+        return {**data, "providerMetadata": dict(self.provider_metadata)} if self.provider_metadata else data
 
 
 @frozen
-class ReasoningPart:
+class ReasoningPart(_Record):
     """What the model thought, as far as its provider shows it.
 
     Attributes:
@@ -167,13 +171,9 @@ class ReasoningPart:
     text: str = field(default="", converter=writable)
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "reasoning", "text"}`, and what else is set."""
-        return _with_metadata({"type": "reasoning", "text": self.text}, self.provider_metadata)
-
 
 @frozen
-class HostedPart:
+class HostedPart(_Record):
     """A call of a tool that the provider hosts, or its result: never run here, given back unchanged.
 
     Attributes:
@@ -190,19 +190,16 @@ class HostedPart:
     name: str = ""
     id: str = ""
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "hosted", "provider", "role", "name", "id", "data"}`."""
-        return {
-            "type": "hosted",
-            "provider": self.provider,
-            "role": self.role,
-            "name": self.name,
-            "id": self.id,
-            "data": dict(self.data),
-        }
-
 
 Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart
+_PARTS: Final[Mapping[str, type[Any]]] = {
+    "text": TextPart,
+    "media": MediaPart,
+    "call": CallPart,
+    "result": ResultPart,
+    "reasoning": ReasoningPart,
+    "hosted": HostedPart,
+}
 _PART_TYPES: Final = (TextPart, MediaPart, CallPart, ResultPart, ReasoningPart, HostedPart)
 _MEDIA: Final = (ImageContent, AudioContent, FileContent, LinkContent)
 
@@ -226,12 +223,6 @@ def _as_part(value: Part | ToolCall | Content | str) -> Part:
     raise TypeError(f"a part of a message must be a text, content, a call or a part, not {type(value).__name__}")
 
 
-def _with_metadata(data: JsonObject, metadata: JsonMapping) -> JsonObject:
-    if metadata:
-        data["providerMetadata"] = dict(metadata)
-    return data
-
-
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 _ROLES: Final = get_args(_Role)
 Writable: TypeAlias = "Part | ToolCall | Content | str"
@@ -245,7 +236,7 @@ def _as_parts(given: Any) -> tuple[Part, ...]:
 
 
 @frozen
-class Message:
+class Message(_Record):
     """One message of a conversation: of the user, the model (`assistant`), tools (results), or the host (`system`).
 
     Attributes:
@@ -301,17 +292,6 @@ class Message:
         """A message with some attributes changed."""
         return attrs.evolve(self, **changes)
 
-    def to_json(self) -> JsonObject:
-        """`{"role", "parts"}`, and what else is set."""
-        data: JsonObject = {"role": self.role, "parts": [part.to_json() for part in self.parts]}
-        if self.id is not None:
-            data["id"] = self.id
-        if self.provider_metadata:
-            data["providerMetadata"] = dict(self.provider_metadata)
-        if self.metadata:
-            data["metadata"] = dict(self.metadata)
-        return data
-
     @classmethod
     def from_json(cls, data: object) -> Message:
         """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
@@ -331,21 +311,12 @@ def _media(data: JsonMapping) -> Content:
 read_by(ImageContent | AudioContent | FileContent | LinkContent, _media)
 read_by(
     Part,
-    tagged(
-        {
-            "text": TextPart,
-            "media": MediaPart,
-            "call": CallPart,
-            "result": ResultPart,
-            "reasoning": ReasoningPart,
-            "hosted": HostedPart,
-        }
-    ),
+    tagged(_PARTS),
 )
 
 
 @frozen
-class Usage:
+class Usage(_Record):
     """What one answer, or several together, used, in tokens.
 
     Attributes:
@@ -371,10 +342,6 @@ class Usage:
         """Both together."""
         return Usage(*(mine + its for mine, its in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
 
-    def to_json(self) -> JsonObject:
-        """All counts by name."""
-        return attrs.asdict(self)
-
     @classmethod
     def from_json(cls, data: object) -> Usage:
         """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
@@ -389,7 +356,7 @@ NO_USAGE = Usage()
 
 
 @frozen
-class TextDelta:
+class TextDelta(_Record):
     """Some more words.
 
     Attributes:
@@ -398,13 +365,9 @@ class TextDelta:
 
     text: str = field(converter=writable)
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "text", "text"}`."""
-        return {"type": "text", "text": self.text}
-
 
 @frozen
-class ReasoningDelta:
+class ReasoningDelta(_Record):
     """Some more of what the model thinks.
 
     Attributes:
@@ -413,13 +376,9 @@ class ReasoningDelta:
 
     text: str = field(converter=writable)
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "reasoning", "text"}`."""
-        return {"type": "reasoning", "text": self.text}
-
 
 @frozen
-class CallDelta:
+class CallDelta(_Record):
     """Some more of a call of a tool. To be shown, never to be run: the response has the calls.
 
     Attributes:
@@ -433,10 +392,6 @@ class CallDelta:
     arguments: str = field(default="", converter=writable)
     id: str = ""
     name: str = ""
-
-    def to_json(self) -> JsonObject:
-        """`{"type": "call", "index", "id", "name", "arguments"}`."""
-        return {"type": "call", "index": self.index, "id": self.id, "name": self.name, "arguments": self.arguments}
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
@@ -457,7 +412,7 @@ def _as_message(given: Any) -> Message:
 
 
 @frozen
-class ModelResponse:
+class ModelResponse(_Record):
     """One answer of a model, frozen and provider-neutral.
 
     Attributes:
@@ -515,19 +470,6 @@ class ModelResponse:
         """A response with some attributes changed."""
         return attrs.evolve(self, **changes)
 
-    def to_json(self) -> JsonObject:
-        """`{"message", "finish_reason", "usage"}`, and what else is set, by name."""
-        data: JsonObject = {
-            "message": self.message.to_json(),
-            "finish_reason": self.finish_reason,
-            "usage": self.usage.to_json(),
-        }
-        for name in _PLAIN:
-            value = getattr(self, name)
-            if value != _DEFAULTS[name]:
-                data[name] = dict(value) if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownArgumentType]
-        return data
-
     @classmethod
     def from_json(cls, data: object) -> ModelResponse:
         """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
@@ -540,14 +482,11 @@ class ModelResponse:
         return read_record(cls, data, "response")
 
 
-_PLAIN: Final = (
-    *("model", "id", "error_code", "error_message"),
-    *("partial", "complete", "interrupted"),
-    *("grounding", "custom_metadata"),
-)
-
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    each.name: each.default for each in attrs.fields(ModelResponse) if each.name in _PLAIN
+_TYPES: Final[Mapping[type[Any], str]] = {
+    **{kind: name for name, kind in _PARTS.items()},
+    TextDelta: "text",
+    ReasoningDelta: "reasoning",
+    CallDelta: "call",
 }
 
 

@@ -188,6 +188,7 @@ class ToolRegistry(Contributions):
             default=self._default(),
             active=active,
             order=order,
+            contested=catalogue.contested,
             on_toolset_error=on_toolset_error,
             predicate_timeout=self.limits.predicate_timeout,
         )
@@ -382,8 +383,8 @@ class ToolRegistry(Contributions):
         """Runs the calls that waited for an answer, now that there is one, in this process or another.
 
         Answers may come in parts, in any order and repeatedly: each counts once, and whatever isn't answered is left
-        in the outcome's `pending`. What was approved is what runs: a tool whose spec has changed since, or other
-        arguments, are denied.
+        in the outcome's `pending`; so is a call that would overtake an earlier one that still waits and that it can't
+        run beside. What was approved is what runs: a tool whose spec has changed since, or other arguments, are denied.
 
         Args:
             pending: What an earlier outcome has left, perhaps read back from JSON.
@@ -411,7 +412,7 @@ class ToolRegistry(Contributions):
 
         resumption = match_answers(pending, answers, context)
         services, _ = await self._ready(resumption.calls, resolved, context)
-        return await self._at_work().resumed(resumption, context, services, **options)
+        return await self._at_work().resumed(pending, resumption, context, services, **options)
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
         """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
@@ -616,7 +617,14 @@ class ToolRegistry(Contributions):
         from pegboard.toolsets.resolve import resolve_tools
 
         asker = context.request if isinstance(context, ToolContext) else context
-        return await resolve_tools(catalogue.ordered, toolsets, asker, default=self._default())
+        return await resolve_tools(
+            catalogue.ordered,
+            toolsets,
+            asker,
+            default=self._default(),
+            contested=catalogue.contested,
+            predicate_timeout=self.limits.predicate_timeout,
+        )
 
 
 def shown_by(permissions: Permissions) -> Predicate:

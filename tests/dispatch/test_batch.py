@@ -986,3 +986,57 @@ def test_a_keyboard_interrupt_of_a_callback_doesnt_end_the_host(registry, functi
         return outcome
 
     assert len(asyncio.run(main()).results) == 2
+
+
+# Answers that come in parts -------------------------------------------------------------------------------------------
+
+
+def answered(pending, *call_ids, answer=None):
+    return {each.id: answer or Once() for each in pending if each.call.id in call_ids}
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "options", "waits"),
+    [
+        ("shared", {}, False),
+        ("exclusive", {}, True),
+        (Concurrency("key", key=("path",)), {}, True),
+        (Concurrency("key", key=("number",)), {}, False),
+        ("shared", {"sequential": True}, True),
+    ],
+)
+def test_a_call_overtakes_no_earlier_one_that_still_waits_for_its_answer(concurrency, options, waits):
+    """Its own answer has come too early: it is given again once the other has come."""
+    registry, ran = ToolRegistry(approver=ask_later), []
+
+    @registry.register
+    @tool(requires_confirmation=True, concurrency=concurrency)
+    async def write(path: str, number: int) -> None:
+        """Write."""
+        ran.append(number)
+
+    async def main():
+        made = [ToolCall("write", {"path": "a", "number": number}, f"{number}") for number in (1, 2)]
+        pending = (await registry.dispatch(made)).pending
+        first = await registry.resume(pending, answered(pending, "2"), **options)
+        second = await registry.resume(first.pending, answered(first.pending, "1", "2"), **options)
+        return [*first.ignored] == [*answered(pending, "2")], len(second.pending)
+
+    assert asyncio.run(main()) == (waits, 0)
+    assert ran == ([1, 2] if waits else [2, 1])
+
+
+def test_a_call_that_is_rejected_waits_for_no_other():
+    registry = ToolRegistry(approver=ask_later)
+
+    @registry.register
+    @tool(requires_confirmation=True, concurrency="exclusive")
+    async def write() -> None:
+        """Write."""
+
+    async def main():
+        pending = (await registry.dispatch(calls("write", "write"))).pending
+        return await registry.resume(pending, answered(pending, "call-1", answer=Reject("no")))
+
+    outcome = asyncio.run(main())
+    assert (kinds(outcome), outcome.ignored, len(outcome.pending)) == (["rejected"], (), 1)

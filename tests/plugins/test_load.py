@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -216,6 +217,25 @@ def test_a_manifest_of_another_version_is_void(site) -> None:
     registry = pegboard.load()
     assert [tool.name for tool in registry.tools()] == ["greet_one"]
     assert "void" in registry.problems()[0].cause
+
+
+def test_what_a_manifest_hides_is_escaped_and_agrees_with_the_code(site) -> None:
+    site("one", GREETER.replace("Greet", "Greet\\u202e").format(name="greet_one"))
+    manifested(site)
+    (path,) = site.folder.glob("*.pegboard-manifest.json")
+    written = json.loads(path.read_text())
+    (plugin,) = written["plugins"].values()
+    plugin["tools"][0]["description"] = plugin["tools"][0]["description"].replace("\\u{202e}", "\u202e")
+    plugin["tools"].append(
+        {**plugin["tools"][0], "name": "other", "inputSchema": {"type": "object", "enum": ["\u200b"]}}
+    )
+    path.write_text(json.dumps(written))
+    registry = pegboard.load()
+    assert [(tool.name, "Greet\\u{202e}" in tool.spec.description) for tool in registry.tools()] == [
+        ("greet_one", True)
+    ]
+    assert "tool 'other': enum: '\\u{200b}' holds hidden characters" in [each.cause for each in registry.problems()]
+    assert registry.call_sync("greet_one").text == "hello you"
 
 
 def test_settings_make_a_manifest_of_none(site) -> None:

@@ -279,7 +279,8 @@ def test_one_bad_registration_costs_only_itself() -> None:
             register(greet)
             register(3)
             register(greet)
-            register(Tool.from_function(greet, name="again"))
+            register(Tool.from_function(greet, name="again", description="a\u202eb"))
+            register(Tool.from_schema("odd", {"type": "object", "properties": {"\u200b": {}}}))
 
         @hookimpl
         def pegboard_register_toolsets(self, register) -> None:
@@ -292,8 +293,10 @@ def test_one_bad_registration_costs_only_itself() -> None:
 
     loaded = gather("mixed", Mixed(), {})
     assert [kept.name for kept in loaded.tools] == ["greet", "again"]
+    assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
-    assert len(loaded.faults) == 4
+    assert "tool 'odd': properties: '\\u{200b}' holds hidden characters" in loaded.faults
+    assert len(loaded.faults) == 5
 
 
 def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:

@@ -65,3 +65,8 @@ def test_booleans_within_all_of_are_exported(name, exporter):
         "allOf": [{"anyOf": [True, {"type": "object", "properties": {"a": {}}}]}],
     }
     assert exporter(name).tools([spec("t", schema)]).names == {"t"}
+
+
+def test_examples_within_a_description_hide_nothing(exporter):
+    exported = exporter("mcp").tools([spec("a", examples=[{"a": "x\u202ey"}])])
+    assert exported.entries[0]["description"].endswith('{"a":"x\\u202ey"}')

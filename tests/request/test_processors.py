@@ -21,7 +21,6 @@ from pegboard.request.processors import (
     LimitResults,
     _estimated_tokens,
     _instructions,
-    _is_sound,
     _pack_tools,
     _rebuilt,
     _repair_history,
@@ -650,14 +649,6 @@ def test_what_is_mended_needs_no_mending(messages):
 
 
 @given(st.lists(MESSAGES, max_size=6))
-def test_what_is_mended_is_sound(messages):
-    """And only what need not be mended; of results that a provider has in its answers the quick look says nothing."""
-    history = repaired(messages)
-    assert _is_sound(history) or any(message.role == "assistant" and message.results for message in history)
-    assert not _is_sound(messages) or all(new is old for new, old in zip(_rebuilt(messages), messages, strict=True))
-
-
-@given(st.lists(MESSAGES, max_size=6))
 def test_words_and_calls_are_never_lost(messages):
     def said(history):
         texts = [part for message in history for part in message.parts if isinstance(part, TextPart | HostedPart)]
@@ -672,15 +663,9 @@ def test_a_sound_history_is_left_as_it_is():
     assert _repair_history(ModelRequest(())) is None
 
 
-def test_a_sound_history_takes_no_building(monkeypatch):
-    monkeypatch.delattr("pegboard.request.processors._rebuilt")
-    assert _repair_history(ModelRequest(SOUND)) is None
-
-
 def test_a_history_with_a_providers_results_is_left_as_it_is_too():
     hosted = CallPart(ToolCall("search", id="s", provider_executed=True))
     request = ModelRequest([Message("assistant", [hosted, ResultPart("s", "search", OK)])])
-    assert not _is_sound(request.messages)
     assert _repair_history(request) is None
 
 

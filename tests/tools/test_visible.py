@@ -2,6 +2,7 @@ r"""Nothing hidden reaches a person who reads: neither in the approval prompt no
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import unicodedata
@@ -9,7 +10,9 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.tools.visible import visible, visible_json
+from pegboard import Origin, SchemaError, Tool, ToolRegistry, ToolSpec
+from pegboard.tools.spec import Grammar
+from pegboard.tools.visible import visible, visible_json, visible_spec
 
 
 @pytest.mark.parametrize(
@@ -138,3 +141,95 @@ def test_json_stays_the_same_value(value, indent):
 
 def test_json_is_escaped_as_json_does():
     assert visible_json('"é\u202e\x7f\U000e0041\u200d\ud800"') == r'"é\u202e\u007f\udb40\udc41\u200d\ud800"'
+
+
+def spec_of(schema=None, **facts):
+    return ToolSpec("demo", input_schema={"type": "object", **(schema or {})}, **facts)
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({"description": "Reads\u200b a file.\n\tFast."}, {"description": "Reads\\u{200b} a file.\n\tFast."}),
+        ({"title": "a\u202eb"}, {"title": "a\\u{202e}b"}),
+        ({"schema": {"description": "\x1b[2J"}}, {"schema": {"description": "\\u{1b}[2J"}}),
+        (
+            {"schema": {"properties": {"a": {"anyOf": [{"title": "x\u2066"}], "$comment": "\U000e0041"}}}},
+            {"schema": {"properties": {"a": {"anyOf": [{"title": "x\\u{2066}"}], "$comment": "\\u{e0041}"}}}},
+        ),
+        ({"schema": {"pattern": "[\u200b\\\u200c]\\\\\u200d"}}, {"schema": {"pattern": "[\\u200b\\u200c]\\\\\\u200d"}}),
+        ({"schema": {"patternProperties": {"^\ufeff": {}}}}, {"schema": {"patternProperties": {"^\\ufeff": {}}}}),
+    ],
+)
+def test_what_is_hidden_in_a_definition_is_escaped(given, seen):
+    assert visible_spec(spec_of(**given)) == spec_of(**seen)
+
+
+def test_an_escaped_pattern_means_the_same():
+    given = spec_of({"properties": {"a": {"pattern": "^[\u200b\U000e0041]$"}}})
+    for validator in (Tool(given).validator, Tool(visible_spec(given)).validator):
+        assert [validator.accepts({"a": text}) for text in ("\u200b", "\U000e0041", "u", "2")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"schema": {"properties": {"a\u200b": {}}}}, r"properties: 'a\\u\{200b\}'"),
+        ({"schema": {"properties": {"a": {"enum": ["x", "x\u202e"]}}}}, "enum"),
+        ({"schema": {"properties": {"a": {"const": {"k\u2060": 1}}}}}, "const"),
+        ({"schema": {"properties": {"a": {"default": ["\x00"]}}}}, "default"),
+        ({"schema": {"required": ["a\u200b"]}}, "required"),
+        ({"schema": {"x-note\u200b": 1}}, "x-note"),
+        ({"output_schema": {"type": "object", "$defs": {"A\u200b": {}}}}, "\\$defs"),
+        ({"provider_options": {"openai": {"description": "a\u202eb"}}}, "provider_options"),
+        ({"kind": "freeform", "grammar": Grammar("regex", "\u200b")}, "grammar"),
+    ],
+)
+def test_a_definition_with_something_hidden_in_names_or_values_is_refused(given, where):
+    with pytest.raises(SchemaError, match=where):
+        visible_spec(spec_of(**given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"description": "Plain.", "schema": {"properties": {"a": {"enum": [",", "\t", "\r\n", "é", "👍🏽"]}}}},
+        {"description": "👩‍👩‍👧 हिन्दी 日本語", "schema": {"title": "م‌ن", "pattern": "\\u200b\\x00"}},
+    ],
+)
+def test_a_definition_in_which_all_is_visible_stays(given):
+    spec = spec_of(**given)
+    assert visible_spec(spec) == spec
+
+
+def test_definitions_of_plugins_and_toolsets_are_made_visible_and_the_hosts_own_stay():
+    def raw(name, **facts):
+        return Tool(spec_of(**facts).evolve(name=name))
+
+    hidden, bad = raw("hidden", description="a\u200b"), raw("bad", schema={"properties": {"\u200b": {}}})
+    host = ToolRegistry()
+    host.register(hidden, bad)
+    assert host.get("hidden").spec.description == "a\u200b"
+
+    host.unregister("hidden")
+    with pytest.raises(SchemaError):
+        host.register(hidden, bad, origin=Origin(plugin="p"))
+    host.register(hidden, origin=Origin(plugin="p"))
+    assert host.get("hidden").spec.description == "a\\u{200b}"
+
+    class Foreign:
+        name = "foreign"
+
+        async def tools(self, context):
+            return [hidden, bad]
+
+    registry = ToolRegistry()
+    registry.register(Foreign())
+    offered = asyncio.run(registry.resolve())
+    assert [(tool.name, tool.spec.description) for tool in offered.tools] == [("hidden", "a\\u{200b}")]
+    assert "hidden characters" in str(offered.problems[0])

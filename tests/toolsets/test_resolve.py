@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.toolsets.predicates import custom, for_user, named, tagged
+from pegboard.toolsets.expression import parse_predicate
+from pegboard.toolsets.predicates import Predicate, custom, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
 from pegboard.toolsets.toolsets import StaticToolset, wrap
@@ -467,8 +468,49 @@ def test_the_tools_that_were_answered_for_in_time_stay():
     assert "where: <custom> failed for tool 'b' and 1 more, all out: no answer in time" in tools.problems[0].cause
 
 
+class Own(Predicate):
+    """A predicate of the user's own."""
+
+    def bound(self, context):
+        return lambda tool: "yes" if tool.name == "a" else threading.current_thread() is not threading.main_thread()
+
+    def to_json(self): ...
+
+    def __str__(self):
+        return "own"
+
+
+def test_a_predicate_of_the_users_own_class_is_held_to_the_same():
+    tools = resolved(where=Own())
+    assert tools.names == ("b", "c", "d")
+    assert "own failed for tool 'a', all out: the answer is of type str" in tools.problems[0].cause
+
+
 def test_an_interrupt_of_a_predicates_own_costs_only_its_tools():
     def interrupts(tool, context):
         raise KeyboardInterrupt
 
     assert resolved(where=custom(interrupts)).names == ()
+
+
+def test_no_renaming_escapes_a_predicate():
+    delete = make_tool("delete_all")
+    renamed = wrap(PlainToolset("t", [delete])).renamed({"delete_all": "run_tests"}).prefixed("my")
+    assert resolved((), [renamed]).names == ("my_run_tests",)
+    for text in ("not name:delete_*", "not name:run_tests", "not name:my_*"):
+        tools = resolved((), [renamed], where=parse_predicate(text))
+        assert tools.names == ()
+        assert "(name: my_run_tests, delete_all, run_tests)" in str(tools.explain("my_run_tests"))
+    assert resolved((), [renamed], where=named("delete_all")).names == ("my_run_tests",)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("delete_all", "Delete_all"), ("delete_all", "de1ete_aIl"), ("read-file", "read_file"), ("to", "t0")],
+)
+def test_names_that_differ_only_in_case_or_in_look_alikes_are_reported(name, other):
+    tools = resolved([make_tool(name)], [PlainToolset("t", [make_tool(other), make_tool("another")])])
+    (problem,) = tools.problems
+    first, second = sorted([name, other])
+    assert f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes" in problem.cause
+    assert (problem.tool, problem.note, len(tools)) == (second, True, 3)

@@ -55,6 +55,16 @@ def test_unions_are_counted_over_all():
     assert strict_names(Anthropic(), specs, strict=True) == ["t0", "t1"]
 
 
+def test_tools_that_want_to_be_strict_come_before_those_that_are_by_default():
+    specs = [tool("a", {"x": TEXT}, ["x"]), tool("b", {"x": TEXT}, ["x"], strict=True), tool("c", {"x": TEXT}, ["x"])]
+    exporter = Anthropic(AnthropicLimits(strict=StrictLimits(tools=1, optional=24, unions=16)))
+
+    assert strict_names(exporter, specs, strict=True) == ["b"]
+    exported = exporter.tools(specs, strict=True)
+    assert [entry["name"] for entry in exported.entries] == ["a", "b", "c"]
+    assert [(loss.tool, loss.keyword) for loss in exported.losses] == [("a", "strict"), ("c", "strict")]
+
+
 def test_a_tool_that_wants_to_be_strict_is_so_plainly_beyond_the_limit():
     specs = [tool("a", {"x": TEXT}, ["x"], strict=True), tool("b", {"x": TEXT}, ["x"], strict=True)]
     exporter = Anthropic(AnthropicLimits(strict=StrictLimits(tools=1, optional=24, unions=16)))

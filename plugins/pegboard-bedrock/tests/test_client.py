@@ -241,3 +241,12 @@ def test_without_an_answer_only_a_lost_connection_may_pass(error, retryable):
     made = model_error(error, "bedrock")
     assert (made.code, made.retryable) == (type(error).__name__, retryable)
     assert (KEYS in str(made)) is isinstance(error, NoCredentialsError)
+
+
+def test_the_region_is_found_where_the_readme_has_it(monkeypatch):
+    monkeypatch.setenv("AWS_REGION", " eu-north-1\n")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    for options, region in (({}, "eu-north-1"), ({"region_name": "eu-west-1"}, "eu-west-1")):
+        model = BedrockModel("m", aws_access_key_id="x", aws_secret_access_key="x", **options)
+        assert model._client.meta.region_name == region
+        asyncio.run(model.aclose())

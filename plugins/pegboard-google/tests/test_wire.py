@@ -13,6 +13,7 @@ from pegboard import ModelConfig, ModelRequest, Tool, ToolSpec
 from pegboard.messages import CallDelta, ModelResponse
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.bodies import Room
+from pegboard_google import GoogleModel
 from pegboard_google._gemini import error_of
 from pegboard_google._gemini_answers import GeminiReader
 from pegboard_google.gemini import Gemini, sdk_arguments
@@ -108,6 +109,23 @@ def test_an_output_schema_that_can_not_be_said_is_left_out():
     exported = Gemini(output_schemas=True).tools([ToolSpec("deep", output_schema=deep)])
     assert [(loss.path, loss.refused) for loss in exported.losses] == [("/outputSchema", False)]
     assert "responseJsonSchema" not in exported.entries[0]["functionDeclarations"][0]
+
+
+FUNCTION = ToolSpec("weather", "Forecasts.")
+SEARCH = Tool.provider("search", "google.google_search").spec
+
+
+def test_models_before_gemini_3_get_no_search_beside_functions():
+    exporter = GoogleModel("gemini-2.5-pro", client=object()).exporter
+    assert exporter.tools([FUNCTION, SEARCH]).refused == {"search"}
+    assert exporter.tools([SEARCH]).names == {"search"}
+    assert Gemini().tools([FUNCTION, SEARCH]).names == {"weather", "search"}
+    tools = asyncio.run(resolve_tools([Tool(FUNCTION), Tool(SEARCH)], ()))
+    kinds = [
+        [key for entry in Gemini().request(ModelRequest("x", model, tools=tools))["tools"] for key in entry]
+        for model in ("gemini-2.5-pro", "gemini-3-pro")
+    ]
+    assert kinds == [["functionDeclarations"], ["functionDeclarations", "googleSearch"]]
 
 
 def test_a_body_is_parted_into_what_the_client_takes():

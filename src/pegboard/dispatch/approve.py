@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
@@ -25,8 +26,8 @@ from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, R
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
-from pegboard.dispatch.state import CallState
-from pegboard.schema.json import json_faults, json_text
+from pegboard.dispatch.state import BATCH, CallState
+from pegboard.schema.json import digest_of, json_faults, json_text
 from pegboard.tools.call import CallError, Confirmation, writable
 from pegboard.tools.tool import Tool
 
@@ -197,7 +198,19 @@ def _pending(state: CallState, request: ApprovalRequest) -> PendingCall:
         created=time.time(),
         approved=state.approval is not None,
         earlier=_history(state),
+        once=_once(state, request),
     )
+
+
+def _once(state: CallState, request: ApprovalRequest) -> str:
+    """As in `PendingCall`. Ids that are made here for a provider without any come again with each message."""
+    context, call = state.context.request, state.call.id
+    message = None if (context.message or "").startswith(BATCH) else context.message
+    if not call or (message is None and _MADE_ID.fullmatch(call)):
+        return ""
+    place = [context.user, context.session, context.invocation, message, call, request.digest]
+    asked = [request.subject, request.permission, list(request.patterns), request.hint]
+    return digest_of([*place, *asked, [each.to_json() for each in _history(state)]])
 
 
 def _history(state: CallState) -> tuple[Confirmation, ...]:
@@ -205,6 +218,7 @@ def _history(state: CallState) -> tuple[Confirmation, ...]:
     return () if state.context.confirmation is None else state.context.confirmation.history()
 
 
+_MADE_ID: Final = re.compile(r"call_\d+")
 QUESTION: Final = "confirmation"
 """The permission that a question asks for; its pattern is the tool's name."""
 

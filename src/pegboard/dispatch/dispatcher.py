@@ -13,16 +13,25 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
+from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
-from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
+from pegboard.dispatch.locks import (
+    EXCLUSIVE,
+    SHARED,
+    BatchScheduler,
+    LockManager,
+    LockRequest,
+    Semaphore,
+    lock_request,
+)
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
-from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import CallStoppedError, log_failure
@@ -35,7 +44,6 @@ from pegboard.tools.spec import Limits
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.dispatch.approval.pending import ResumedCall, Resumption
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import BatchOptions
     from pegboard.tools.services import Services
@@ -243,7 +251,7 @@ class Dispatcher:
         check_options(options)
         services = _with(services, options)
         if context.message is None:
-            context = attrs.evolve(context, message=f"batch_{os.urandom(16).hex()}")
+            context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index
@@ -260,12 +268,14 @@ class Dispatcher:
 
     async def resumed(
         self,
+        pending: PendingCalls,
         resumption: Resumption,
         context: ReadonlyContext,
         services: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """The calls that have their answer now, ready to run."""
+        resumption = _in_order(pending, resumption, services, context, sequential=options.get("sequential", False))
         batch = self.batch(resumption.calls, context, services, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored
         for state, resumed in zip(batch.states, resumption.resumed, strict=True):
@@ -290,6 +300,32 @@ class Dispatcher:
             log_failure("noting a used approval", error)
         else:
             state.approval, state.context.confirmation = authorized
+
+
+def _in_order(
+    pending: PendingCalls,
+    resumption: Resumption,
+    services: CallServices,
+    context: ReadonlyContext,
+    *,
+    sequential: bool,
+) -> Resumption:
+    """Leaves calls that would overtake an earlier one that still waits: their answers have come too early."""
+    answered = {each.pending.id: each for each in resumption.resumed}
+    waiting: list[LockRequest] = []
+    for call in pending:
+        try:
+            request = lock_request(services.find(call.call.name), call.arguments, context.work_dir)
+        except (CallError, ValueError):  # it won't run
+            request = SHARED
+        each = answered.get(call.id)
+        overtakes = any(sequential or request.conflicts(other) for other in waiting)
+        if each is None or (overtakes and not each.is_refusal):
+            waiting.append(request)
+            answered.pop(call.id, None)
+    early = [each.pending.id for each in resumption.resumed if each.pending.id not in answered]
+    left = PendingCalls(call for call in pending if call.id not in answered)
+    return Resumption(tuple(answered.values()), left, (*resumption.ignored, *early)) if early else resumption
 
 
 async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
 """Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
 
+BATCH: Final = "batch_"
+"""What the id of a model's message begins with where the host gave none."""
+
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
 

@@ -20,6 +20,7 @@ from pegboard.errors import (
     PegboardError,
     PluginError,
     RegistrationError,
+    SchemaError,
     StaleSpecError,
     cause_of,
     did_you_mean,
@@ -30,6 +31,7 @@ from pegboard.plugins.side_effects import LOADING, observed
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset
 
 if TYPE_CHECKING:
@@ -173,8 +175,11 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
         for tool in tools:
             if any(earlier.name == tool.name for earlier in loaded.tools):
                 loaded.faults.append(f"tool {tool.name!r} is registered twice; the first is kept")
-            else:
-                loaded.tools.append(tool)
+                continue
+            try:
+                loaded.tools.append(tool.evolve(spec=visible_spec(tool.spec)))
+            except SchemaError as error:
+                loaded.faults.append(str(error))
 
     return register
 
@@ -430,7 +435,12 @@ class PluginManager:
         return self._new(found.name, found.origin, lambda: imported(found.module, found.attribute))
 
     def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
-        for spec in manifest.tools:
+        for written in manifest.tools:
+            try:
+                spec = visible_spec(written)
+            except SchemaError as error:
+                self._report(plugin.name, plugin.origin.distribution, str(error))
+                continue
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             plugin.own_specs[spec.name] = spec
             tool = Tool(spec, handler, plugin.origin)

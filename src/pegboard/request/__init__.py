@@ -1,1 +1,1 @@
-"""REQUEST: what a model is asked, and how a provider says it."""
+"""REQUEST: what a model is asked, and in which provider's words."""

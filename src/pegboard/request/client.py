@@ -20,7 +20,7 @@ from collections.abc import (
 from contextlib import aclosing, contextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -332,18 +332,6 @@ def check_alone(client: object, beside: Mapping[str, Any]) -> None:
         raise TypeError(f"client=... is used as it is; leave out {', '.join(given)}")
 
 
-class SDKStream(Protocol):
-    """What an SDK gives for `stream=True`."""
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        """Its events."""
-        ...
-
-    async def close(self) -> None:
-        """Closes the connection, or gives it back."""
-        ...
-
-
 @define(eq=False)
 class SDKMethod(Generic[C]):
     """A method such as `client.messages.create`, as SDKs that are generated from a provider's description have it.
@@ -386,7 +374,7 @@ class SDKMethod(Generic[C]):
                 the stream, which the SDK raises, comes as an event before.
         """
         try:
-            stream: SDKStream = await self._sent({**body, "stream": True})
+            stream: Any = await self._sent({**body, "stream": True})
         except Exception as error:
             raise self.error(error) from error
         try:

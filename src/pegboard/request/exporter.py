@@ -17,6 +17,7 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import LONG_RUNNING
+from pegboard.tools.visible import visible_json
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 
@@ -50,7 +51,7 @@ class ExportedTools:
     Attributes:
         entries: What the provider's list holds; shared and kept, so never to be changed. Not always one a tool:
             Gemini has one for all functions.
-        losses: What the provider can't be told, tool by tool; a refused tool is in no entry.
+        losses: What is lost on the way to the provider, tool by tool; a refused tool is in no entry.
         names: The names of the tools that are in the entries.
     """
 
@@ -70,7 +71,7 @@ class ResponseReader(Protocol):
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one chunk (an event of the stream, as JSON data) and gives what came with it.
 
-        Never raises: a chunk that can't be read is passed over, and one that says an error marks the response.
+        Never raises: a chunk that can't be read is passed over, and an error marks the response.
         """
         ...
 
@@ -98,8 +99,8 @@ class Exporter(Protocol):
 
         Args:
             specs: In their order, each name once.
-            strict: Whether the provider shall hold calls to the schemas, for tools that say nothing of it themselves.
-                Where it can't be told a schema strictly, the tool is exported plainly, and a loss says so.
+            strict: Whether the provider shall hold calls to the schemas, for tools without a word of their own.
+                Where a schema can't be strict, the tool is exported plainly, with a loss.
         """
         ...
 
@@ -110,10 +111,10 @@ class Exporter(Protocol):
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of the provider's request. It is the caller's own, but for the tools' entries in it.
 
-        Tools that the provider can't be given are left out; `tools` says which.
+        Tools that the provider can't be given are left out; `tools` lists them.
 
         Raises:
-            ExportError: The request can't be said to this provider at all.
+            ExportError: The request can't be written for this provider at all.
         """
         ...
 
@@ -121,7 +122,7 @@ class Exporter(Protocol):
         """An answer, from its body as JSON data.
 
         A call that can't be read is marked invalid, never lost; arguments that a strict schema made null are left out
-        where `request` tells that the tool's own schema has them optional.
+        where the tool's own schema, by `request`, has them optional.
 
         Raises:
             ModelError: It is no answer, or the provider's error.
@@ -210,7 +211,7 @@ def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, str
         spec: The tool.
         plain: What the provider takes of any tool.
         strictly: What it takes of tools that it holds calls to, or `None` where it has no such thing.
-        strict: Whether that is wanted; where it can't be, the tool is written plainly, and a loss says why.
+        strict: Whether that is wanted; where it can't be, the tool is written plainly, with a loss.
     """
     if not strict:
         return _written(spec, plain)
@@ -253,7 +254,9 @@ def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = Fa
     if spec.long_running and LONG_RUNNING not in spec.description:  # a raw spec's, which no definition has seen
         parts.append(LONG_RUNNING)
     if examples and spec.examples:
-        parts.append("\n".join(["Examples:", *(str(json_text(each)) for each in spec.examples[:_MOST_EXAMPLES])]))
+        parts.append(
+            "\n".join(["Examples:", *(visible_json(json_text(each)) for each in spec.examples[:_MOST_EXAMPLES])])
+        )
     if grammar and spec.grammar is not None:
         parts.append(f"The input must fit this {spec.grammar.syntax} grammar:\n{spec.grammar.definition}")
     return "\n\n".join(part for part in parts if part)
@@ -298,7 +301,7 @@ class Entry:
     Attributes:
         entry: What the provider's list holds of it, shared and never changed; `None` where the provider can't be given
             the tool.
-        losses: What it can't be told.
+        losses: What is lost on the way to it.
     """
 
     entry: JsonObject | None
@@ -306,12 +309,12 @@ class Entry:
 
 
 WriteEntry: TypeAlias = Callable[[ToolSpec, bool | None], Entry]
-"""Writes one tool; gets what the request says of strictness, for tools that say nothing of it themselves."""
+"""Writes one tool; gets the strictness of the request, for tools without one of their own."""
 
 
 @define(eq=False)
 class Entries:
-    """Writes tools, each once for as long as it says the same.
+    """Writes tools, each once for as long as it stays the same.
 
     Attributes:
         write: Writes one.

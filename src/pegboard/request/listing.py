@@ -39,8 +39,8 @@ DIALECT: Final = Dialect("mcp", (modern_draft, well_formed, named_definitions))
 class MCP:
     """Lists tools as the answer to `tools/list` does (MCP 2025-11-25, server/tools).
 
-    `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations` and `_meta`, each where the tool says
-    it. Clients hold nobody to schemas, so there is no strict form.
+    `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations` and `_meta`, each where the tool has
+    it. Clients hold no model to schemas, so there is no strict form.
     """
 
     name: str = field(default="mcp", init=False)
@@ -58,27 +58,15 @@ class MCP:
         return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> NoReturn:  # noqa: ARG002  as `Exporter` has it
-        """Never writes one.
-
-        Raises:
-            ExportError: Always: it is a form for listings.
-        """
+        """Raises an `ExportError`: it is a form for listings."""
         raise ExportError("it lists tools; no model takes requests in this form", exporter=self.name)
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> NoReturn:  # noqa: ARG002
-        """Never reads one.
-
-        Raises:
-            ExportError: Always: it is a form for listings.
-        """
+        """Raises an `ExportError`: it is a form for listings."""
         raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
 
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
-        """Never reads one.
-
-        Raises:
-            ExportError: Always: it is a form for listings.
-        """
+        """Raises an `ExportError`: it is a form for listings."""
         raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
 
 

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from pegboard.errors import ModelError
 from pegboard.messages import Delta, Message, ModelResponse, Writable
+from pegboard.tools.call import writable
 from pegboard.tools.spec import HOST, Origin, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
@@ -165,8 +166,8 @@ class ModelRequest:
 
     @property
     def system(self) -> str:
-        """The instructions as one text, a blank line between the parts."""
-        return "\n\n".join(part for part in self.instructions if part)
+        """The instructions as one text, a blank line between the parts; lone surrogates in it are replaced."""
+        return writable("\n\n".join(part for part in self.instructions if part))
 
     def evolve(self, **changes: Any) -> ModelRequest:
         """A request with some attributes changed."""
@@ -194,7 +195,7 @@ class ModelRequest:
 
 
 class Model(Protocol):
-    """Whoever answers a request: a provider's client, a router of several, a script in a test.
+    """What answers a request: a provider's client, a router of several, a script in a test.
 
     Any class with these will do. Two more are used where they are there: `stream(request)` (`StreamingModel`), and
     `loads_deferred`, true where the provider searches and loads deferred tools itself.
@@ -226,7 +227,7 @@ class StreamingModel(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """Pieces as they come, and last the whole `ModelResponse`.
 
-        A stream that breaks off ends with a response that says so (`interrupted`, not `complete`) and holds what has
+        A stream that breaks off ends with a response marked so (`interrupted`, not `complete`), which holds what has
         come.
 
         Raises:

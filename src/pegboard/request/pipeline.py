@@ -296,7 +296,7 @@ class Pipeline:
     ) -> ModelRequest:
         """The request, made ready step by step.
 
-        What a plugin's step, tool or toolset does wrong (it raises, hangs, or gives something that is no request)
+        What a plugin's step, tool or toolset does wrong (it raises, is late, or gives something that is no request)
         costs only itself: the request goes on as it was before, and its `problems` say so.
 
         Args:

@@ -178,7 +178,7 @@ class ToolResult:
         title: A short heading for people.
         metadata: Facts for the user interface; never sent to the model.
         detail: For the operator (message, stack); never sent to the model.
-        attachments: Files for the user interface, and for providers that take them beside the content.
+        attachments: Files for the user interface; no model is sent them.
         details: Any data for the user interface; never sent to the model.
     """
 

@@ -167,6 +167,7 @@ MAX_LENGTH = 64
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 10
+_ALIKE = str.maketrans("01i-", "oll_")
 _REST = _FIRST | frozenset("0123456789-")
 
 
@@ -184,6 +185,11 @@ def check_name(name: str) -> str:
     if not is_valid_name(name):
         raise InvalidNameError(name)
     return name
+
+
+def alike(name: str) -> str:
+    """What names have in common that differ only in case, or in characters that look alike."""
+    return name.lower().translate(_ALIKE)
 
 
 def mapped_name(foreign: str) -> str:

@@ -10,8 +10,12 @@ already must not be escaped once more.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.typing import JsonSchema
 
 _BLANKS: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufffc\ufffd\U0001d159"
@@ -109,3 +113,94 @@ def _is_shaped(character: str) -> bool:
     """Whether it belongs to a script whose letters a joiner shapes: from Arabic to Myanmar, from Khmer to Mongolian."""
     is_script = "\u0600" <= character <= "\u109f" or "\u1780" <= character <= "\u18af"
     return is_script and character.isprintable() and character not in _BLANKS
+
+
+# Definitions of tools that aren't the host's own ----------------------------------------------------------------------
+
+_IN_PATTERN: Final = re.compile(r"\\[\x20-\x7e]|\\?([^\x20-\x7e])")
+
+
+def visible_spec(spec: ToolSpec) -> ToolSpec:
+    r"""What a tool declares, with hidden characters of its texts and schemas escaped; itself where there are none.
+
+    Descriptions, titles and comments get `\u{202e}`, patterns the `\u202e` that means the same in them.
+
+    Raises:
+        SchemaError: A name or a value of a schema, a grammar or what a provider gets as it is has some; escaped, it
+            would be another.
+    """
+    changed: dict[str, Any] = {}
+    for name in ("description", "title"):
+        text = getattr(spec, name) or ""
+        if (shown := _revealed(text)) != text:
+            changed[name] = shown
+    for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
+        if text is not None and not (text.isascii() and "\\u" not in text):
+            changed[name] = _visible_schema(getattr(spec, name), spec.name)
+    _refuse_hidden("provider_arguments", spec.provider_arguments, spec.name)
+    _refuse_hidden("provider_options", spec.provider_options, spec.name)
+    _refuse_hidden("grammar", None if spec.grammar is None else spec.grammar.definition, spec.name)
+    return spec.evolve(**changed) if changed else spec
+
+
+def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
+    from pegboard.schema.references import NAMED, ONE, SOME, mapped
+
+    new = dict(mapped(schema, lambda part, _: _visible_schema(part, tool)))
+    for keyword, rule in new.items():
+        if keyword in ("description", "title", "$comment") and isinstance(rule, str):
+            new[keyword] = _revealed(rule)
+        elif keyword == "pattern" and isinstance(rule, str):
+            new[keyword] = _IN_PATTERN.sub(_pattern_escaped, rule)
+        elif keyword == "patternProperties" and isinstance(rule, dict):
+            patterns = cast("dict[str, Any]", rule)
+            new[keyword] = {_IN_PATTERN.sub(_pattern_escaped, each): part for each, part in patterns.items()}
+        elif keyword in NAMED and isinstance(rule, dict):
+            _refuse_hidden(keyword, list(cast("dict[str, Any]", rule)), tool)
+        elif keyword not in ONE | SOME:
+            _refuse_hidden(keyword, [keyword, rule], tool)
+    return new
+
+
+def _pattern_escaped(match: re.Match[str]) -> str:
+    character = match[1]
+    if character is None or not _is_hidden(match.string, match.start(1)):
+        return match[0]
+    return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else _escape(character)
+
+
+def _refuse_hidden(what: str, data: Any, tool: str) -> None:
+    for text in _texts(data):
+        if (shown := _revealed(text)) != text:
+            from pegboard.errors import SchemaError
+
+            raise SchemaError(f"{what}: '{shown[:100]}' holds hidden characters", tool=tool)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """Every text of JSON data, keys among them."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for key, value in cast("Mapping[str, Any]", data).items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for each in cast("list[Any]", data):
+            yield from _texts(each)
+
+
+def _revealed(text: str) -> str:
+    """A text with hidden, bidirectional and control characters escaped, line ends and tabs excepted."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape(each) if _is_hidden(text, place) else each for place, each in enumerate(text))
+
+
+def _is_hidden(text: str, place: int) -> bool:
+    character = text[place]
+    if character in "\t\n\r" or (character.isprintable() and character not in _BLANKS):
+        return False
+    import unicodedata  # not loaded for a text in which everything is printable
+
+    return unicodedata.category(character) != "Zs" and not _joins(text, place)  # a space of another width is a space

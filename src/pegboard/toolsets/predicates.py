@@ -70,7 +70,7 @@ class Predicate(ABC):
 
     __slots__ = ()
     depth: int = 1
-    calls_functions: bool = False
+    calls_functions: bool = True
 
     @abstractmethod
     def bound(self, context: ReadonlyContext) -> _Test:
@@ -255,6 +255,7 @@ class Flag(Predicate):
         word: One of `FLAGS`.
     """
 
+    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     word: str = field(validator=_check_word)
 
     def bound(self, context: ReadonlyContext) -> _Test:  # noqa: ARG002  no flag depends on it
@@ -289,7 +290,7 @@ def _one(value: str | None) -> tuple[str, ...]:
 
 
 _OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
-    "name": lambda tool: (tool.spec.name,),
+    "name": lambda tool: (tool.spec.name, *tool.former_names),  # no renaming escapes a predicate
     "tag": lambda tool: tool.spec.tags,
     "kind": lambda tool: (tool.spec.kind,),
     "plugin": lambda tool: _one(tool.origin.plugin) + _one(tool.origin.plugin and tool.origin.distribution),
@@ -329,6 +330,7 @@ class Matches(Predicate):
         pattern: `*` is any run of characters, `?` is one.
     """
 
+    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     key: str = field(validator=_check_key)
     pattern: str = field(validator=_check_pattern)
 
@@ -341,7 +343,7 @@ class Matches(Predicate):
         if self.key == "property" and is_literal(self.pattern):
             return _has_property(self.pattern)
         if self.key == "name":
-            return lambda tool: bool(matches(tool.spec.name))
+            return lambda tool: bool(matches(tool.spec.name)) or any(map(matches, tool.former_names))
         values = _OF_TOOL[self.key]
         return lambda tool: any(map(matches, values(tool)))
 
@@ -390,6 +392,7 @@ class StateMatches(Predicate):
         pattern: `*` is any run of characters, `?` is one.
     """
 
+    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     key: str
     pattern: str
 
@@ -524,7 +527,7 @@ deferred: Final[Predicate] = Flag("deferred")
 
 
 def named(pattern: str) -> Predicate:
-    """The tool's name matches: `*` is any run of characters, `?` is one, the rest is literal."""
+    """A name of the tool matches, that it is offered under or had before: `*` is any run of characters, `?` is one."""
     return Matches("name", pattern)
 
 

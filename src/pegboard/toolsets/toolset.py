@@ -18,6 +18,7 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Not, Predicate
 
 if TYPE_CHECKING:
@@ -411,7 +412,9 @@ def _ask(
     is_timed = predicate.calls_functions
     for tool in tools:
         try:
-            answer = test(tool)
+            answer: object = test(tool)
+            if answer is not True and answer is not False:
+                answer = f"the answer is of type {type(answer).__name__}, neither True nor False"
         except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
             answer = _cause(error)
         if is_timed and time.monotonic() > deadline:
@@ -599,7 +602,7 @@ class OwnedToolset(ChangedToolset):
         own, owner = tool.origin, self.origin
         base = own if owner.plugin is None else owner
         origin = evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)
-        return tool if origin == own else tool.evolve(origin=origin)
+        return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
 
 
 __all__ = ["Toolset", "close_all", "is_toolset", "toolset_name", "with_instructions"]

@@ -48,7 +48,7 @@ class HostedPairs:
     """The hosted calls and results of one conversation.
 
     Attributes:
-        family: The provider, to which no other's are told.
+        family: The provider, which gets no other's.
         calls: The ids of the calls.
         results: The ids of the calls that have results, in whichever message.
         settled: Where the last message stands by which the user went on to something else.
@@ -103,7 +103,7 @@ class Wire(Protocol):
     ids: SentIds
 
     def blocks(self, part: Part, speaker: Speaker) -> Blocks:
-        """A part, in blocks of the caller's own; none where nothing is to be said."""
+        """A part, in blocks of the caller's own; none where there is nothing to write."""
         ...
 
     def text(self, text: str) -> JsonObject:
@@ -111,7 +111,7 @@ class Wire(Protocol):
         ...
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
-        """Adds what a message wants to have said behind its blocks (that they be cached)."""
+        """Adds what a message's options want behind its blocks (that they be cached)."""
         ...
 
     def is_result(self, block: JsonObject) -> bool:
@@ -128,7 +128,7 @@ class Wire(Protocol):
 
 
 def leading_system(messages: Sequence[Message]) -> tuple[list[str], Sequence[Message]]:
-    """What the host says before anybody else does, and the other messages."""
+    """The host's messages at the beginning, and the others."""
     count = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
     return [message.text for message in messages[:count] if message.text.strip()], messages[count:]
 
@@ -136,10 +136,10 @@ def leading_system(messages: Sequence[Message]) -> tuple[list[str], Sequence[Mes
 def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
     """The turns, each `{"role", "content"}`; the first is the user's, and no two of one role follow each other.
 
-    What the host says in the midst of a conversation stands in the user's turn, marked as the system's.
+    A message of the host's in the midst of a conversation stands in the user's turn, marked as the system's.
 
     Raises:
-        ExportError: There is nothing to say.
+        ExportError: There is nothing to send.
     """
     conversation = _Conversation(wire, HostedPairs.of(messages, wire.family))
     for place, message in enumerate(messages):
@@ -158,7 +158,7 @@ def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
 class _Conversation:
     wire: Wire
     hosted: HostedPairs
-    said: list[tuple[Speaker, Blocks]] = field(factory=list["tuple[Speaker, Blocks]"])
+    spoken: list[tuple[Speaker, Blocks]] = field(factory=list["tuple[Speaker, Blocks]"])
 
     def add(self, message: Message, place: int) -> None:
         own: Speaker = "assistant" if message.role == "assistant" else "user"
@@ -171,24 +171,24 @@ class _Conversation:
             self.wire.mark(blocks, message.provider_metadata)
 
     def _add(self, part: Part, speaker: Speaker, *, system: bool) -> Blocks:
-        """Writes a part; gives the turn that it went into, and an empty one where nothing was to be said."""
-        if speaker == "assistant" and (not self.said or self.said[-1][0] != speaker):
+        """Writes a part; gives the turn that it went into, and an empty one where there was nothing to write."""
+        if speaker == "assistant" and (not self.spoken or self.spoken[-1][0] != speaker):
             self.wire.ids.turn()
         if system and isinstance(part, TextPart) and part.text.strip():
             part = TextPart(f"<system>\n{part.text}\n</system>", provider_metadata=part.provider_metadata)
         written = self.wire.blocks(part, speaker)
         if not written:
             return written
-        if not self.said or self.said[-1][0] != speaker:
-            self.said.append((speaker, []))
-        turn = self.said[-1][1]
+        if not self.spoken or self.spoken[-1][0] != speaker:
+            self.spoken.append((speaker, []))
+        turn = self.spoken[-1][1]
         turn += written
         return turn
 
     def turns(self) -> list[JsonObject]:
         """The turns as they are sent."""
         turns: list[JsonObject] = []
-        for speaker, blocks in self.said:
+        for speaker, blocks in self.spoken:
             if speaker == "assistant":
                 self._end(blocks)
             if not blocks:
@@ -438,7 +438,7 @@ class _Left:
 
 @define(eq=False)
 class StrictBudget:
-    """Writes tools, strictly as long as the request may hold more of them, the rest plainly with a loss that says so.
+    """Writes tools, strictly as long as the request may hold more of them, the rest plainly with a loss.
 
     Attributes:
         write: Writes one tool, strictly or not.
@@ -464,14 +464,20 @@ class StrictBudget:
         return self._written.one(spec, strict)
 
     def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """The tools in their order; of two of one name, here or at the provider, the first."""
+        """The tools in their order; of two of one name, here or at the provider, the first.
+
+        Tools that want to be strict themselves come before those that are by default.
+        """
         left = _Left(self.limits)
+        first = {spec.name: spec for spec in reversed(specs)}
+        wanted = {spec: self._chosen(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
         names: dict[str, None] = {}
         called: set[str] = set()
         entries: list[JsonObject] = []
         losses: list[Loss] = []
         for spec in specs:
-            written = refusal(spec, "/name", "name", _TAKEN) if spec.name in names else self._chosen(spec, strict, left)
+            written = refusal(spec, "/name", "name", _TAKEN) if spec.name in names else wanted.get(spec)
+            written = written or self._chosen(spec, strict, left)
             name = None if written.entry is None else self.entry_name(written.entry)
             if name is not None and name in called:
                 written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
@@ -511,7 +517,7 @@ class StrictBudget:
 
     def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Entry:
         plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
-        what = f"exported without: a request may hold {self.limits} in all, and the tools before it have used them up"
+        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
 

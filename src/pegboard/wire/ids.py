@@ -232,7 +232,7 @@ def made_call(  # noqa: PLR0913  facts of one call
     *,
     most: int = MOST_ARGUMENTS,
 ) -> ToolCall:
-    """A call; one that can't be read is there, and says why it can't run.
+    """A call; one that can't be read is there, with the reason why it can't run.
 
     Args:
         name: As the provider wrote it, of any type.

@@ -191,6 +191,8 @@ def test_a_person_has_five_minutes_by_default(seconds):
         asyncio.CancelledError(),
         StopAsyncIteration(),
         RuntimeError(),
+        GeneratorExit(),
+        type("Mine", (BaseException,), {})(),
     ],
 )
 def test_an_approver_that_fails_denies_and_the_operator_is_told(fault):
@@ -207,6 +209,14 @@ def test_an_approver_that_fails_denies_and_the_operator_is_told(fault):
         assert "the approver failed" in error.detail
         assert operator.names == ["approver"]
         denied(approver)
+
+
+def test_an_approver_that_cancels_its_own_task_denies_at_once():
+    async def cancels_itself(request, context):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+    assert "asking for it failed" in denied(cancels_itself, seconds=60).text
 
 
 @pytest.mark.parametrize("nonsense", [True, "once", 1, {"answer": "once"}, Once])

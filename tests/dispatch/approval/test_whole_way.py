@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from attrs import evolve
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.dispatch.approval.grants import FileApprovals
@@ -109,6 +110,45 @@ def test_a_client_that_knows_only_messages_can_answer():
     said = {call.id: answer_from_result({"confirmed": True}) for call in map(confirmation_call, outcome.pending)}
     resumed = asyncio.run(registry.resume(outcome.pending, said, context=ANN))
     assert [result.text for result in resumed.results] == ["deleted a", "deleted b"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
+    """As by a host that takes a turn up again after a crash; in one resumption or in two."""
+    registry = board()
+    pending = [dispatched(registry, ("delete", {"path": "a"}), approver=ask_later).pending.calls for _ in range(2)]
+    assert pending[0][0].id != pending[1][0].id
+    batches = [[*pending[0], *pending[1]]] if together else pending
+    results = []
+    for calls in batches:
+        answers = {call.id: Once() for call in calls}
+        results += asyncio.run(registry.resume(PendingCalls(calls), answers, context=ANN)).results
+    assert [(result.text if result.kind is None else result.kind) for result in results] == [
+        "deleted a",
+        "unknown_outcome",
+    ]
+
+
+@pytest.mark.parametrize("other", [{"invocation": "2"}, {"message": "2"}, {"user": "bob"}, {"session": "t"}])
+def test_the_same_id_elsewhere_is_another_call(other):
+    registry, one = board(), evolve(ANN, invocation="1", message="1")
+    for context in (one, evolve(one, **other)):
+        call = ToolCall("delete", {"path": "a"}, "call_0")
+        outcome = asyncio.run(registry.dispatch([call], context=context, approver=ask_later))
+        answers = {each.id: Once() for each in outcome.pending}
+        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=context))
+        assert resumed.results[0].text == "deleted a"
+
+
+def test_an_id_that_was_made_here_tells_no_calls_apart():
+    """For a provider without ids: each of its messages begins with `call_0`."""
+    registry = board()
+    for _ in range(2):
+        outcome = asyncio.run(
+            registry.dispatch([ToolCall("delete", {"path": "a"}, "call_0")], context=ANN, approver=ask_later)
+        )
+        answers = {each.id: Once() for each in outcome.pending}
+        assert asyncio.run(registry.resume(outcome.pending, answers, context=ANN)).results[0].text == "deleted a"
 
 
 def test_another_user_or_session_cant_answer():

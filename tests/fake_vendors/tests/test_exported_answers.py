@@ -115,7 +115,10 @@ def test_deep_nesting_anywhere_ends_in_no_recursion(name):
         EXPORTERS[name]().request(ModelRequest(["?", response.message, "!"]))
 
 
-@pytest.mark.parametrize("raw", [None, [], "x", 5, {}, {"error": "no"}, {"a": 1}, {"error": 3}], ids=str)
+NOTHING = [{"content": [None]}, {"output": [None]}, {"choices": [None]}, {"output": {"message": {"content": [None]}}}]
+
+
+@pytest.mark.parametrize("raw", [None, [], "x", 5, {}, {"error": "no"}, {"a": 1}, {"error": 3}, *NOTHING], ids=str)
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_no_answer_is_an_error_that_does_not_pass(name, raw):
     with pytest.raises(ModelError) as caught:

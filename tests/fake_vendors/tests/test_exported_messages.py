@@ -158,6 +158,24 @@ def test_what_is_for_people_and_the_operator_or_another_provider_is_never_sent(n
     assert "SECRET" not in body
 
 
+@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+def test_attachments_are_the_hosts_and_not_sent(name):
+    """They hold what goes beyond `media_bytes`: megabytes."""
+    result = ToolResult("drawn", attachments=[PNG, PDF])
+    messages = [Message.user("x"), Message.assistant(WEATHER), Message.tool([(WEATHER, result)])]
+    plain = [*messages[:2], Message.tool([(WEATHER, ToolResult("drawn"))])]
+
+    assert body_of(name, messages) == body_of(name, plain)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+def test_half_a_character_in_the_instructions_is_replaced(name):
+    body = body_of(name, "x", instructions=("Be kind \ud83d.", "\udc00"), tools=None)
+
+    assert "Be kind \ufffd." in json.dumps(body, ensure_ascii=False)
+    json.dumps(body, ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_conversation_that_was_kept_as_json_is_written_the_same(name):
     messages = CONVERSATIONS["two calls and their results"]

@@ -218,15 +218,13 @@ def _result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> Jso
 
 
 def _result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
-    """What the model reads of a result, and the attachments that it can be shown; one text alone as it is."""
+    """What the model reads of a result; one text alone as it is. Attachments are the host's."""
     content = result.content
     if not content and result.structured_content is not None:
         content = (TextContent(render_json(result.structured_content)),)
-    if len(content) == 1 and isinstance(content[0], TextContent) and not result.attachments:
+    if len(content) == 1 and isinstance(content[0], TextContent):
         return content[0].text if content[0].text.strip() else ""
-    shown = [_block(each, limits, citations) for each in content]
-    beside = [_native_block(each, limits) for each in result.attachments]
-    return [block for block in (*shown, *beside) if block is not None]
+    return [block for each in content if (block := _block(each, limits, citations)) is not None]
 
 
 def _block(content: Content, limits: AnthropicLimits, citations: JsonMapping) -> JsonObject | None:
@@ -517,10 +515,11 @@ class Anthropic:
             ModelError: It is no answer, or the provider's error.
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
-        if not isinstance(body.get("content"), list):
+        blocks = objects_in(body, "content")
+        if not isinstance(body.get("content"), list) or (body["content"] and not blocks):
             raise error_of(body)
         answer = self._answer(request)()
-        return answered(body, answer, answer.parts(objects_in(body, "content")))
+        return answered(body, answer, answer.parts(blocks))
 
     def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
         """What reads the events of a stream."""

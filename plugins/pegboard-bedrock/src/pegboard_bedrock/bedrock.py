@@ -218,16 +218,11 @@ def _result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObj
 
 
 def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
-    """What the model reads of a result: an object as `json`, everything else as text or media.
-
-    The attachments that it can be shown stand behind.
-    """
+    """What the model reads of a result: an object as `json`, everything else as text or media."""
     data = result.structured_content
     if data is not None and _is_all(result.content, data):
-        block = {"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}
-        return [block, *_beside(result, media)]
-    shown = [media.block(each, in_result=True) for each in result.content]
-    return [*(block for block in shown if block is not None), *_beside(result, media)]
+        return [{"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}]
+    return [block for each in result.content if (block := media.block(each, in_result=True)) is not None]
 
 
 def _is_all(content: tuple[Content, ...], data: object) -> bool:
@@ -236,11 +231,6 @@ def _is_all(content: tuple[Content, ...], data: object) -> bool:
         return True
     text = "".join(each.text for each in content[:1] if isinstance(each, TextContent))
     return len(content) == 1 and bool(text.strip()) and is_object(data) and parsed_object(text) == data
-
-
-def _beside(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
-    blocks = [media.native(each, in_result=True) for each in result.attachments]
-    return [block for block in blocks if block is not None]
 
 
 KEYS: Final = (FAMILY,)
@@ -444,10 +434,11 @@ class Bedrock:
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
         message = object_in(object_in(body, "output"), "message")
-        if not isinstance(message.get("content"), list):
+        blocks = objects_in(message, "content")
+        if not isinstance(message.get("content"), list) or (message["content"] and not blocks):
             raise error_of(body)
         answer = self._answer(request)()
-        return answered(body, answer, answer.parts(objects_in(message, "content")))
+        return answered(body, answer, answer.parts(blocks))
 
     def reader(self, request: ModelRequest | None = None) -> BedrockReader:
         """What reads the events of a stream."""

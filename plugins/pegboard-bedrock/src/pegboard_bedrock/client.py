@@ -145,6 +145,8 @@ def made_client(provider: str, base_url: str | None, options: Mapping[str, Any])
     given = options.get("config")
     usable = usable_options(options, provider)
     try:
+        if region := os.environ.get("AWS_REGION", "").strip():  # the SDK itself reads only AWS_DEFAULT_REGION
+            usable.setdefault("region_name", region)
         facts: dict[str, Any] = {**usable, "config": once if given is None else once.merge(given)}
         sessions: Any = botocore.session
         core = sessions.get_session()  # its own: the default one isn't made for several threads

@@ -56,6 +56,7 @@ class GeminiLimits:
             (`"image"`) or all of it.
         unvalidated: The signature for the first call of an answer that another provider gave; `None` to send none.
             Not sent to models before Gemini 3, which take no signature but their own.
+        mixes: Whether functions and tools of Google's go into one request; models before Gemini 3 take only one kind.
         dated: How the names of models begin that take a thinking budget instead of a level, and no signatures of
             others.
     """
@@ -66,6 +67,7 @@ class GeminiLimits:
         default=frozenset({"image", "audio", "video", "application/pdf"}), converter=frozenset
     )
     unvalidated: str | None = UNVALIDATED
+    mixes: bool = True
     dated: tuple[str, ...] = ("gemini-1", "gemini-2")
 
     def takes_name(self, name: str) -> bool:

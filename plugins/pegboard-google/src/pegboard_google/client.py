@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pegboard import Exporter, ModelError, ModelRequest
 from pegboard.request.client import ProviderModel, check_alone, http_error, secrets_in, usable_key
 from pegboard.typing import JsonObject
-from pegboard_google._gemini import error_of
-from pegboard_google.gemini import exporter as shared, sdk_arguments
+from pegboard_google._gemini import DEFAULT_LIMITS, error_of
+from pegboard_google.gemini import earlier_exporter, exporter as shared, sdk_arguments
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -217,7 +217,7 @@ class GoogleModel(ProviderModel):
         **options: Any,
     ) -> None:
         check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
-        super().__init__(model, exporter or shared())
+        super().__init__(model, exporter or (earlier_exporter() if DEFAULT_LIMITS.is_dated(model) else shared()))
         self._client = client or made_client(self.provider, api_key, base_url, options)
         self._owned = client is None
 

@@ -52,7 +52,7 @@ from pegboard.dialects import (
     whole_bounds,
 )
 from pegboard.messages import Part
-from pegboard.request.exporter import ResponseReader
+from pegboard.request.exporter import INPUT, ConvertedSchema, ResponseReader
 from pegboard.request.model_request import ToolChoice
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
@@ -95,6 +95,44 @@ def upper_case_types(schema: JsonSchema, _place: Place) -> JsonSchema:
     return {**schema, "type": name.upper()} if isinstance(name, str) else schema
 
 
+_OF_TYPE: Final = {
+    **dict.fromkeys(("properties", "required", "propertyOrdering", "minProperties", "maxProperties"), "object"),
+    **dict.fromkeys(("items", "minItems", "maxItems"), "array"),
+}
+
+
+@everywhere
+def keywords_of_type(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Drops keywords of objects and arrays where the type is another: they are about nothing there."""
+    kind = schema.get("type")
+    if not isinstance(kind, str) or not any(_OF_TYPE.get(word, kind) != kind for word in schema):
+        return schema
+    return {word: value for word, value in schema.items() if _OF_TYPE.get(word, kind) == kind}
+
+
+@everywhere
+def null_apart(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Writes an `enum` with null as an `anyOf` of the other values and the type null."""
+    if "enum" not in schema or None not in schema["enum"]:
+        return schema
+    rest = {word: value for word, value in schema.items() if word not in ("enum", "type")}
+    values = [value for value in schema["enum"] if value is not None]
+    kinds: list[str] = schema["type"] if isinstance(schema.get("type"), list) else []
+    others = [kind for kind in kinds if kind != "null"]
+    kind: JsonObject = {"type": others[0] if len(others) == 1 else others} if others else {}
+    null: JsonSchema = {"type": "null"}
+    return {**rest, "anyOf": [{**kind, "enum": values}, null]} if values else {**rest, **null}
+
+
+@everywhere
+def no_empty_description(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Drops a description without words."""
+    description = schema.get("description")
+    if not isinstance(description, str) or description.strip():
+        return schema
+    return {word: value for word, value in schema.items() if word != "description"}
+
+
 PROPERTY_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """What is taken as a property's name."""
 
@@ -114,7 +152,9 @@ GEMINI_JSON_SCHEMA: Final = Dialect(
         *SIMPLE,
         whole_bounds,
         typed_enums,
+        null_apart,
         plain_enums,
+        no_empty_description,
         only_keywords(_GEMINI_READS),
         isolate_any_of,
         arrays_need_items,
@@ -161,6 +201,8 @@ GEMINI_SCHEMA: Final = Dialect(
         string_enums,
         formats(("date-time", "int32", "int64", "float", "double")),
         property_names(PROPERTY_NAME),
+        keywords_of_type,
+        no_empty_description,
         upper_case_types,
     ),
 )
@@ -373,16 +415,23 @@ class Gemini:
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of a request: `{"functionDeclarations": [...]}` for all functions, an entry for each native tool."""
+        return self._exported(specs, strict, mixes=self.limits.mixes)
+
+    def _exported(self, specs: Sequence[ToolSpec], strict: bool | None, *, mixes: bool) -> ExportedTools:
         plain = self._written.exported(specs, strict)
         functions = {entry["name"]: entry for entry in plain.entries if "name" in entry}
         kept = list(functions.values())[: self.limits.functions]
         extra = list(functions)[self.limits.functions :]
         what = f"a request may declare {self.limits.functions} functions, and so many stand before it"
-        return ExportedTools(
-            (*([{FUNCTIONS: kept}] if kept else []), *(entry for entry in plain.entries if "name" not in entry)),
-            (*plain.losses, *(Loss(name, "/name", "tools", what, refused=True) for name in extra)),
-            plain.names.difference(extra),
-        )
+        losses = [Loss(name, "/name", "tools", what, refused=True) for name in extra]
+        native = [entry for entry in plain.entries if "name" not in entry]
+        if kept and native and not mixes:
+            alone = sorted(plain.names.difference(functions))
+            what = "models before Gemini 3 take no tools of Google's beside functions"
+            losses += [Loss(name, "/providerId", "providerId", what, refused=True) for name in alone]
+            native, extra = [], [*extra, *alone]
+        entries = (*([{FUNCTIONS: kept}] if kept else []), *native)
+        return ExportedTools(entries, (*plain.losses, *losses), plain.names.difference(extra))
 
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
         """Every loss and every refusal of one tool."""
@@ -394,9 +443,11 @@ class Gemini:
         Raises:
             ExportError: There is nothing to send, or a tool must be called that isn't there.
         """
-        exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+        dated = self.limits.is_dated(request.model)
+        specs = [tool.spec for tool in request.offered]
+        exported = self._exported(specs, request.config.strict, mixes=self.limits.mixes and not dated)
         before, messages = _parted(request)
-        unvalidated = None if self.limits.is_dated(request.model) else self.limits.unvalidated
+        unvalidated = None if dated else self.limits.unvalidated
         contents = Conversation(self.limits, unvalidated).add(messages)
         if not contents:
             raise ExportError("there is nothing to answer: no message has any content", exporter=self.name)
@@ -435,13 +486,14 @@ class Gemini:
         schema = convert_schema(spec, self.dialect, None, strict)
         if schema.refused:
             return Entry(None, schema.losses)
-        entry: JsonObject = {"name": spec.name, "description": description_of(spec, examples=True, grammar=True)}
-        entry |= self._parameters(schema.schema)
-        losses = (*schema.losses, *self._add_output(entry, spec.output_schema, spec))
+        description = description_of(spec, examples=True, grammar=True)
+        entry: JsonObject = {"name": spec.name, **known({"description": description.strip() and description})}
+        losses = (*self._add_parameters(entry, schema, spec), *self._add_output(entry, spec.output_schema, spec))
         return Entry({**entry, **options}, losses)
 
-    def _parameters(self, schema: JsonSchema) -> JsonObject:
-        return {self.keys[0]: schema}
+    def _add_parameters(self, entry: JsonObject, schema: ConvertedSchema, _spec: ToolSpec) -> tuple[Loss, ...]:
+        entry[self.keys[0]] = schema.schema
+        return schema.losses
 
     def _add_output(self, entry: JsonObject, schema: JsonSchema | None, spec: ToolSpec) -> tuple[Loss, ...]:
         """Adds the output schema, where that is wanted; one that can't be written is left out."""
@@ -464,9 +516,14 @@ class GeminiSchema(Gemini):
     keys: ClassVar[tuple[str, str]] = ("parameters", "response")
     option_keys: ClassVar[tuple[str, ...]] = (*OPTION_KEYS, "gemini-schema")
 
-    def _parameters(self, schema: JsonSchema) -> JsonObject:
-        """None for a function without parameters: the older subset has no empty object."""
-        return super()._parameters(schema) if schema.get("properties") else {}
+    def _add_parameters(self, entry: JsonObject, schema: ConvertedSchema, spec: ToolSpec) -> tuple[Loss, ...]:
+        """Adds none where none are named: the older subset has no object without properties."""
+        if schema.schema.get("properties"):
+            return super()._add_parameters(entry, schema, spec)
+        if spec.input_schema.get("additionalProperties") is False:
+            return ()
+        what = "left out: an object without properties has no form there, so that the model gives no arguments"
+        return (Loss(spec.name, INPUT, "properties", what), *(loss for loss in schema.losses if loss.path != INPUT))
 
 
 def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
@@ -484,6 +541,12 @@ def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
 def exporter() -> Gemini:
     """The one of this process, which keeps what it has written."""
     return Gemini()
+
+
+@cache
+def earlier_exporter() -> Gemini:
+    """For models before Gemini 3, which take functions or tools of Google's, not both."""
+    return Gemini(GeminiLimits(mixes=False))
 
 
 @cache

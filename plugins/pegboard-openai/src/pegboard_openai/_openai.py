@@ -362,7 +362,10 @@ def function_definition(spec: ToolSpec, strict: bool | None, most: int | None) -
     """
     description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
     schema = convert_schema(spec, OPENAI, OPENAI_STRICT, strict)
-    return Definition(description, schema.schema, schema.strict, (*schema.losses, *cut))
+    parameters: JsonSchema = schema.schema
+    if "properties" not in parameters:  # without, the whole request is refused (public)
+        parameters = {**parameters, "properties": {}}
+    return Definition(description, parameters, schema.strict, (*schema.losses, *cut))
 
 
 def custom_definition(spec: ToolSpec, most: int | None) -> Definition:

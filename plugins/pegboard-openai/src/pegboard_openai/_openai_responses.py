@@ -299,7 +299,7 @@ class ResponsesAnswers:
         status = text_in(body, "status")
         if status == "failed" or (body.get("error") and not isinstance(body.get("output"), list)):
             raise failure(body.get("error"), self.key)
-        if not isinstance(body.get("output"), list):
+        if not isinstance(body.get("output"), list) or (body["output"] and not objects_in(body, "output")):
             raise no_answer("it has no output", self.key)
         return self.answer(body)
 

@@ -280,7 +280,7 @@ class OpenAIChat:
         tools = tool_facts(request, listed, options.pop(ALLOWED, None), self.name, one=_reference, some=_allowed)
         conversation = _Conversation(listed, self, SentIds(REFUSED_IN_IDS, self.limits.call_id))
         if request.system:
-            conversation.messages.append({"role": self.system_role, "content": writable(request.system)})
+            conversation.messages.append({"role": self.system_role, "content": request.system})
         for message in request.messages:
             conversation.add(message)
         conversation.show()

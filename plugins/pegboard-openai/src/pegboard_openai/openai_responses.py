@@ -451,7 +451,7 @@ class OpenAIResponses:
             "top_p": config.top_p,
             "reasoning": known({"effort": config.reasoning}),
         }
-        asked = known({"model": request.model, "instructions": writable(request.system)})
+        asked = known({"model": request.model, "instructions": request.system})
         return merged({**asked, "input": conversation.items, **tools, **known(facts)}, options)
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:

@@ -148,7 +148,8 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
     except (ConfigError, ExpressionError) as error:
         yield Finding("configuration: where", str(error))
     else:
-        yield from (Finding("configuration: where", str(problem)) for problem in offered.problems)
+        for problem in offered.problems:
+            yield Finding("names" if problem.note else "configuration: where", str(problem))
         yield from _of_schemas(tool.spec for tool in offered.tools)
     yield from names_of_configuration(session)
 

@@ -156,6 +156,8 @@ class PendingCall:
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
         earlier: What was answered to the same call before, the latest first.
+        once: What stands for this question about the model's call, however often that is suspended: one answer to it
+            counts. `""` where the call's id doesn't tell it from others.
     """
 
     id: str
@@ -176,20 +178,18 @@ class PendingCall:
     session: str | None = None
     approved: bool = False
     earlier: tuple[Confirmation, ...] = ()
+    once: str = ""
 
     @classmethod
-    def of(
-        cls,
-        request: ApprovalRequest,
-        spec_digest: str,
-        *,
-        created: float,
-        approved: bool = False,
-        earlier: tuple[Confirmation, ...] = (),
-    ) -> Self:
-        """What has to be kept of a request whose answer comes later."""
-        facts = {name: getattr(request, name) for name in _OF_THE_REQUEST}
-        return cls(spec_digest=spec_digest, created=created, approved=approved, earlier=earlier, **facts)
+    def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
+        """What has to be kept of a request whose answer comes later.
+
+        Args:
+            request: What was asked.
+            spec_digest: Of the tool's spec.
+            facts: `created`, `approved`, `earlier` and `once`.
+        """
+        return cls(spec_digest=spec_digest, **facts, **{name: getattr(request, name) for name in _OF_THE_REQUEST})
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        given: Any = {"wider": [], **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
+        given: Any = {"wider": [], "once": "", **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
         read = structured(_as_written(), given, "a pending call")
         facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")
@@ -492,6 +492,11 @@ class ResumedCall:
         """Whether the answer is a no without a word of feedback."""
         return isinstance(self.answer, Reject) and not self.answer.feedback
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it doesn't run: a question that the tool asked is answered by a no as well as by a yes."""
+        return isinstance(self.answer, Reject) and self.pending.subject != "question"
+
     def authorize(
         self, grants: Grants, context: ReadonlyContext, tool: Tool | None
     ) -> tuple[Approval | None, Confirmation | None]:
@@ -514,13 +519,13 @@ class ResumedCall:
                 ended while the tool ran.
         """
         pending, answer = self.pending, self.answer
-        if not grants.consume(pending.id):
+        if not (grants.consume(pending.id) and (not pending.once or grants.consume(pending.once))):
             text = (
                 f"{pending.call.name} was not run again: its approval was used before, and what came of that isn't "
                 "known here. Find out what it has done before asking again."
             )
             raise CallError("unknown_outcome", text)
-        if isinstance(answer, Reject) and pending.subject != "question":
+        if isinstance(answer, Reject) and self.is_refusal:
             raise RejectedError(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool.spec.digest == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
@@ -536,7 +541,7 @@ class Resumption:
     Attributes:
         resumed: In call order.
         left: What still waits.
-        ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, or too late.
+        ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, too late, or too early.
     """
 
     resumed: tuple[ResumedCall, ...]

@@ -167,15 +167,19 @@ class _Entry:
             self.report("the permission rules", error)
             return False
 
-    async def wait(self, seconds: float | None) -> Answer | CallError:
-        """The outcome; a person has so many seconds."""
+    async def wait(self, asking: asyncio.Task[None], seconds: float | None) -> Answer | CallError:
+        """The outcome; a person has so many seconds, and no longer than the task that asks."""
         while not self.settled.done():
             remaining = None if seconds is None else self.since + seconds - time.monotonic()
             if remaining is not None and remaining <= 0:
                 name = self.request.call.name
                 text = f"{name} needs approval, and no answer came within {seconds:g} s. {_DENIED}"
                 return self.outcome or RefusedError("denied", text)
-            await asyncio.wait([self.settled], timeout=remaining)
+            if asking.done() and self.outcome is None:  # the approver has ended the task itself
+                error = None if asking.cancelled() else asking.exception()
+                return self.failed(error or asyncio.CancelledError("asking was cancelled"))
+            awaited = [self.settled] if asking.done() else [self.settled, asking]
+            await asyncio.wait(awaited, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
         assert self.outcome is not None
         return self.outcome
 
@@ -249,7 +253,7 @@ class ApprovalQueue:
             if entry.is_covered():
                 return Once()
             asking = entry.loop.create_task(self._ask_in_turn(entry))
-            return await entry.wait(seconds)
+            return await entry.wait(asking, seconds)
         finally:
             with self._mutex:  # what comes now comes too late
                 del self._entries[entry]
@@ -356,7 +360,7 @@ async def _ask_approver(entry: _Entry, turn: _Turn | None) -> Answer | CallError
             answer = await answer
         return _checked(answer) or unanswerable(request)
     except BaseException as error:  # an approver's SystemExit costs only its request
-        if cancels_the_call(error) or isinstance(error, GeneratorExit):
+        if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
             raise
         return entry.failed(error)
 

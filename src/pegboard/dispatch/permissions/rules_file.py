@@ -12,6 +12,7 @@ from typing import Any, Final
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of
 from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.tools.spec import alike
 from pegboard.tools.tool import Tool
 
 MOST_FILE: Final = 1 << 20
@@ -73,7 +74,6 @@ def _parsed(content: bytes, *, is_json: bool) -> Any:
         raise RulesError("nested too deep") from None
 
 
-_ALIKE: Final = str.maketrans("01I-", "oll_")
 _INSIDE_A_WORD: Final = re.compile(r"[\w-]*\w\*")
 
 
@@ -107,14 +107,10 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
     if rule.allows:
         yield from _allows_more(rule)
     else:
-        alike = wildcard(_folded(rule.permission))
+        pattern = wildcard(alike(rule.permission))
         for tool in tools:
-            if tool not in named and any(alike.matches(_folded(name)) for name in names_of(tool)):
+            if tool not in named and any(pattern.matches(alike(name)) for name in names_of(tool)):
                 yield f"it isn't about the tool {tool.name!r}, whose name differs only in case or in look-alikes."
-
-
-def _folded(name: str) -> str:
-    return name.translate(_ALIKE).lower()
 
 
 def _allows_more(rule: Rule) -> Iterator[str]:

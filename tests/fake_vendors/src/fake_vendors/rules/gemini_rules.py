@@ -20,6 +20,10 @@ _KEYWORDS: Final = frozenset(
     }
 )
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_OF_TYPE: Final = {
+    **dict.fromkeys(("properties", "required", "propertyOrdering", "minProperties", "maxProperties"), "OBJECT"),
+    **dict.fromkeys(("items", "minItems", "maxItems"), "ARRAY"),
+}
 _BESIDE_A_CHOICE: Final = frozenset({"anyOf", "description", "title", "nullable", "default", "example"})
 
 
@@ -65,7 +69,9 @@ def _json_schema_faults(schema: dict[str, Any]) -> Faults:
         found += [f"{place.path}: {word!r} isn't honoured" for word in place.words if word not in _KEYWORDS]
         if "$ref" in place.words and any(not word.startswith("$") for word in place.words):
             found.append(f"{place.path}: a $ref stands alone")
-        if any(isinstance(value, bool | dict | list) for value in place.words.get("enum", ())):
+        if place.words.get("description") == "":
+            found.append(f"{place.path}: an empty description")
+        if any(value is None or isinstance(value, bool | dict | list) for value in place.words.get("enum", ())):
             found.append(f"{place.path}: an enum lists texts and numbers")
     return found + cycles(schema, free=True)
 
@@ -83,6 +89,7 @@ def by_schema(tools: Sequence[dict[str, Any]]) -> Faults:
             continue
         if schema.get("type", "").upper() != "OBJECT":
             found.append(f"{each['name']}: its root must be of the type OBJECT")
+            continue
         if not schema.get("properties"):
             found.append(f"{each['name']}: parameters without properties are left out")
         found += [f"{each['name']}{fault}" for fault in property_faults(schema, PROPERTY)]
@@ -113,6 +120,9 @@ def _node_faults(node: Any) -> Faults:
     elif not isinstance(kind, str) or kind.upper() not in _TYPES:
         found.append(f"{kind!r} is no type")
     kind = str(kind).upper()
+    found += [f"{word!r} isn't for the type {kind}" for word, of in _OF_TYPE.items() if word in node and kind != of]
+    if node.get("description") == "":
+        found.append("an empty description")
     if kind == "ARRAY" and not isinstance(node.get("items"), dict):
         found.append("an ARRAY needs items")
     if "enum" in node:

@@ -82,6 +82,7 @@ def _function_faults(function: dict[str, Any]) -> Faults:
 
 def _plain_faults(schema: dict[str, Any]) -> Faults:
     found = [] if schema.get("type") == "object" else [": its root must have the type object"]
+    found += [": its root has no properties"] if "properties" not in schema else []
     found += [f": {word!r} must not stand at the root" for word in schema if word in _NOT_AT_THE_ROOT]
     found += [f"{place.path}: an array needs items" for place in places(schema) if _lacks_items(place)]
     return found
