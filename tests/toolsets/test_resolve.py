@@ -16,8 +16,8 @@ from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.expression import parse_predicate
-from pegboard.toolsets.predicates import custom, for_user, named, tagged
-from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
+from pegboard.toolsets.predicates import Predicate, custom, for_user, named, tagged
+from pegboard.toolsets.resolve import Explanation, resolve_static, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
 from pegboard.toolsets.toolsets import StaticToolset, wrap
 from toolsets.predicate_strategies import contexts, predicates
@@ -468,6 +468,24 @@ def test_the_tools_that_were_answered_for_in_time_stay():
     assert "where: <custom> failed for tool 'b' and 1 more, all out: no answer in time" in tools.problems[0].cause
 
 
+class Own(Predicate):
+    """A predicate of the user's own."""
+
+    def bound(self, context):
+        return lambda tool: "yes" if tool.name == "a" else threading.current_thread() is not threading.main_thread()
+
+    def to_json(self): ...
+
+    def __str__(self):
+        return "own"
+
+
+def test_a_predicate_of_the_users_own_class_is_held_to_the_same():
+    tools = resolved(where=Own())
+    assert tools.names == ("b", "c", "d")
+    assert "own failed for tool 'a', all out: the answer is of type str" in tools.problems[0].cause
+
+
 def test_an_interrupt_of_a_predicates_own_costs_only_its_tools():
     def interrupts(tool, context):
         raise KeyboardInterrupt
@@ -496,3 +514,8 @@ def test_names_that_differ_only_in_case_or_in_look_alikes_are_reported(name, oth
     first, second = sorted([name, other])
     assert f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes" in problem.cause
     assert (problem.tool, problem.note, len(tools)) == (second, True, 3)
+
+
+def test_static_tools_are_resolved_without_an_event_loop():
+    options = {"default": tagged("x"), "where": custom(lambda tool, context: tool.name == "c")}
+    assert resolve_static(STATIC, **options).names == resolved(**options).names == ("c",)
