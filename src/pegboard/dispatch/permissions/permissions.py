@@ -15,7 +15,6 @@ from pegboard.dispatch.permissions.evaluation import Decision, Evaluation, Permi
 from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
-    Example,
     Folders,
     Match,
     Mode,
@@ -478,17 +477,13 @@ class Permissions:
             RulesError: A key that is unknown or of the wrong type, named in the text.
         """
         rules, mode, examples = rules_from_json(data)
-        for each in examples:
-            decision = PermissionRules([each.rule]).decide(each.rule.permission, [_example(each)])
-            if (decision.rule is not None) is not each.matches:
-                kind = each.rule.kind or "text"
-                wanted = "doesn't apply" if each.matches else "applies"
-                raise RulesError(f"the rule {each.rule} {wanted} to {each.value!r:.200}, read as {kind}", each.key)
+        for rule, value, matches, key in examples:
+            kind = rule.kind or "text"
+            decision = PermissionRules([rule]).decide(rule.permission, [Resource(kind, value, rule.field)])
+            if (decision.rule is not None) is not matches:
+                wanted = "doesn't apply" if matches else "applies"
+                raise RulesError(f"the rule {rule} {wanted} to {value!r:.200}, read as {kind}", key)
         return cls(rules, mode)
-
-
-def _example(example: Example) -> Resource:
-    return Resource(example.rule.kind or "text", example.value, example.rule.field)
 
 
 def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:

@@ -426,6 +426,7 @@ def _ascii_label(label: str) -> str:
 
 
 _VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
+_NO_PLACE: Final = re.compile(r"[*?].*/\.{0,2}/|[*?].*/\.{1,2}$")
 _NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]")
 
 
@@ -435,6 +436,10 @@ def pattern_problem(rule: Rule, kind: str) -> str | None:
     if kind == "path":
         if _SCHEME.match(pattern):
             return "a URL is no path: it matches nothing."
+        if _NO_PLACE.search(pattern):
+            return "no path has '..', '.' or '//' behind its start: it matches nothing."
+        if "/**/" in pattern:
+            return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
         unset = _VARIABLE.search(os.path.expandvars(pattern))
         return unset and f"{unset[0]} isn't set here: it matches nothing."
     read = UrlPattern.of(pattern)

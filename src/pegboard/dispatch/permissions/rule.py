@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
@@ -269,22 +269,8 @@ class RulesError(ValueError):
         super().__init__(f"{key}: {reason}" if key else reason)
 
 
-@frozen
-class Example:
-    """A value that a rule of a file has to apply to, or must not.
-
-    Attributes:
-        rule: The rule.
-        value: What is accessed, read as the rule's kind, or else as text.
-        matches: Whether the rule has to apply to it.
-        key: Where it stands.
-    """
-
-    rule: Rule
-    value: str
-    matches: bool
-    key: str
-
+Example: TypeAlias = tuple[Rule, str, bool, str]
+"""A rule of a file, a value (read as its kind, or else as text), whether it has to apply to that, and the place."""
 
 _EXAMPLES: Final = {"match": True, "not_match": False}
 
@@ -325,7 +311,7 @@ def _rules(table: Mapping[str, Any], examples: list[Example]) -> Iterator[Rule]:
         for name, given in values.items():
             for value in _expect(list, "a list", given, f"{where}.{name}"):
                 text = _expect(str, "a text", value, f"{where}.{name}")
-                examples.append(Example(rule, text, _EXAMPLES[name], f"{where}.{name}"))
+                examples.append((rule, text, _EXAMPLES[name], f"{where}.{name}"))
         yield rule
 
 
@@ -392,6 +378,10 @@ class WholeCall:
         return Match.NO if rule.allows else Match.PERHAPS
 
 
+def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(os.path.abspath, folders))
+
+
 @frozen
 class Folders:
     """Where relative paths and patterns start: in the tool's own folder, to deny and to ask in the call's as well.
@@ -401,7 +391,7 @@ class Folders:
         patterns: What patterns mean there, each resolved once.
     """
 
-    places: tuple[str, ...] = field(converter=lambda given: tuple(map(os.path.abspath, given)))
+    places: tuple[str, ...] = field(converter=_absolute)
     patterns: dict[str, Any] = field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
 
