@@ -256,12 +256,13 @@ async def ask_inside(
     (permission,) = _texts("permission", [permission])
     if exactly(permission) is None:
         raise ValueError(f"a permission is a name, not a pattern: {permission!r:.100}")
-    tool, permissions, folder = tool_of(state), state.services.permissions, state.context.work_dir
+    tool, permissions = tool_of(state), state.services.permissions
     if permissions is None:
         return
+    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return permissions.decide_asked(tool, permission, patterns, work_dir=folder, grants=granted)
+        return permissions.decide_asked(tool, permission, patterns, work_dir=folders, grants=granted)
 
     granted = granted_to(state)
     decision = decide(granted)
@@ -269,7 +270,7 @@ async def ask_inside(
         raise RefusedError.of(denial(permissions, tool, decision, permission))
     if decision.action == "allow" or _was_allowed(state, permission, patterns):
         return
-    exact = permissions.exactly(tool, permission, patterns, folder)
+    exact = permissions.exactly(tool, permission, patterns, folders)
     allowed = (*granted, *(Rule(permission, each, "allow") for each in always))
     request = request_of(
         state,
