@@ -421,9 +421,7 @@ class Permissions:
         evaluation = self._asked(tool, permission, patterns, folders, grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
 
-    def exactly(
-        self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | Folders | None
-    ) -> str | None:
+    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders) -> str | None:
         """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
         return self._asked(tool, permission, patterns, folders, ()).exact
 
@@ -432,7 +430,7 @@ class Permissions:
         tool: Tool,
         permission: str,
         patterns: Iterable[str],
-        work_dir: str | Folders | None,
+        folders: Folders,
         grants: Sequence[Rule],
     ) -> Evaluation:
         owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
