@@ -139,7 +139,7 @@ def test_a_program_that_would_run_again_in_the_child_says_at_once_what_to_do(tmp
 
 def test_a_program_that_goes_on_for_ever_in_the_child_says_what_to_do_at_the_limit(tmp_path):
     """As a server does that its own file starts."""
-    text = PROGRAM.replace("@tool(", "@tool(timeout=1.5, ")
+    text = PROGRAM.replace("@tool(", "@tool(timeout=1.5, ").replace("result.detail or result.text", "result.text")
     endless = "import sys, time\nif __name__ == '__mp_main__':\n    time.sleep(60)\nasyncio.run(main())"
     (tmp_path / "app.py").write_text(text.replace('if __name__ == "__main__":\n    asyncio.run(main())', endless))
     done = program(tmp_path, "app.py")
