@@ -37,7 +37,8 @@ def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: 
         own = ToolContext(context, call.id, call.name, services=provided, host=services.host)
         if services.tools is not None:
             own.offered = services.tools
-    own.depth = max(own.depth, calls_round.get())
+    if depth := calls_round.get():
+        own.depth = max(own.depth, depth)
     own.internals.frame = state = CallState(call, own, services)
     return state
 
