@@ -242,3 +242,12 @@ def test_a_ratio_to_a_peer_is_that_of_their_ratios_to_the_floor(harness):
     assert reading.value == 0.25
     assert reading.ours == "40 us"
     assert read({"define": {}}) is None
+
+
+def test_a_short_soak_loses_nothing():
+    command = [sys.executable, str(BENCHMARKS / "soak.py"), "--rounds", "3", "--seconds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert all(counts["reported"] >= 1 for counts in found["files"].values())
+    assert found["batches"]["calls"] > 0

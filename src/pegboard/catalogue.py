@@ -222,6 +222,11 @@ class Catalogue:
         """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
         return digest_of([tool.spec.digest for tool in self.ordered])
 
+    @property
+    def contested(self) -> frozenset[str]:
+        """The names of tools that several plugins bring and none has."""
+        return frozenset(problem.tool for problem in self.problems if problem.tool and problem.tool not in self.tools)
+
     def callbacks(self, stage: str) -> tuple[Callback, ...]:
         """The callbacks of a stage in the order in which they are asked."""
         return self.plugin_callbacks.get(stage, ()) + self.host_callbacks.get(stage, ())

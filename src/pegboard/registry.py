@@ -188,6 +188,7 @@ class ToolRegistry(Contributions):
             default=self._default(),
             active=active,
             order=order,
+            contested=catalogue.contested,
             on_toolset_error=on_toolset_error,
             predicate_timeout=self.limits.predicate_timeout,
         )
@@ -616,7 +617,14 @@ class ToolRegistry(Contributions):
         from pegboard.toolsets.resolve import resolve_tools
 
         asker = context.request if isinstance(context, ToolContext) else context
-        return await resolve_tools(catalogue.ordered, toolsets, asker, default=self._default())
+        return await resolve_tools(
+            catalogue.ordered,
+            toolsets,
+            asker,
+            default=self._default(),
+            contested=catalogue.contested,
+            predicate_timeout=self.limits.predicate_timeout,
+        )
 
 
 def shown_by(permissions: Permissions) -> Predicate:

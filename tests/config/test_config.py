@@ -50,8 +50,7 @@ def project(tmp_path):
 def test_nothing_said_is_the_default(user):
     config = load_config()
     assert config == Config(looked_at=(str(user),))
-    assert config.is_enabled("any")
-    assert not config.is_blocked("any")
+    assert (config.autoload, config.enable, config.block) == (True, None, ())
     assert config.settings("any") == {}
 
 
@@ -59,7 +58,7 @@ def test_the_users_file_is_read(user):
     user.write_text('block = ["a"]\n[plugins.files]\nroot = "/srv"')
     config = load_config()
     assert config.block == ("a",)
-    assert config.is_blocked("a")
+    assert config.block == ("a",)
     assert config.settings("files") == {"root": "/srv"}
     assert config.files == (str(user),)
 
@@ -133,7 +132,7 @@ def test_a_trusted_project_says_what_holds(user, project):
     assert config.rename == {"t": "theirs"}
     assert config.plugins == {"a": {"x": 2, "y": 1}}
     assert config.ignored == ()
-    assert not config.is_enabled("a")
+    assert config.enable == ("b",)
 
 
 def test_a_project_that_changed_is_untrusted_again(project):
@@ -179,7 +178,7 @@ def test_the_environment_blocks():
 @pytest.mark.parametrize(("text", "loads"), [("", True), ("1", True), ("0", False), ("False", False), (" off ", False)])
 def test_the_environment_loads_none(text, loads):
     assert load_config(environ={"PEGBOARD_AUTOLOAD": text}).autoload is loads
-    assert load_config(environ={"PEGBOARD_AUTOLOAD": text}).is_enabled("any") is loads
+    assert load_config(environ={"PEGBOARD_AUTOLOAD": text}).autoload is loads
 
 
 def test_an_environment_that_is_not_understood():

@@ -603,3 +603,11 @@ def test_a_hosts_repairer_is_asked_once_a_call(registry):
     assert made.call_sync("read_file", {"a": "1"}).kind == "invalid_arguments"
     assert made.call_sync("read_file", {"a": 3}).text == "ran with 3"
     assert asked == [{"a": "1"}, {"a": "1"}]
+
+
+def test_a_repairer_knows_the_registered_tools_where_the_call_answers_no_request(registry):
+    known = []
+    made = registry()
+    made.add_callback("repair_call", lambda request: known.append([tool.name for tool in request.tools]))
+    made.call_sync("read_file", {"a": "1"})
+    assert known == [["read_file"]]

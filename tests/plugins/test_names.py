@@ -158,6 +158,38 @@ def test_toolsets_likewise(both, live) -> None:
     assert asyncio.run(pegboard.load(live=live).resolve()).names == ("first_live",)
 
 
+LIVE = """
+from pegboard import Tool, ToolSpec, hookimpl
+
+class Live:
+    name = "{name}_set"
+
+    async def tools(self, context):
+        return [Tool(ToolSpec("same", "Of {name}.")), Tool(ToolSpec("{name}_own"))]
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    register(Live())
+"""
+
+
+def test_tools_of_two_distributions_toolsets_are_held_back_from_both_and_from_a_third(site) -> None:
+    for name in "abc":
+        site(name, LIVE.replace("{name}", name))
+    resolved = asyncio.run(pegboard.load().resolve())
+    assert resolved.names == ("a_own", "b_own", "c_own")
+    assert sum("tool 'same' is held back" in str(problem) for problem in resolved.problems) == 3
+
+
+def test_no_toolset_gets_the_name_of_a_tool_that_is_held_back_from_several(both, site) -> None:
+    both("tools")
+    site("third", LIVE.replace("{name}", "third"))
+    resolved = asyncio.run(pegboard.load().resolve())
+    assert resolved.names == ("third_own",)
+    assert "several plugins bring one" in str(resolved.problems[0])
+    assert pegboard.load(config=Config(block=("first",))).call_sync("same").text == "second says you"
+
+
 # Names of plugins -----------------------------------------------------------------------------------------------------
 
 

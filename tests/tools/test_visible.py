@@ -186,6 +186,7 @@ def test_an_escaped_pattern_means_the_same():
         ({"schema": {"required": ["a\u200b"]}}, "required"),
         ({"schema": {"x-note\u200b": 1}}, "x-note"),
         ({"output_schema": {"type": "object", "$defs": {"A\u200b": {}}}}, "\\$defs"),
+        ({"provider_options": {"openai": {"description": "a\u202eb"}}}, "provider_options"),
         ({"kind": "freeform", "grammar": Grammar("regex", "\u200b")}, "grammar"),
     ],
 )

@@ -16,7 +16,7 @@ from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.expression import parse_predicate
-from pegboard.toolsets.predicates import custom, for_user, named, tagged
+from pegboard.toolsets.predicates import Predicate, custom, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
 from pegboard.toolsets.toolsets import StaticToolset, wrap
@@ -466,6 +466,24 @@ def test_the_tools_that_were_answered_for_in_time_stay():
     tools = asyncio.run(resolve_tools(THREE, where=custom(slow), predicate_timeout=0.1))
     assert tools.names == ("a",)
     assert "where: <custom> failed for tool 'b' and 1 more, all out: no answer in time" in tools.problems[0].cause
+
+
+class Own(Predicate):
+    """A predicate of the user's own."""
+
+    def bound(self, context):
+        return lambda tool: "yes" if tool.name == "a" else threading.current_thread() is not threading.main_thread()
+
+    def to_json(self): ...
+
+    def __str__(self):
+        return "own"
+
+
+def test_a_predicate_of_the_users_own_class_is_held_to_the_same():
+    tools = resolved(where=Own())
+    assert tools.names == ("b", "c", "d")
+    assert "own failed for tool 'a', all out: the answer is of type str" in tools.problems[0].cause
 
 
 def test_an_interrupt_of_a_predicates_own_costs_only_its_tools():

@@ -644,10 +644,17 @@ class TestApproval:
         outcome = self.resume(registry, before, {before.pending.calls[0].id: Reject()}, [])
         assert (outcome.ended, results(outcome)) == ("rejected", [("c4", "rejected")])
 
-    def test_answers_that_fit_nothing_change_nothing(self, registry):
+    def test_answers_that_fit_nothing_change_nothing_and_are_reported(self, registry):
         before = self.suspended(registry, [DELETE])
-        outcome = self.resume(registry, before, {"forged": Once()}, [])
+        (pending,) = before.pending
+        answers = [
+            ("forged", Once()),
+            (pending.id, {"answer": "yes"}),
+            (pending.id, {"answer": "always", "patterns": ["*"]}),
+        ]
+        outcome = self.resume(registry, before, answers, [])
         assert (outcome.ended, results(outcome)) == ("suspended", [("c4", "confirmation_required")])
+        assert outcome.ignored == TurnOutcome.loads(outcome.dumps()).ignored == ("forged", pending.id, pending.id)
 
     def test_an_outcome_in_which_nothing_waits_is_refused(self, registry, turn):
         outcome, _ = turn(["Hello."])

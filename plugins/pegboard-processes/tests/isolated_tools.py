@@ -1,12 +1,10 @@
 """Tools that child processes run in these tests. A child imports this module for itself, so it holds nothing heavy."""
 
-# ruff: noqa: ASYNC240, PTH109, T201  (tools that do what tools shouldn't)
+# ruff: noqa: ASYNC240, PTH109  (tools that do what tools shouldn't)
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import ctypes
 import enum
 import functools
 import os
@@ -20,7 +18,6 @@ from pathlib import Path
 import attrs
 
 from pegboard import (
-    FatalToolError,
     ImageContent,
     Injected,
     Tool,
@@ -126,8 +123,10 @@ def plus(a: int, b: int) -> int:
 PLUS_ONE = Tool.from_function(functools.partial(plus, 1), name="plus_one")
 
 
-def contains(a) -> bool:
-    return a in {"x", "y", ("z", 1)}
+@tool
+def contains(a: str) -> bool:
+    """Holds a set, which is written in another order in each process."""
+    return a in {"x", "y", "z", "u", "v", "w"}
 
 
 @tool
@@ -142,12 +141,6 @@ async def later(number):
 
 
 @tool
-def picture():
-    """A picture and a text."""
-    return ["see", ImageContent(b"\x89PNG", "image/png")]
-
-
-@tool
 def full_result() -> ToolResult:
     """Everything that a result can say."""
     return ToolResult(
@@ -159,30 +152,11 @@ def full_result() -> ToolResult:
 
 
 @tool
-def crash(signal_number: int) -> None:
-    """Ends itself by a signal."""
-    print("last words", flush=True)
-    os.kill(os.getpid(), signal_number)
-    time.sleep(FOREVER)
-
-
-@tool
-def segfault() -> None:
-    """Reads where nothing is."""
-    ctypes.string_at(0)
-
-
-@tool
-def leave(code: int) -> None:
-    """Ends the process without a word."""
-    os._exit(code)
-
-
-@tool
-def spin() -> None:
-    """Never ends, and lets nobody in."""
-    while True:
-        pass
+def do(code: str, context: ToolContext) -> object:
+    """Runs code; gives its `result`."""
+    names = {**globals(), "context": context, "result": None}
+    exec(code, names)
+    return names["result"]
 
 
 @tool
@@ -215,87 +189,6 @@ async def wait_well(file: str) -> None:
 
 
 @tool
-def hog(mebibytes: int) -> int:
-    """Takes memory."""
-    return len(bytearray(mebibytes << 20))
-
-
-@tool
-def long_text(length: int) -> str:
-    """Gives a long text."""
-    return "x" * length
-
-
-@tool
-def length_of(text: str) -> int:
-    """Measures a text."""
-    return len(text)
-
-
-@tool
-def many_values(count: int) -> list[int]:
-    """Gives many numbers."""
-    return [0] * count
-
-
-@tool
-def say(words: str) -> str:
-    """Prints, by Python and by the system."""
-    print(words)
-    sys.stderr.write(f"error: {words}\n")
-    os.write(1, f"raw: {words}\n".encode())
-    return "said"
-
-
-@tool
-def print_and_fail(words: str) -> None:
-    """Prints, and raises."""
-    print(words)
-    raise ValueError
-
-
-@tool
-def close_output() -> str:
-    """Closes what it prints to, and takes it away."""
-    sys.stdout.close()
-    sys.stderr = None
-    return "closed"
-
-
-@tool
-def babble() -> None:
-    """Prints without end."""
-    while True:
-        print("x" * 10_000)
-
-
-@tool
-def no_number() -> float:
-    """Gives what JSON doesn't know."""
-    return float("nan")
-
-
-@tool
-def fail(how: str) -> None:
-    """Raises."""
-    raise {
-        "tool": ToolError("no such file", retryable=True, hint="Look elsewhere."),
-        "value": ValueError("secret"),
-        "exit": SystemExit(3),
-        "interrupt": KeyboardInterrupt(),
-        "stop": StopIteration(),
-        "fatal": FatalToolError("all is lost"),
-        "memory": MemoryError(),
-    }[how]
-
-
-@tool
-def recurse() -> int:
-    """Never ends, but for the stack."""
-    return recurse()
-
-
-@tool
 def fork_and_go(pid_file: str) -> str:
     """Starts a process that would outlive its parent."""
     if os.fork() == 0:
@@ -307,46 +200,6 @@ def fork_and_go(pid_file: str) -> str:
     return "gone"
 
 
-@tool
-def fork_and_answer() -> str:
-    """Both processes come back from the function."""
-    return "child" if os.fork() == 0 else "parent"
-
-
-@tool
-def exit_at_exit() -> str:
-    """Ends the process in its own way at its end."""
-    atexit.register(os._exit, 3)
-    return "registered"
-
-
-@tool
-def hang_at_exit() -> str:
-    """Doesn't end at its end."""
-    atexit.register(time.sleep, FOREVER)
-    return "registered"
-
-
-@tool
-def close_everything() -> str:
-    """Closes what it doesn't own."""
-    os.closerange(3, 256)
-    time.sleep(FOREVER)
-    return "never"
-
-
-@tool
-def write_nonsense(text: str) -> str:
-    """Writes to every socket that it finds."""
-    for number in range(3, 64):
-        try:
-            os.write(number, text.encode("latin-1"))
-        except OSError:
-            continue
-    time.sleep(FOREVER)
-    return "never"
-
-
 # What is left behind --------------------------------------------------------------------------------------------------
 
 
@@ -354,13 +207,6 @@ def write_nonsense(text: str) -> str:
 def where() -> dict:
     """Says which process and folder this is."""
     return {"pid": os.getpid(), "cwd": os.getcwd(), "argv": sys.argv, "path": sys.path, "group": os.getpgrp()}
-
-
-@tool
-def move(folder: str) -> str:
-    """Changes the folder."""
-    os.chdir(folder)
-    return os.getcwd()
 
 
 @tool

@@ -31,6 +31,30 @@ from pegboard_processes.rpc import framed
 MEBIBYTE = 1 << 20
 
 
+HOG = "result = len(bytearray({} << 20))"
+SAY = """
+import sys
+words = {!r}
+print(words)
+sys.stderr.write(f"error: {{words}}\\n")
+os.write(1, f"raw: {{words}}\\n".encode())
+result = "said"
+"""
+NONSENSE = """
+for number in range(3, 64):
+    try:
+        os.write(number, {!r}.encode("latin-1"))
+    except OSError:
+        continue
+time.sleep(FOREVER)
+"""
+
+
+def do(call, code, **facts):
+    """Runs code in a child."""
+    return call("do", code=code, **facts)
+
+
 def pid_of(call, **settings):
     return call("where", **settings).structured_content["pid"]
 
@@ -79,7 +103,10 @@ def test_a_tool_under_another_name_is_still_found(call):
 
 
 def test_content_comes_back_as_content(call):
-    assert call("picture").to_result().content == (TextContent("see"), ImageContent(b"\x89PNG", "image/png"))
+    result = do(
+        call, 'from pegboard import ImageContent; result = ["see", ImageContent(b"1", "image/gif")]'
+    ).to_result()
+    assert result.content == (TextContent("see"), ImageContent(b"1", "image/gif"))
 
 
 def test_a_full_result_comes_back_whole_but_for_what_json_cant_say(call):
@@ -144,7 +171,7 @@ def test_a_child_is_replaced_after_so_many_calls(fresh, call):
 
 def test_what_one_call_changes_is_taken_back_for_the_next(call, tmp_path):
     home = call("where").structured_content["cwd"]
-    assert call("move", folder=str(tmp_path)).output == str(tmp_path)
+    assert do(call, f"os.chdir({str(tmp_path)!r}); result = os.getcwd()").output == str(tmp_path)
     assert call("where").structured_content["cwd"] == home
 
 
@@ -193,34 +220,39 @@ def test_children_have_the_parents_modules_and_not_its_arguments(call):
 # What goes wrong costs one call ---------------------------------------------------------------------------------------
 
 
+def test_arguments_may_be_longer_than_a_socket_holds(call):
+    assert do(call, f"result = len({'x' * 5_000_000!r})").output == "5000000"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_signal_costs_one_call_and_the_operator_learns_which(call, number):
-    response = call("crash", signal_number=number.value)
+    code = f"print('last words', flush=True); os.kill(os.getpid(), {number.value}); time.sleep(FOREVER)"
+    response = do(call, code)
     assert (response.kind, response.is_error) == ("crashed", True)
-    assert response.error == "crash crashed. What it had done by then may stand; the same call may crash again."
+    assert response.error == "do crashed. What it had done by then may stand; the same call may crash again."
     assert f"ended by signal {number.value} ({number.name})" in response.detail
     assert "It printed last:\nlast words" in response.detail
     assert call("add", a=1).structured_content == {"result": 3}
 
 
 def test_a_real_segmentation_fault_leaves_the_python_stack_for_the_operator(call):
-    response = call("segfault")
+    response = do(call, "import ctypes; ctypes.string_at(0)")
     assert response.kind == "crashed"
     assert "SIGSEGV" in response.detail
-    assert "in segfault" in response.detail
-    assert "segfault" not in response.error.removeprefix("segfault crashed")
+    assert "in do" in response.detail
+    assert "string_at" not in response.error
 
 
 def test_an_exit_costs_one_call_and_the_operator_learns_the_code(call):
-    response = call("leave", code=3)
+    response = do(call, "os._exit(3)")
     assert response.kind == "crashed"
     assert "ended with exit code 3" in response.detail
     assert call("add", a=1).structured_content == {"result": 3}
 
 
 def test_an_endless_loop_is_ended_at_the_limit(call):
-    response = call("spin", timeout=0.3)
-    assert (response.kind, response.error) == ("timeout", "spin gave no result within 0.3 s. Its process was ended.")
+    response = do(call, "while True: pass", timeout=0.3)
+    assert (response.kind, response.error) == ("timeout", "do gave no result within 0.3 s. Its process was ended.")
     assert call("add", a=1).structured_content == {"result": 3}
 
 
@@ -241,102 +273,104 @@ def test_a_tool_that_listens_to_it_may_tidy_up(fresh, call, tmp_path, tool):
 
 
 def test_endless_printing_is_read_and_ended_at_the_limit(call):
-    response = call("babble", timeout=0.3)
+    response = do(call, "while True: print('x' * 10_000)", timeout=0.3)
     assert response.kind == "timeout"
     assert len(response.detail) < 10_000
 
 
 def test_a_memory_limit_costs_one_call(call):
-    response = call("hog", memory_limit=128 * MEBIBYTE, mebibytes=256)
+    response = do(call, HOG.format(256), memory_limit=128 * MEBIBYTE)
     assert response.kind == "crashed"
-    assert response.error == "hog needed more memory than it may have (128 MiB) and was ended. Ask it for less."
-    assert call("hog", memory_limit=128 * MEBIBYTE, mebibytes=32).structured_content == {"result": 32 * MEBIBYTE}
-    assert call("hog", mebibytes=256).structured_content == {"result": 256 * MEBIBYTE}
+    assert response.error == "do needed more memory than it may have (128 MiB) and was ended. Ask it for less."
+    assert do(call, HOG.format(32), memory_limit=128 * MEBIBYTE).output == f"{32 * MEBIBYTE}"
+    assert do(call, HOG.format(256)).output == f"{256 * MEBIBYTE}"
 
 
 def test_a_pool_may_have_a_memory_limit_for_all(fresh, call):
-    assert call("hog", pool=fresh(memory=128 * MEBIBYTE), mebibytes=256).kind == "crashed"
+    assert do(call, HOG.format(256), pool=fresh(memory=128 * MEBIBYTE)).kind == "crashed"
 
 
 def test_without_a_limit_running_out_of_memory_is_an_error_like_others(call):
     pid = pid_of(call)
-    assert call("fail", how="memory").kind == "tool_failure"
+    assert do(call, "raise MemoryError").kind == "tool_failure"
     assert pid_of(call) == pid
 
 
 def test_a_result_that_is_too_long_is_refused_and_the_child_stays(call):
     pid = pid_of(call)
-    response = call("long_text", length=100 * MEBIBYTE)
+    response = do(call, "result = 'x' * (100 << 20)")
     assert response.kind == "limit"
-    assert response.error.startswith("long_text ran, but its result is too long: 104,8")
+    assert response.error.startswith("do ran, but its result is too long: 104,8")
     assert pid_of(call) == pid
 
 
 def test_a_result_that_holds_too_much_or_is_no_json_is_refused(call):
-    assert call("many_values", count=600_000).kind == "invalid_output"
-    assert call("no_number").kind == "invalid_output"
+    assert do(call, "result = [0] * 600_000").kind == "invalid_output"
+    assert do(call, "result = float('nan')").kind == "invalid_output"
 
 
 def test_what_is_printed_is_for_the_operator_and_disturbs_nothing(call, caplog):
     with caplog.at_level(logging.INFO, "pegboard"):
-        assert call("say", words="hello").output == "said"
+        assert do(call, SAY.format("hello")).output == "said"
     (record,) = [each for each in caplog.records if each.name == "pegboard"]
-    assert sorted(record.getMessage().splitlines()) == ["error: hello", "hello", "raw: hello", "say printed:"]
+    assert sorted(record.getMessage().splitlines()) == ["do printed:", "error: hello", "hello", "raw: hello"]
 
 
 def test_what_is_printed_before_an_error_is_in_its_detail(call):
-    response = call("print_and_fail", words="careful")
-    assert response.error == "print_and_fail failed: ValueError."
+    response = do(call, "print('careful'); raise ValueError")
+    assert response.error == "do failed: ValueError."
     assert response.detail.endswith("It printed last:\ncareful\n")
 
 
 def test_what_one_call_prints_is_not_in_the_detail_of_the_next(call):
-    call("say", words="before")
-    assert "before" not in call("leave", code=1).detail
+    do(call, SAY.format("before"))
+    assert "before" not in do(call, "os._exit(1)").detail
 
 
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ("value", "fail failed: ValueError."),
-        ("exit", "fail failed: SystemExit."),
-        ("interrupt", "fail failed: KeyboardInterrupt."),
-        ("stop", "fail failed: StopIteration."),
+        ("ValueError('secret')", "do failed: ValueError."),
+        ("SystemExit(3)", "do failed: SystemExit."),
+        ("KeyboardInterrupt", "do failed: KeyboardInterrupt."),
+        ("StopIteration", "do failed: StopIteration."),
     ],
 )
 def test_what_a_tool_raises_costs_its_call_only(call, how, text):
     pid = pid_of(call)
-    response = call("fail", how=how)
+    response = do(call, f"raise {how}")
     assert (response.kind, response.error) == ("tool_failure", text)
-    assert "in fail" in response.detail
+    assert "in do" in response.detail
     assert pid_of(call) == pid
 
 
 def test_the_text_of_an_exception_is_shown_where_that_is_allowed(pool):
-    request = ExecutionRequest(tool="fail", arguments={"how": "value"}, expose_errors=True)
-    response = asyncio.run(pool.execute_tool(ExecutorCall(tool_named("fail"), request)))
-    assert response.error == "fail failed: ValueError: secret."
+    request = ExecutionRequest(tool="do", arguments={"code": "raise ValueError('secret')"}, expose_errors=True)
+    response = asyncio.run(pool.execute_tool(ExecutorCall(tool_named("do"), request)))
+    assert response.error == "do failed: ValueError: secret."
 
 
 def test_a_tool_error_says_what_it_says(call):
-    response = call("fail", how="tool")
+    response = do(call, "raise ToolError('no such file', retryable=True, hint='Look elsewhere.')")
     assert response.error == "no such file\nLook elsewhere."
     assert response.metadata == {"retryable": True}
 
 
 def test_a_fatal_error_is_raised(call):
     with pytest.raises(FatalToolError, match="all is lost"):
-        call("fail", how="fatal")
+        do(call, "from pegboard import FatalToolError; raise FatalToolError('all is lost')")
 
 
 def test_a_tool_that_closes_standard_output_costs_nothing(fresh, call):
     pool = fresh()
-    assert call("close_output", pool=pool).output == "closed"
+    assert (
+        do(call, "import sys; sys.stdout.close(); sys.stderr = None; result = 'closed'", pool=pool).output == "closed"
+    )
     assert call("add", pool=pool, a=1).structured_content == {"result": 3}
 
 
 def test_endless_recursion_costs_its_call_only(call):
-    assert call("recurse").error == "recurse failed: RecursionError."
+    assert do(call, "def go(): return go()\ngo()").error == "do failed: RecursionError."
 
 
 @pytest.mark.parametrize(
@@ -362,14 +396,14 @@ def test_endless_recursion_costs_its_call_only(call):
     ],
 )
 def test_a_child_that_breaks_the_protocol_is_ended(call, text):
-    response = call("write_nonsense", text=text)
+    response = do(call, NONSENSE.format(text))
     assert response.kind == "crashed"
     assert "the child process was ended: " in response.detail
     assert call("add", a=1).structured_content == {"result": 3}
 
 
 def test_a_child_that_hangs_up_and_goes_on_is_killed(call):
-    response = call("close_everything")
+    response = do(call, "os.closerange(3, 256); time.sleep(FOREVER)")
     assert response.kind == "crashed"
     assert "closed its connection and had to be killed" in response.detail
 
@@ -536,11 +570,11 @@ def test_after_closing_a_call_starts_a_new_child(fresh, call):
     assert pid_of(call, pool=pool) != before
 
 
-@pytest.mark.parametrize("tool", ["exit_at_exit", "hang_at_exit"])
-def test_a_child_that_ends_in_its_own_way_is_ended_all_the_same(fresh, call, tool):
+@pytest.mark.parametrize("arguments", ["os._exit, 3", "time.sleep, FOREVER"])
+def test_a_child_that_ends_in_its_own_way_is_ended_all_the_same(fresh, call, arguments):
     pool = fresh()
     pid = pid_of(call, pool=pool)
-    assert call(tool, pool=pool).output == "registered"
+    assert do(call, f"import atexit; atexit.register({arguments})", pool=pool).kind is None
     asyncio.run(pool.aclose())
     assert not is_there(pid)
 
@@ -555,8 +589,8 @@ def test_what_a_tool_has_started_ends_with_its_child(fresh, call, tmp_path):
 
 def test_what_a_tool_has_started_does_not_answer_for_it(fresh, call):
     pool = fresh()
-    assert call("fork_and_answer", pool=pool).output == "parent"
-    assert call("fork_and_answer", pool=pool).output == "parent"
+    for _ in range(2):
+        assert do(call, "result = 'child' if os.fork() == 0 else 'parent'", pool=pool).output == "parent"
     assert call("add", pool=pool, a=1).structured_content == {"result": 3}
 
 
@@ -571,7 +605,7 @@ def test_a_fork_of_the_parent_starts_children_of_its_own(fresh, call):
 
 def test_no_zombie_is_left(fresh, call):
     pool = fresh()
-    call("leave", pool=pool, code=1)
+    do(call, "os._exit(1)", pool=pool)
     pid = pid_of(call, pool=pool)
     asyncio.run(pool.aclose())
     with pytest.raises(ChildProcessError):

@@ -27,7 +27,7 @@ PERSON = ReadonlyContext(user="ann", session="s1", state={"old": 1})
 
 @attrs.define(eq=False)
 class Host:
-    """A call host that answers as it is told, and notes what it was asked."""
+    """A call host that answers as it is set up, and notes what it was asked."""
 
     answer: object = None
     asked: list = attrs.field(factory=list)
@@ -72,52 +72,49 @@ def talk(call, host):
     return talk
 
 
-# What it tells --------------------------------------------------------------------------------------------------------
+# What it emits --------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_tool_tells_on_the_way_reaches_the_listener_in_order(talk):
-    told = []
-    assert talk("tell", listener=told.append).output == "told"
-    assert told[:2] == [Progress(1, 4, "one of four"), Progress(0.5)]
-    assert told[2].title == "Heading"
-    assert told[2].facts["place"] == "here"
-    assert told[3:6] == ["part", ImageContent(b"1"), {"x": 1, "y": 2}]
-    assert told[6].startswith("<object object")
-    assert told[7] == "nan"
-    assert told[8].startswith("(partial left out: 9,000,0")
+def test_what_a_tool_emits_on_the_way_reaches_the_listener_in_order(talk):
+    seen = []
+    assert talk("tell", listener=seen.append).output == "told"
+    assert seen[:2] == [Progress(1, 4, "one of four"), Progress(0.5)]
+    assert seen[2].title == "Heading"
+    assert seen[2].facts["place"] == "here"
+    assert seen[3:6] == ["part", ImageContent(b"1"), {"x": 1, "y": 2}]
+    assert seen[6].startswith("<object object")
+    assert seen[7] == "nan"
+    assert seen[8].startswith("(partial left out: 9,000,0")
 
 
-def test_its_heading_and_facts_stand_in_the_result_even_if_nobody_listens(talk):
+def test_its_heading_and_facts_stand_in_the_result_and_in_the_hosts_context(talk, host):
     response = talk("tell")
     assert (response.title, response.metadata["place"]) == ("Heading", "here")
-
-
-def test_the_hosts_own_context_notes_a_heading_as_it_comes(talk, host):
     context = ToolContext(host=host, listener=lambda _: None)
     talk("tell", context)
     assert context.actions.title == "Heading"
 
 
-def test_generators_tell_their_items(talk):
-    told = []
-    talk("count_up", listener=told.append, to=3)
-    talk("count_up_later", listener=told.append, to=2)
-    assert told == [0, 1, 2, 0, 1]
+def test_generators_emit_their_items(talk):
+    seen = []
+    talk("count_up", listener=seen.append, to=3)
+    talk("count_up_later", listener=seen.append, to=2)
+    assert seen == [0, 1, 2, 0, 1]
 
 
 def test_more_than_the_loop_takes_makes_the_child_wait_and_loses_nothing(talk):
-    told = []
-    assert talk("tell_much", listener=told.append, count=2000).output == "told"
-    assert told == [Progress(number) for number in range(2000)]
+    seen = []
+    assert talk("tell_much", listener=seen.append, count=2000).output == "told"
+    assert seen == [Progress(number) for number in range(2000)]
 
 
-def test_a_flood_of_news_keeps_nobody_from_cancelling(pool):
-    told = []
+def test_a_flood_of_events_keeps_no_caller_from_cancelling(pool):
+    seen = []
 
     async def cancelled():
-        context = ToolContext(listener=told.append)
+        context = ToolContext(listener=seen.append)
         task = asyncio.ensure_future(execute(pool, "tell_much", context, count=10**9))
-        await asyncio.to_thread(until, lambda: len(told) > 10)
+        await asyncio.to_thread(until, lambda: len(seen) > 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -185,7 +182,7 @@ def test_a_plain_function_may_ask_too(talk, host):
         ArtifactError("a", name="b"),
     ],
 )
-def test_a_no_that_nobody_catches_is_raised_in_the_parent_as_it_was(talk, host, error):
+def test_a_no_that_is_not_caught_is_raised_in_the_parent_as_it_was(talk, host, error):
     host.answer = error
     with pytest.raises(type(error)) as raised:
         talk("ask", permission="edit")
@@ -195,8 +192,8 @@ def test_a_no_that_nobody_catches_is_raised_in_the_parent_as_it_was(talk, host, 
 def test_a_no_may_be_caught_in_the_child(talk, host):
     host.answer = ToolError("not you")
     assert talk("ask_and_go_on", permission="edit").output == "no: not you"
-    host.answer = LookupError("nobody is there")
-    assert talk("ask_and_go_on", permission="edit").output == "LookupError: nobody is there"
+    host.answer = LookupError("no one is there")
+    assert talk("ask_and_go_on", permission="edit").output == "LookupError: no one is there"
 
 
 def test_of_another_failure_the_tool_learns_no_more_than_its_name(talk, host):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
@@ -231,7 +232,8 @@ def typed(text: str, hint: SchemaType) -> Any:
     if not hint.types.isdisjoint(("integer", "number")) and (number := _number(text)) is not None:
         return number
     if text[:1] in _OPENS and _OPENS[text[:1]] in hint.types:
-        return _json_or_text(text)
+        with suppress(ValueError, RecursionError):
+            return _strict(text)
     return text
 
 
@@ -317,13 +319,6 @@ def _json(key: str, text: str) -> Any:
         return _strict(text)
     except (ValueError, RecursionError) as error:
         raise WordError(f"{key}:= needs JSON, and this is none: {error}") from None
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return _strict(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _strict(text: str) -> Any:

@@ -275,7 +275,9 @@ def main(argv: list[str] | None = None) -> int:
     options = Options()
     started = time.perf_counter()
     try:
-        _write_anything()
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # no character that the terminal's encoding lacks ends a command
+                stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         code = _run(sys.argv[1:] if argv is None else argv, options)
     except BrokenPipeError:
         quiet_stdout()
@@ -286,21 +288,15 @@ def main(argv: list[str] | None = None) -> int:
         from pegboard.cli.output import report_error
 
         code = report_error(error, options)
-        if isinstance(error, OSError):
-            _forget_output()
+        try:
+            sys.stdout.flush()
+        except OSError:  # it has been reported
+            quiet_stdout()
     code = _flushed(code)
     if options.debug:
         took, process = time.perf_counter() - started, time.process_time()
         click.echo(f"took {took:.3f} s; {process:.3f} s of CPU since the start", err=True)
     return code
-
-
-def _forget_output() -> None:
-    """Lets what still waits to be written fail once only: it has been reported."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        quiet_stdout()
 
 
 def _flushed(code: int) -> int:
@@ -327,11 +323,3 @@ def _run(argv: list[str], options: Options) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     return code if isinstance(code, int) else 0
-
-
-def _write_anything() -> None:
-    """Lets no character that the terminal's encoding doesn't have end a command."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")

@@ -391,7 +391,9 @@ def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, st
     for name in sorted(properties, key=lambda name: name not in hint.required):
         below, key = properties[name], before + name
         if key not in taken or _repeats(below):
-            found.append((visible(f"{key}="), _first_line(below.keyword("description"))))
+            described = below.keyword("description")
+            first = described.strip().partition("\n")[0] if isinstance(described, str) else ""
+            found.append((visible(f"{key}="), visible(first.strip())))
         if not before:
             found += _names(f"{key}.", below, taken)
     return found
@@ -408,11 +410,6 @@ def _values(hint: SchemaType) -> list[str]:
 def _repeats(hint: SchemaType) -> bool:
     """Whether a key may well be given several times."""
     return "array" in hint.types and not hint.is_open
-
-
-def _first_line(text: Any) -> str:
-    lines = text.strip().splitlines() if isinstance(text, str) else []
-    return visible(lines[0].strip()) if lines else ""
 
 
 def complete(group: click.Group, instruction: str) -> int:

@@ -306,15 +306,13 @@ def problems_json(problems: Iterable[Problem]) -> JsonText:
 
 def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> str:
     """What `list` writes to standard error: the first problems, how many more there are, and what else to know."""
-    lines = [f"{_whose(one)}: {visible(one.cause)}" for one in list(problems)[:MOST_PROBLEMS]]
+    lines: list[str] = []
+    for one in list(problems)[:MOST_PROBLEMS]:
+        of = f"plugin {one.plugin}" if one.plugin else f"distribution {one.distribution}" if one.distribution else ""
+        lines.append(f"{visible(of or 'sys.path')}: {visible(one.cause)}")
     if len(problems) > MOST_PROBLEMS:
         lines.append(f"{len(problems) - MOST_PROBLEMS} more problems: see 'registry doctor'")
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))
-
-
-def _whose(problem: Problem) -> str:
-    named = (("plugin", problem.plugin), ("distribution", problem.distribution))
-    return next((f"{kind} {visible(name)}" for kind, name in named if name), "sys.path")
 
 
 def version_text(version: str) -> str:

@@ -16,7 +16,7 @@ from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot, stam
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pegboard.plugins.snapshot import Environment
     from pegboard.toolsets.resolve import ResolvedTools
@@ -345,20 +345,11 @@ def _words(shell: str) -> tuple[list[str], str]:
     return words[1:number], words[number] if number < len(words) else ""
 
 
-def _for_bash(name: str, words: str) -> str:  # noqa: ARG001  bash shows no help
-    return f"plain,{name}"
-
-
-def _for_zsh(name: str, words: str) -> str:
-    escaped = name.replace(":", "\\:") if words else name
-    return f"plain\n{escaped}\n{words or '_'}"
-
-
-def _for_fish(name: str, words: str) -> str:
-    return f"plain,{name}\t{words}" if words else f"plain,{name}"
-
-
-_WRITTEN = {"bash": _for_bash, "zsh": _for_zsh, "fish": _for_fish}
+_WRITTEN: dict[str, Callable[[str, str], str]] = {
+    "bash": lambda name, _: f"plain,{name}",
+    "zsh": lambda name, help_: "plain\n" + (name.replace(":", "\\:") if help_ else name) + f"\n{help_ or '_'}",
+    "fish": lambda name, help_: f"plain,{name}\t{help_}" if help_ else f"plain,{name}",
+}
 
 
 def _write(out: bytes, err: bytes) -> int | None:

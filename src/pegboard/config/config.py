@@ -100,14 +100,6 @@ class Config:
         named = (settings for name, settings in self.plugins.items() if own is not None and normalised(name) == own)
         return next(named, self.plugins.get(plugin, _NOTHING))
 
-    def is_blocked(self, plugin: str) -> bool:
-        """Whether a plugin is never loaded."""
-        return plugin in self.block
-
-    def is_enabled(self, plugin: str) -> bool:
-        """Whether a plugin may be loaded, were it not blocked."""
-        return self.autoload and (self.enable is None or plugin in self.enable)
-
 
 def read_config(file: str) -> bytes | None:
     """The bytes of a configuration file, or `None` where there is none.

@@ -282,8 +282,11 @@ def _meant(state: CallState, error: CallError) -> str | None:
 
 
 def _tools(state: CallState) -> Sequence[Tool]:
+    """Those of the request, or of the call that this one stands in; else those that are registered."""
     offered = state.services.tools
-    return cast("Sequence[Tool]", state.context.offered) if offered is None else offered
+    if offered is not None:
+        return offered
+    return cast("Sequence[Tool]", state.context.offered) or tuple(state.services.named.values())
 
 
 def _is_delicate(tool: Tool) -> bool:

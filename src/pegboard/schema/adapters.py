@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.text import Notation
@@ -47,8 +48,12 @@ class TypeAdapter:
         )
 
     def parts(self) -> Sequence[TypeAdapter]:
-        """The adapters that it is made of."""
-        return ()
+        """The adapters that it is made of: its attributes, or those in them."""
+        found: list[Any] = []
+        for each in attrs.fields(cast("Any", type(self))):
+            value = getattr(self, each.name, None)
+            found += cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+        return [part for part in found if isinstance(part, TypeAdapter)]
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """Its JSON Schema; the caller may add to it."""
@@ -280,10 +285,6 @@ class ArrayAdapter(TypeAdapter):
         """A tuple of hashable items, and a frozen set."""
         return self.cls is frozenset or (self.cls is tuple and self.item.is_hashable())
 
-    def parts(self) -> Sequence[TypeAdapter]:
-        """The item's."""
-        return (self.item,)
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """An array of the item's schema."""
         items = writer.write(self.item)
@@ -298,10 +299,6 @@ class TupleAdapter(TypeAdapter):
     items: tuple[TypeAdapter, ...]
 
     KINDS = ARRAYS
-
-    def parts(self) -> Sequence[TypeAdapter]:
-        """Of the places."""
-        return self.items
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """An array with a schema for each place, and no other items."""
@@ -328,10 +325,6 @@ class MappingAdapter(TypeAdapter):
     cls: type[Any]
 
     KINDS = OBJECTS
-
-    def parts(self) -> Sequence[TypeAdapter]:
-        """The values'."""
-        return (self.item,)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """An object whose properties are all of one schema."""
@@ -438,10 +431,6 @@ class UnionAdapter(TypeAdapter):
         """Those of all members."""
         return frozenset(kind for each in self.members for kind in each.kinds())
 
-    def parts(self) -> Sequence[TypeAdapter]:
-        """The members."""
-        return self.members
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """`anyOf` of the members' schemas; the tag is required in each."""
         key, tagged = self.tag()
@@ -486,10 +475,6 @@ class WrappedAdapter(TypeAdapter):
     def kinds(self) -> Kinds:
         """As the other."""
         return self.inner.kinds()
-
-    def parts(self) -> Sequence[TypeAdapter]:
-        """The other."""
-        return (self.inner,)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """As the other."""

@@ -72,7 +72,9 @@ def _walk(value: Any, path: _Path, above: tuple[int, ...]) -> Any:
     if cls in _AS_IT_IS:
         return value
     if cls is float or isinstance(value, float):
-        return _finite(value, path)
+        if not math.isfinite(value):
+            raise ValueError(f"{path_text(path)}: {float(value)} is no JSON number")
+        return float.__float__(value)
     if isinstance(value, enum.Enum):
         return _walk(value.value, path, above)
     if (scalar := _as_scalar(value, path)) is not None:
@@ -82,12 +84,6 @@ def _walk(value: Any, path: _Path, above: tuple[int, ...]) -> Any:
     if len(above) >= MAX_DEPTH:
         raise ValueError(f"{path_text(path)}: nested more than {MAX_DEPTH} levels deep")
     return _walk_inside(value, path, (*above, id(value)))
-
-
-def _finite(value: float, path: _Path) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{path_text(path)}: {float(value)} is no JSON number")
-    return float.__float__(value)
 
 
 def _as_scalar(value: Any, path: _Path) -> str | int | None:

@@ -95,7 +95,6 @@ class JsonText(str):
 _compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _sorted: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
 EMPTY_OBJECT: Final = JsonText("{}")
-NULL: Final = JsonText("null")
 
 
 def json_text(value: Any) -> JsonText:

@@ -123,7 +123,7 @@ PATTERN_BYTES: Final = 1 << 20
 """Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
 
 
-MOST_BACKTRACKS: Final = 5_000
+MOST_BACKTRACKS: Final = 1_000
 """How often a pattern with look-around or backreferences may go back in one text; then the text is refused."""
 
 

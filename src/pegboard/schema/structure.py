@@ -361,27 +361,21 @@ def _structure_union(adapter: UnionAdapter) -> StructureHook:
     """Hands a value to the first member that takes it; the tag decides between objects that have one."""
     hooks = {each: structure_hook(each) for each in adapter.members}
     key, tagged = adapter.tag()
+    by_tag = {text: hooks[each] for text, each in tagged.items()}
     table: dict[type[Any], StructureHook] = {}
     made: dict[tuple[TypeAdapter, ...], StructureHook] = {}
     for kind in adapter.kinds():
         taking = tuple(each for each in adapter.members if kind in each.kinds())
         if kind is dict and tagged:
-            table[kind] = _by_tag(key, {text: hooks[each] for text, each in tagged.items()})
+            table[kind] = lambda value, _: by_tag[value[key]](value, None)
         else:
             table[kind] = made[taking] = made.get(taking) or _first(taking, hooks)
     if all(hook is same for hook in table.values()):
         return same
     if len(hooks) == 2 and NULL in hooks and len(set(map(id, table.values()))) == 2:
-        return _unless_none(next(hook for each, hook in hooks.items() if each is not NULL))
+        other = next(hook for each, hook in hooks.items() if each is not NULL)
+        return lambda value, _: None if value is None else other(value, None)
     return lambda value, _: table[type(value)](value, None)
-
-
-def _unless_none(hook: StructureHook) -> StructureHook:
-    return lambda value, _: None if value is None else hook(value, None)
-
-
-def _by_tag(key: str, hooks: Mapping[str, StructureHook]) -> StructureHook:
-    return lambda value, _: hooks[value[key]](value, None)
 
 
 def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:

@@ -263,7 +263,8 @@ class _Reader:
         if origin is Annotated:
             return self._annotated(annotation, path)
         if origin is Union or origin is types.UnionType:
-            return self._union(annotation, path)
+            members = dict.fromkeys(self.read(each, path) for each in typing.get_args(annotation))
+            return UnionAdapter(tuple(members)) if len(members) > 1 else next(iter(members))
         if origin is Literal:
             return self._literal(annotation, path)
         if getattr(origin, "_name", "") in _UNWRAPPED:
@@ -337,10 +338,6 @@ class _Reader:
             why = f"{text} can't be asked of {_annotation_text(annotation.__origin__)}"
             return self.refuse(annotation, path, why, "Take it away, or correct the type.")
         return found
-
-    def _union(self, annotation: Any, path: str) -> TypeAdapter:
-        members = dict.fromkeys(self.read(each, path) for each in typing.get_args(annotation))
-        return UnionAdapter(tuple(members)) if len(members) > 1 else next(iter(members))
 
     def _literal(self, annotation: Any, path: str) -> TypeAdapter:
         choices: list[Choice] = []

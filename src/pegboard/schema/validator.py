@@ -65,7 +65,7 @@ _MOST_LIGHT_RULES: Final = 50
 _MOST_LIGHT_PLACES: Final = 5
 _LIGHT_PATTERN: Final = 1024
 _PLACE: Final = 72
-_BACKTRACKING: Final = 400
+_BACKTRACKING: Final = 200
 _NO_PATTERN: Final = 'is not a "regex"'
 _SLOW: Final = 60
 _CONST: Final = 20
@@ -343,15 +343,12 @@ def is_pattern(text: str) -> bool:
 
 def _levels(value: Any) -> int:
     """How deep containers are nested in a JSON value."""
-    levels = 0
-    row: list[Any] = [value]
-    while row := [item for each in row if is_object(each) or is_array(each) for item in _items(each)]:
+    levels, row = 0, [value]
+    while row := [
+        item for each in row for item in (each.values() if is_object(each) else each if is_array(each) else ())
+    ]:
         levels += 1
     return levels
-
-
-def _items(value: Any) -> Iterable[Any]:
-    return value.values() if is_object(value) else value
 
 
 def _reason(error: ValueError) -> str:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
+from attrs import evolve
+
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest
 from pegboard.messages import (
     CallDelta,
@@ -22,7 +24,6 @@ from pegboard.messages import (
 )
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
-from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
 
 _Step: TypeAlias = "ModelResponse | Message | Writable | Sequence[Writable] | Exception | Callable[[ModelRequest], Any]"
@@ -127,15 +128,9 @@ class ScriptedModel:
         for part in response.parts:
             if isinstance(part, CallPart) and not part.call.id:
                 self._calls += 1
-                part = CallPart(_with_id(part.call, f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
+                part = CallPart(evolve(part.call, id=f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
             parts.append(part)
         return response.evolve(message=response.message.evolve(parts=parts))
-
-
-def _with_id(call: ToolCall, id_: str) -> ToolCall:
-    import attrs
-
-    return attrs.evolve(call, id=id_)
 
 
 def _as_response(step: Any) -> ModelResponse:
@@ -237,9 +232,9 @@ class ScriptedApprover:
             AssertionError: Something else was asked, or an answer is left.
         """
         faults = [f"an unexpected request: {text}" for text in self._unexpected]
-        faults += [
-            f"answers that were not asked for{_about(name)}: {left!r:.200}" for name, left in self._left.items() if left
-        ]
+        for name, left in self._left.items():
+            if left:
+                faults.append(f"answers that were not asked for{f' about {name}' if name else ''}: {left!r:.200}")
         faults += [f"no question about {name} came" for name in self._each_time if name not in self.names]
         if faults:
             raise AssertionError("\n".join(faults))
@@ -252,10 +247,6 @@ class ScriptedApprover:
     ) -> None:
         if error is None:
             self.close()
-
-
-def _about(name: str) -> str:
-    return f" about {name}" if name else ""
 
 
 __all__ = ["ScriptedModel"]

@@ -126,7 +126,8 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     Descriptions, titles and comments get `\u{202e}`, patterns the `\u202e` that means the same in them.
 
     Raises:
-        SchemaError: A name or a value of a schema, or a grammar, has some; escaped, it would be another.
+        SchemaError: A name or a value of a schema, a grammar or what a provider gets as it is has some; escaped, it
+            would be another.
     """
     changed: dict[str, Any] = {}
     for name in ("description", "title"):
@@ -136,6 +137,8 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
         if text is not None and not (text.isascii() and "\\u" not in text):
             changed[name] = _visible_schema(getattr(spec, name), spec.name)
+    _refuse_hidden("provider_arguments", spec.provider_arguments, spec.name)
+    _refuse_hidden("provider_options", spec.provider_options, spec.name)
     _refuse_hidden("grammar", None if spec.grammar is None else spec.grammar.definition, spec.name)
     return spec.evolve(**changed) if changed else spec
 

@@ -70,7 +70,7 @@ class Predicate(ABC):
 
     __slots__ = ()
     depth: int = 1
-    calls_functions: bool = False
+    calls_functions: bool = True
 
     @abstractmethod
     def bound(self, context: ReadonlyContext) -> _Test:
@@ -255,6 +255,7 @@ class Flag(Predicate):
         word: One of `FLAGS`.
     """
 
+    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     word: str = field(validator=_check_word)
 
     def bound(self, context: ReadonlyContext) -> _Test:  # noqa: ARG002  no flag depends on it
@@ -329,6 +330,7 @@ class Matches(Predicate):
         pattern: `*` is any run of characters, `?` is one.
     """
 
+    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     key: str = field(validator=_check_key)
     pattern: str = field(validator=_check_pattern)
 
@@ -390,6 +392,7 @@ class StateMatches(Predicate):
         pattern: `*` is any run of characters, `?` is one.
     """
 
+    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
     key: str
     pattern: str
 

@@ -7,7 +7,7 @@ are settled before predicates look: a tool that is filtered out keeps its name, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -83,7 +83,7 @@ class Explanation:
         return "\n  ".join([head, *map(str, self.reasons), *(f"note: {note}" for note in self.notes)])
 
 
-_Held: TypeAlias = tuple[Tool, Tool]  # A tool that isn't offered, and the one that has its name
+_Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and the one that has its name, or had it
 
 
 @frozen(eq=False)
@@ -97,18 +97,25 @@ class _Candidates:
     problems: tuple[ToolsetProblem, ...] = ()
 
 
-def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: ConflictPolicy = "keep") -> _Candidates:
+def settled_names(
+    static: Sequence[Tool],
+    offers: Sequence[Offer],
+    policy: ConflictPolicy = "keep",
+    contested: Collection[str] = (),
+) -> _Candidates:
     """The static tools and the toolsets' as one sequence, each name once.
 
     A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
     toolset before the later, and the policy decides about the later one: `keep` holds it back, `replace` and
     `shadow` hold back the earlier, `prefix` puts its plugin's or toolset's name in front, and holds it back where
-    that name is taken or too long.
+    that name is taken or too long. Of two plugins' toolsets from different distributions `keep` holds back both: the
+    order in which they were loaded decides nothing.
 
     Args:
         static: Sorted by name, each name once.
         offers: Those of the toolsets, in the toolsets' order.
         policy: What happens to a second tool of a name.
+        contested: Names that are held back from several plugins, and that no plugin's toolset gets either.
 
     Raises:
         DuplicateToolError: There are two tools of one name and the policy is `error`.
@@ -117,9 +124,18 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
         return _Candidates(static)
     tools = {tool.spec.name: tool for tool in static}
     held: list[_Held] = []
+    taken: dict[str, Tool | None] = dict.fromkeys(contested)
     for later in (tool for offer in offers for tool in offer):
-        earlier = tools.setdefault(later.spec.name, later)
+        name = later.spec.name
+        if name in taken and later.origin.plugin is not None and name not in tools:
+            held.append((later, taken[name]))
+            continue
+        earlier = tools.setdefault(name, later)
         if earlier is later:
+            continue
+        if policy == "keep" and _are_rivals(earlier, later):
+            taken[name] = tools.pop(name)
+            held += [(earlier, later), (later, earlier)]
             continue
         if policy == "error":
             raise DuplicateToolError(later.name, held_by=str(earlier.origin), wanted_by=str(later.origin))
@@ -136,6 +152,12 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
     )
 
 
+def _are_rivals(one: Tool, other: Tool) -> bool:
+    """Whether toolsets of two distributions' plugins have them."""
+    distributions = {one.origin.distribution, other.origin.distribution}
+    return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
+
+
 def _prefixed(tool: Tool) -> Tool | None:
     """The tool under a name made of its origin; `None` where that is no valid name."""
     name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
@@ -149,9 +171,13 @@ def _ranked(earlier: Tool, later: Tool, *, later_wins: bool) -> tuple[Tool, Tool
     return (later, earlier) if later_wins else (earlier, later)
 
 
+def _why(holder: Tool | None) -> str:
+    return "several plugins bring one" if holder is None else f"{holder.origin} has the name"
+
+
 def _held_back(held: Iterable[_Held]) -> Iterable[ToolsetProblem]:
     for tool, holder in held:
-        cause = f"tool {tool.spec.name!r} is held back: {holder.origin} has the name; prefix or rename one of the two"
+        cause = f"tool {tool.spec.name!r} is held back: {_why(holder)}; prefix or rename one of the two"
         yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)
 
 
@@ -194,7 +220,7 @@ class _Trace:
         """What each step decided for the tools of this name."""
         before = [_Reason(each.step, "out", each.text) for each in self.candidates.dropped if each.name == name]
         held = [
-            _Reason("name", "out", f"the tool of {tool.origin} is held back: {holder.origin} has the name")
+            _Reason("name", "out", f"the tool of {tool.origin} is held back: {_why(holder)}")
             for tool, holder in self.candidates.held
             if tool.name == name
         ]
@@ -373,6 +399,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     active: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
     conflicts: ConflictPolicy = "keep",
+    contested: Collection[str] = (),
     on_toolset_error: OnToolsetError = "skip",
     toolset_timeout: float = 30.0,
     predicate_timeout: float = PREDICATE_SECONDS,
@@ -390,6 +417,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
             are passed over.
         conflicts: What happens to a second tool of a name; see `settled_names`.
+        contested: Names that no plugin gets.
         on_toolset_error: `"skip"`: a toolset that fails costs only its own tools; `"fail"`: it raises.
         toolset_timeout: Seconds that toolsets have for their answer.
         predicate_timeout: Seconds that the functions of both predicates have together for their answers.
@@ -405,7 +433,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     problems = (problem for offer in offers for problem in offer.problems if not problem.note)
     if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
-    candidates = settled_names(static, offers, conflicts)
+    candidates = settled_names(static, offers, conflicts, contested)
     tools, filtered, deadline = candidates.tools, list[_Filtered](), time.monotonic() + predicate_timeout
     for step, predicate in _given(default, where):
         tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())

@@ -412,7 +412,9 @@ def _ask(
     is_timed = predicate.calls_functions
     for tool in tools:
         try:
-            answer = test(tool)
+            answer: object = test(tool)
+            if answer is not True and answer is not False:
+                answer = f"the answer is of type {type(answer).__name__}, neither True nor False"
         except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
             answer = _cause(error)
         if is_timed and time.monotonic() > deadline:

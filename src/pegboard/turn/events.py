@@ -64,6 +64,7 @@ class TurnOutcome:
         pending: The calls that wait for an approval; `resume_turn` goes on with their answers.
         detail: More on why it ended (which limit, which reason), for people; or `None`.
         invocation: The turn's id.
+        ignored: Of a turn that was taken up again: the ids of answers that changed nothing.
         error: What ended it, or `None`; isn't written to JSON.
     """
 
@@ -79,6 +80,7 @@ class TurnOutcome:
     pending: PendingCalls = field(factory=PendingCalls)
     detail: str | None = None
     invocation: str | None = None
+    ignored: tuple[str, ...] = field(default=(), kw_only=True)
     error: BaseException | None = field(default=None, eq=False, metadata=json_key(""))
 
     @property
@@ -106,6 +108,7 @@ class TurnOutcome:
             "actions": self.actions.to_json(),
             "state": dict(self.state),
             "pending": self.pending.to_json(),
+            "ignored": list(self.ignored),
         }
         return {**data, **{name: getattr(self, name) for name in _PLAIN}}
 

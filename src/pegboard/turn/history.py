@@ -73,6 +73,7 @@ class TurnProgress:
     actions: Actions = field(factory=Actions)
     response: ModelResponse | None = None
     pending: PendingCalls = field(factory=PendingCalls)
+    ignored: tuple[str, ...] = ()
     deadline: float | None = None
 
     @classmethod
@@ -120,6 +121,7 @@ class TurnProgress:
         self.actions = merged([self.actions, outcome.actions])
         outcome.actions.apply_to(self.state)
         self.pending = outcome.pending
+        self.ignored += outcome.ignored
 
     def _add_results(self, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
         message = Message.tool(answers)
@@ -211,6 +213,7 @@ class TurnProgress:
             dict(self.state),
             self.pending,
             detail,
+            ignored=self.ignored,
             **facts,
         )
 

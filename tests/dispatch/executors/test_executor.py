@@ -326,14 +326,16 @@ def needed(permission, approval="digest"):
     )
 
 
-def test_what_needs_a_permission_there_is_asked_here_and_sent_again():
-    remote = Remote(needed("edit"), ExecutionResponse(output="edited"))
+@pytest.mark.parametrize(("approval", "sent"), [("digest", "digest"), (None, "edit")])
+def test_what_needs_a_permission_there_is_asked_here_and_sent_again(approval, sent):
+    """With the approval that it names, else with the permission's name."""
+    remote = Remote(needed("edit", approval), ExecutionResponse(output="edited"))
     registry = registry_with(remote, allows=("edit",))
     assert call(registry).text == "edited"
     ((permission, patterns, metadata),) = registry.asked
     assert (permission, patterns) == ("edit", ["a.txt"])
     assert metadata == {"diff": "+1", "description": "Edits a.txt"}
-    assert [request.approvals for request in remote.requests] == [(), ("digest",)]
+    assert [request.approvals for request in remote.requests] == [(), (sent,)]
 
 
 def test_one_call_may_need_several():
@@ -350,9 +352,9 @@ def test_a_no_ends_the_call():
 
 @pytest.mark.parametrize("approval", ["same", None])
 def test_one_that_asks_again_for_what_it_was_given_is_denied(approval):
-    remote = Remote(needed("edit", approval))
-    assert call(registry_with(remote, allows=("edit",))).kind == "denied"
-    assert len(remote.requests) <= 2
+    registry = registry_with(remote := Remote(needed("edit", approval)), allows=("edit",))
+    assert call(registry).kind == "denied"
+    assert (len(remote.requests), len(registry.asked)) == (2, 1)
 
 
 def test_one_that_asks_without_end_is_denied():

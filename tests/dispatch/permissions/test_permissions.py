@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.evaluation import MOST_EXACT, NO_RULE, PermissionRules, Resource
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
-from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
+from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
@@ -25,7 +25,7 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     top = os.path.realpath(tmp_path)
     for work_dir, place in [(".", f"{top}/x"), ("a", f"{top}/a/x"), ("/b", "/b/x")]:
-        assert Resource("path", "x").parts("path", (work_dir,))[0].shown == place
+        assert Resource("path", "x").parts("path", Folders([work_dir]))[0].shown == place
 
 
 def test_exactly_this_and_what_is_wider():

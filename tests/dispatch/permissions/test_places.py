@@ -19,7 +19,7 @@ from pegboard.dispatch.permissions.places import (
     resolved,
     url_of,
 )
-from pegboard.dispatch.permissions.rule import Match, Rule, UnreadableError
+from pegboard.dispatch.permissions.rule import Folders, Match, Rule, UnreadableError
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_way_to_a_place_can_be_denied_too(top):
 
 def test_both_readings_of_a_step_back_behind_a_link_count(top):
     """`out/..` is `top` to the system, and `state` to a program that shortens paths before it opens them."""
-    assert place_of("out/../x", str(top / "work")).real == (f"{top}/x", f"{top}/work/x")
+    assert place_of("out/../x", Folders([str(top / "work")])).real == (f"{top}/x", f"{top}/work/x")
     assert decide(top, "allow", "*/work/*", "out/../x") is None
     assert decide(top, "deny", "*/work/*", "out/../x") == "deny"
     assert decide(top, "deny", f"{top}/x", "out/../x") == "deny"
@@ -92,7 +92,7 @@ def test_both_readings_of_a_step_back_behind_a_link_count(top):
 )
 def test_a_path_that_leads_nowhere_is_denied_and_not_allowed(top, path):
     with pytest.raises(UnreadableError):
-        place_of(path, str(top / "work"))
+        place_of(path, Folders([str(top / "work")]))
     assert decide(top, "deny", "../secret/*", path) == "deny"
     assert decide(top, "allow", "../secret/*", path) is None
     assert decide(top, "allow", "*", path) is None
@@ -209,12 +209,12 @@ def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypa
     ],
 )
 def test_exactly_a_place_and_its_folder(real, literal, wider):
-    part = PathPart(real, real[0], ("/",))
+    part = PathPart(real, real[:1], Folders("/"))
     assert (part.literal, part.wider) == (literal, wider)
 
 
 def test_a_place_that_is_denied_in_every_reading_is_surely_denied(top):
-    place = place_of("src/a.py", str(top / "work"))
+    place = place_of("src/a.py", Folders([str(top / "work")]))
     assert place.match(Rule("read", "src/*", "deny")) is Match.SURELY
     assert place.match(Rule("read", "other/*", "deny")) is Match.NO
 
@@ -259,7 +259,7 @@ def test_what_an_allow_rule_means_does_not_follow_a_link_that_is_turned(tmp_path
 def test_a_rule_keeps_its_pattern_for_only_so_many_folders():
     rule = Rule("read", "a/*", "allow")
     for number in range(300):
-        assert place_of("a/b", f"/nowhere/{number}").match(rule) is Match.SURELY
+        assert place_of("a/b", Folders([f"/nowhere/{number}"])).match(rule) is Match.SURELY
     assert len(rule.compiled) == 256
 
 

@@ -180,6 +180,9 @@ KNOWN = [SHELL, FETCH, DELETE, READ]
         (Rule("bash", "sudo *", "allow"), "'sudo' runs whatever"),
         (Rule("look", "file:///etc/*", "deny"), "a URL is no path: it matches nothing"),
         (Rule("read_file", "$NO_SUCH_NAME/*", "deny"), "$NO_SUCH_NAME isn't set here: it matches nothing"),
+        (Rule("read_file", "src/*/../secret", "deny"), "no path has '..', '.' or '//' behind its start"),
+        (Rule("read_file", "*//secret", "deny"), "no path has '..', '.' or '//' behind its start"),
+        (Rule("read_file", "src/**/key", "deny"), "'a/**/b' isn't 'a/b'"),
         (Rule("fetch", "ann@example.com", "allow"), "a URL with a user name is never allowed"),
         (Rule("fetch", "exa mple.com", "deny"), "no host has the character ' '"),
         (Rule("*", "a%62c.com", "deny", kind="url"), "no host has the character '%'"),
@@ -202,7 +205,11 @@ def test_what_a_rule_seems_to_mean_and_does_not_is_reported(rule, problem, monke
     "rule",
     [
         *(Rule("bash", "*", "deny"), Rule("shell", "git *", "allow"), Rule("bash", "python3 -V", "allow")),
-        *(Rule("*", "*.env", "deny", forbid=True), Rule("*_file", "src/*", "allow"), Rule("look", "$HOME/*", "deny")),
+        *(
+            Rule("*", "*.env", "deny", forbid=True),
+            Rule("*_file", "a/../src/*/", "allow"),
+            Rule("look", "$HOME/*", "deny"),
+        ),
         *(Rule("fetch", "*.example.com", "allow"), Rule("fetch", "10.0.0.0/8", "deny"), Rule("fetch", "::1", "deny")),
         *(Rule("fetch", "https://münchen.de/*", "allow"), Rule("fetch", "ann@example.com", "deny")),
         *(Rule("bash", "rm*", "deny"), Rule("read_file", "*", "deny", field="path"), Rule("?ash", "ls *", "ask")),

@@ -151,6 +151,7 @@ class OpenRoot:
     places: tuple[str, ...]
     allows: Callable[[str], bool] | None = None
     denied: bool = field(default=False, init=False)
+    _allowed: dict[Parts, bool] = field(factory=dict[Parts, bool], init=False)
     _kept_parts: Parts = field(default=(), init=False)
     _kept_fd: int = field(default=-1, init=False)
 
@@ -194,7 +195,9 @@ class OpenRoot:
         return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
 
     def _is_allowed(self, parts: Parts) -> bool:
-        return self.allows is None or self.allows(self.place(parts))
+        if self.allows is not None and parts not in self._allowed:
+            self._allowed[parts] = self.allows(self.place(parts))
+        return self.allows is None or self._allowed[parts]
 
     def _check(self, parts: Parts) -> None:
         if not self._is_allowed(parts):

@@ -245,16 +245,13 @@ def processors_command(options: Options, as_json: bool) -> int:
         write(json_rows(map(_facts, steps)))
         return 0
     screen = stdout_screen()
-    write_long(rows_text(_PROCESSORS_HEAD, [(step.name, _by(step), step.summary) for step in steps], screen), screen)
+    rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
+    write_long(rows_text(_PROCESSORS_HEAD, rows, screen), screen)
     bringing = {plugin.name for plugin in session.registry.plugins() if _PROCESSORS_HOOK in plugin.hooks}
     for problem in session.registry.problems():
         if problem.plugin in bringing:
             remark(f"{problem.plugin}: {problem.cause}")
     return 0
-
-
-def _by(step: Processor) -> str:
-    return OURS if step.built_in else step.owner.plugin or "the host"
 
 
 def _facts(step: Processor) -> dict[str, Any]:

@@ -220,7 +220,7 @@ class PermissionRequired:
         description: What the tool wants to do, for people.
         metadata: For the person who decides, such as a diff.
         approval: What is added to the request's `approvals` when it is sent again, once this was allowed: it stands
-            for exactly this permission of this tool with these arguments. `None` where the executor takes none.
+            for exactly this permission of this tool with these arguments. `None`: the permission's name is added.
     """
 
     permission: str

@@ -352,18 +352,20 @@ def _limit(state: CallState, tool: Tool) -> float | None:
 async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
     if hasattr(executor, "execute_tool"):
         return await executor.execute_tool(call)
-    request = call.request
+    request, allowed = call.request, set[object]()
     for _ in range(MOST_ASKED):
         response = await _executed(state, executor, request)
         required = getattr(response, "permission_required", None)
         if not isinstance(required, PermissionRequired):
             return response
+        wanted = required.approval or (required.permission, required.patterns)
+        if wanted in allowed:
+            break
         about = {"description": required.description} if required.description else {}
         facts: JsonObject = {"permission": required.permission, "patterns": list(required.patterns)}
         await call.answer("ask", {**facts, "metadata": {**required.metadata, **about}})
-        if required.approval is None or required.approval in request.approvals:
-            break
-        request = request.evolve(approvals=(*request.approvals, required.approval))
+        allowed.add(wanted)
+        request = request.evolve(approvals=(*request.approvals, required.approval or required.permission))
     raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
 
 

@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import (
     Action,
+    Folders,
     Match,
     Matcher,
     Rule,
@@ -43,12 +44,12 @@ class Resource:
     field: str | None = None
     declared: bool = attrs.field(default=True, kw_only=True)
 
-    def parts(self, kind: ArgumentKind, folders: Sequence[str]) -> tuple[Matcher, ...]:
+    def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Matcher, ...]:
         """Its parts, each of which is decided by itself, with the value read as this kind.
 
         Args:
             kind: How it is read.
-            folders: As in `Evaluation`.
+            folders: Where relative paths start.
         """
         if not self.value:
             return (Unreadable(),)
@@ -61,7 +62,7 @@ class Resource:
                 return command_parts(self.value)
             from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
 
-            return (url_of(self.value) if kind == "url" else place_of(self.value, *folders),)
+            return (url_of(self.value) if kind == "url" else place_of(self.value, folders),)
         except UnreadableError:
             return (Unreadable(self.value),)
 
@@ -125,7 +126,7 @@ class PermissionRules:
             work_dir: Where relative paths start; the process's own folder by default.
         """
         applicable = tuple(rule for rule in self.rules if rule.names(permission))
-        evaluation = Evaluation(applicable, tuple(resources), (work_dir or ".",))
+        evaluation = Evaluation(applicable, tuple(resources), Folders([work_dir or "."]))
         return evaluation.forbid() or evaluation.decide_ordinary()
 
     def __len__(self) -> int:
@@ -139,15 +140,14 @@ class Evaluation:
     Attributes:
         rules: In their order.
         resources: What the call touches.
-        folders: Where relative paths start. A relative pattern starts there too, and to deny and to ask in each of
-            the other folders as well: the tool's own comes first, then the call's. None: paths can't be read.
+        folders: Where relative paths start.
         grants: What people have allowed: they answer what asks, and nothing else.
         whole: All that is asked, as JSON data, where the resources don't make it up.
     """
 
     rules: tuple[Rule, ...]
     resources: tuple[Resource, ...]
-    folders: tuple[str, ...]
+    folders: Folders
     grants: tuple[Rule, ...] = ()
     whole: Any = None
 

@@ -15,7 +15,7 @@ from pegboard.dispatch.permissions.evaluation import Decision, Evaluation, Permi
 from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
-    Example,
+    Folders,
     Match,
     Mode,
     Rule,
@@ -213,16 +213,16 @@ class ToolPolicy:
         whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
         return Evaluation(self.rules, resources, self._folders(arguments, context), tuple(granted), whole)
 
-    def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> tuple[str, ...]:
-        """As in `Evaluation`; none where the tool fails: then deny rules apply, and allow rules don't."""
+    def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
+        """None where the tool fails: then deny rules apply, and allow rules don't."""
         call = context.work_dir or "."
         if self.work_dir is None:
-            return (call,)
+            return Folders([call])
         try:
             own = self.work_dir(dict(arguments), context) or "."
         except (Exception, SystemExit):  # noqa: BLE001  (see above)
-            return ()
-        return tuple(dict.fromkeys((os.path.join(call, own), call)))  # noqa: PTH118  (pathlib takes ".." away)
+            return Folders([])
+        return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
 
     def access(
         self, rules: Sequence[Rule], grants: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext
@@ -433,7 +433,7 @@ class Permissions:
             for each in (self.rules.rules, grants)
         )
         resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
-        return Evaluation(rules, resources, (work_dir or ".",), granted, patterns if kind == "text" else None)
+        return Evaluation(rules, resources, Folders([work_dir or "."]), granted, patterns if kind == "text" else None)
 
     def ask(  # noqa: PLR0913  (a decision, and what it was made of)
         self,
@@ -477,17 +477,13 @@ class Permissions:
             RulesError: A key that is unknown or of the wrong type, named in the text.
         """
         rules, mode, examples = rules_from_json(data)
-        for each in examples:
-            decision = PermissionRules([each.rule]).decide(each.rule.permission, [_example(each)])
-            if (decision.rule is not None) is not each.matches:
-                kind = each.rule.kind or "text"
-                wanted = "doesn't apply" if each.matches else "applies"
-                raise RulesError(f"the rule {each.rule} {wanted} to {each.value!r:.200}, read as {kind}", each.key)
+        for rule, value, matches, key in examples:
+            kind = rule.kind or "text"
+            decision = PermissionRules([rule]).decide(rule.permission, [Resource(kind, value, rule.field)])
+            if (decision.rule is not None) is not matches:
+                wanted = "doesn't apply" if matches else "applies"
+                raise RulesError(f"the rule {rule} {wanted} to {value!r:.200}, read as {kind}", key)
         return cls(rules, mode)
-
-
-def _example(example: Example) -> Resource:
-    return Resource(example.rule.kind or "text", example.value, example.rule.field)
 
 
 def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
+from pegboard.dispatch.permissions.rule import HOLE, Folders, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
 from pegboard.tools.visible import looks_of, visible
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
 
 
-def place_of(text: str, *folders: str) -> PathPart:
+def place_of(text: str, folders: Folders) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
     A tool may take `..` back before it follows links, or after: where these differ, both places count. It may take
@@ -44,24 +44,22 @@ def place_of(text: str, *folders: str) -> PathPart:
 
     Args:
         text: The path; `~` is the user's home.
-        folders: Where a relative one starts, and then where else relative patterns start.
+        folders: Where a relative one starts.
 
     Raises:
         UnreadableError: Links that go round in circles, a path that no system takes, a URL, or no folder.
     """
-    # Links in them are followed with the rest of the path.
-    folders = tuple(map(os.path.abspath, folders))
-    if not text or not folders or _SCHEME.match(text):
+    if not text or not folders.places or _SCHEME.match(text):
         raise UnreadableError("no path")
-    written = _joined(text, folders[0])
+    written = _joined(text, folders.places[0])
     real = resolved(written)
     short = os.path.normpath(written)
     other = resolved(short) if ".." in written else real
     loose = [short]
     if text.startswith("~"):
-        loose.append(resolved(os.path.join(folders[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
+        loose.append(resolved(os.path.join(folders.places[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
     if (filled := os.path.expandvars(text)) != text:
-        loose.append(resolved(_joined(filled, folders[0])))
+        loose.append(resolved(_joined(filled, folders.places[0])))
     return PathPart((real,) if other == real else (real, other), tuple(loose), folders)
 
 
@@ -134,6 +132,8 @@ class PathPattern:
         """Whether a place may be meant, by one who writes names as they look, or as they are shown escaped."""
         if self.matches(place):
             return True
+        if self._alike == self and _alike(place) == place:
+            return False
         shown = () if place.isascii() and place.isprintable() else (visible(place), _escaped(place))
         return any(self._alike.matches(_alike(form)) for form in (place, *shown))
 
@@ -199,7 +199,7 @@ class PathPart:
 
     real: tuple[str, ...]
     loose: tuple[str, ...]
-    folders: tuple[str, ...]
+    folders: Folders
     inside: bool = field(default=False, init=False)
 
     @property
@@ -220,14 +220,14 @@ class PathPart:
 
     def match(self, rule: Rule) -> Match:
         """By where it really is; what denies or asks also looks at the way there."""
-        first = _first_pattern(rule, self.folders[0])
+        first = _first_pattern(rule, self.folders.places[0])
         if rule.allows:
             return Match.SURELY if first is not None and all(map(first.matches, self.real)) else Match.NO
-        patterns = [
-            first,
-            *(path_pattern(rule.pattern, each) for each in self.folders),
-            *(path_pattern(rule.pattern, each, follow=False) for each in self.folders),
-        ]
+        known = self.folders.patterns
+        if rule.pattern not in known:
+            ways = [(each, follow) for each in self.folders.places for follow in (True, False)]
+            known[rule.pattern] = [path_pattern(rule.pattern, each, follow=follow) for each, follow in ways]
+        patterns: list[PathPattern | None] = [first, *known[rule.pattern]]
         if None in patterns:
             return Match.PERHAPS
         meant = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, *self.loose)]
@@ -426,6 +426,7 @@ def _ascii_label(label: str) -> str:
 
 
 _VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
+_NO_PLACE: Final = re.compile(r"[*?].*/\.{0,2}/|[*?].*/\.{1,2}$")
 _NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]")
 
 
@@ -435,6 +436,10 @@ def pattern_problem(rule: Rule, kind: str) -> str | None:
     if kind == "path":
         if _SCHEME.match(pattern):
             return "a URL is no path: it matches nothing."
+        if _NO_PLACE.search(pattern):
+            return "no path has '..', '.' or '//' behind its start: it matches nothing."
+        if "/**/" in pattern:
+            return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
         unset = _VARIABLE.search(os.path.expandvars(pattern))
         return unset and f"{unset[0]} isn't set here: it matches nothing."
     read = UrlPattern.of(pattern)

@@ -10,8 +10,9 @@ matches whatever fills the holes, and perhaps if it matches something that could
 from __future__ import annotations
 
 import enum
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
@@ -56,7 +57,6 @@ class Wildcard:
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
     is_everything: bool = field(init=False, repr=False, eq=False)
     tests: tuple[Test, ...] = field(init=False, repr=False, eq=False)
-    _positions: _Positions | None = field(default=None, init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.is_everything = self.pattern == "*"
@@ -76,59 +76,32 @@ class Wildcard:
         assert literal is not None
         if not text.startswith(literal[0][: text.index(HOLE)]):  # settles most cases
             return Match.NO
-        if self._positions is None:
-            self._positions = _Positions.of(self.pattern)
-        if self._positions.runs(text, sure=True):
+        if self._fits(text, sure=True):
             return Match.SURELY
-        return Match.PERHAPS if self._positions.runs(text, sure=False) else Match.NO
+        return Match.PERHAPS if self._fits(text, sure=False) else Match.NO
 
+    def _fits(self, text: str, *, sure: bool) -> bool:
+        """Whether a text matches whatever fills its holes; or else, whether something could.
 
-@define
-class _Positions:
-    """Which places of a pattern have been reached, one bit each: bit i: what is from i on is still to come.
-
-    Attributes:
-        literal: Character -> the places where it stands.
-        any_one: The places of `?`.
-        any_run: The places of `*`.
-        ends: The places at which a text may end.
-        last: The number of places.
-    """
-
-    literal: dict[str, int]
-    any_one: int
-    any_run: int
-    ends: int
-    last: int
-
-    @classmethod
-    def of(cls, pattern: str) -> _Positions:
-        literal: dict[str, int] = {}
-        for place, character in enumerate(pattern):
-            literal[character] = literal.get(character, 0) | 1 << place
-        last = len(pattern)
-        bare = last > len(_BARE) and pattern.endswith(_BARE)
-        ends = 1 << last | (1 << (last - len(_BARE)) if bare else 0)
-        return cls(literal, literal.pop("?", 0), literal.pop("*", 0), ends, last)
-
-    def runs(self, text: str, *, sure: bool) -> bool:
-        """Whether the whole text is matched: for sure, or perhaps."""
-        reached = self._on(1)
+        All places of the pattern that may have been reached are followed at once.
+        """
+        pattern = f"{self.pattern}\0"
+        reached = _on(pattern, {0})
         for character in text:
-            if character != HOLE:
-                passed = reached & (self.literal.get(character, 0) | self.any_one)
-                reached = self._on(passed << 1 | reached & self.any_run)
-            elif sure:
-                reached = self._on(reached & self.any_run)
-            else:  # some run of characters leads from the first place that was reached to each later one
-                reached = (2 << self.last) - (reached & -reached)
+            if character == HOLE and not sure:  # some run of characters leads to each later place
+                reached = set(range(min(reached), len(pattern)))
+                continue
+            passed = () if character == HOLE else {at + 1 for at in reached if pattern[at] in (character, "?")}
+            reached = _on(pattern, {at for at in reached if pattern[at] == "*"}.union(passed))
             if not reached:
                 return False
-        return bool(reached & self.ends)
+        ends = {len(self.pattern), *([len(self.pattern) - len(_BARE)] if len(self.tests) > 1 else ())}
+        return not ends.isdisjoint(reached)
 
-    def _on(self, reached: int) -> int:
-        """With the places behind each `*` that was reached: it may be empty."""
-        return reached | (reached & self.any_run) << 1
+
+def _on(pattern: str, reached: set[int]) -> set[int]:
+    """The places, with those behind each `*` among them: it may be empty."""
+    return reached | {at + 1 for at in reached if pattern[at] == "*"}
 
 
 @lru_cache(maxsize=1024)
@@ -296,22 +269,8 @@ class RulesError(ValueError):
         super().__init__(f"{key}: {reason}" if key else reason)
 
 
-@frozen
-class Example:
-    """A value that a rule of a file has to apply to, or must not.
-
-    Attributes:
-        rule: The rule.
-        value: What is accessed, read as the rule's kind, or else as text.
-        matches: Whether the rule has to apply to it.
-        key: Where it stands.
-    """
-
-    rule: Rule
-    value: str
-    matches: bool
-    key: str
-
+Example: TypeAlias = tuple[Rule, str, bool, str]
+"""A rule of a file, a value (read as its kind, or else as text), whether it has to apply to that, and the place."""
 
 _EXAMPLES: Final = {"match": True, "not_match": False}
 
@@ -352,7 +311,7 @@ def _rules(table: Mapping[str, Any], examples: list[Example]) -> Iterator[Rule]:
         for name, given in values.items():
             for value in _expect(list, "a list", given, f"{where}.{name}"):
                 text = _expect(str, "a text", value, f"{where}.{name}")
-                examples.append(Example(rule, text, _EXAMPLES[name], f"{where}.{name}"))
+                examples.append((rule, text, _EXAMPLES[name], f"{where}.{name}"))
         yield rule
 
 
@@ -417,6 +376,23 @@ class WholeCall:
         if rule.wildcard.is_everything and rule.field is None and rule.kind in (None, "text"):
             return Match.SURELY
         return Match.NO if rule.allows else Match.PERHAPS
+
+
+def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(os.path.abspath, folders))
+
+
+@frozen
+class Folders:
+    """Where relative paths and patterns start: in the tool's own folder, to deny and to ask in the call's as well.
+
+    Attributes:
+        places: The folders, made absolute; without any, paths can't be read.
+        patterns: What patterns mean there, each resolved once.
+    """
+
+    places: tuple[str, ...] = field(converter=_absolute)
+    patterns: dict[str, Any] = field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
 
 class UnreadableError(ValueError):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -138,16 +138,6 @@ def read_line(text: str) -> Line:
 
 
 @define
-class _Document:
-    """A here-document: the lines that follow, up to `end`."""
-
-    end: str
-    is_literal: bool
-    has_tabs: bool
-    command: Command
-
-
-@define
 class _Reader:
     """Reads the commands of a text, or of a part of it in brackets, into a line.
 
@@ -157,6 +147,8 @@ class _Reader:
         level: How deep this text stands in others.
         inside: Whether it stands in a substitution.
         place: Up to where it is read.
+        waiting: Here-documents to come: the line that ends each, whether it is literal, whether it is indented by tabs,
+            and the command that reads it.
     """
 
     text: str
@@ -169,7 +161,7 @@ class _Reader:
     is_whole: bool = field(default=True, init=False)
     is_closed: bool = field(default=False, init=False)
     cases: int = field(default=0, init=False)
-    waiting: list[_Document] = field(factory=list[_Document], init=False)
+    waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
     def read(self, closing: str) -> None:
         """Reads up to `closing`, which is passed over, or up to the end."""
@@ -199,11 +191,16 @@ class _Reader:
     def step(self) -> None:
         """Reads one operator, group, redirection, comment or word."""
         if self.at("#"):
-            self.comment()
+            if self.current.words[:1] == ["[["]:
+                raise UnreadableError("a comment in a test")
+            self.must(_COMMENT, "")
         elif self.at("("):
             self.group()
         elif self.at(")"):
-            self.pattern_ends()
+            if not self.cases:
+                raise UnreadableError("a bracket isn't opened")
+            self.place += 1
+            self.flush()
         elif not (self.at("<(") or self.at(">(")) and (redirection := self.take(_REDIRECTION)):
             self.redirection(redirection[2] or redirection[3])
         elif operator := self.take(_OPERATOR):
@@ -212,17 +209,6 @@ class _Reader:
                 self.documents()
         else:
             self.take_word()
-
-    def comment(self) -> None:
-        if self.current.words[:1] == ["[["]:
-            raise UnreadableError("a comment in a test")
-        self.must(_COMMENT, "")
-
-    def pattern_ends(self) -> None:
-        if not self.cases:
-            raise UnreadableError("a bracket isn't opened")
-        self.place += 1
-        self.flush()
 
     def group(self) -> None:
         """A group, or what only looks like one: a definition, an array, a pattern. All parts are taken for commands."""
@@ -250,7 +236,7 @@ class _Reader:
         if sign in ("<<", "<<-"):
             if HOLE in word.text or "\n" in word.text:
                 raise UnreadableError("a here-document whose end isn't known")
-            self.waiting.append(_Document(word.text, not word.is_bare, sign == "<<-", self.current))
+            self.waiting.append((word.text, not word.is_bare, sign == "<<-", self.current))
         elif sign == "<<<":
             self.current.scripts.append(word.text)
         elif not (sign in ("<&", ">&") and _DESCRIPTOR.fullmatch(word.text)) and word.text not in _HARMLESS:
@@ -308,21 +294,21 @@ class _Reader:
     def documents(self) -> None:
         """Reads the here-documents that were announced on the line before."""
         waiting, self.waiting = self.waiting, []
-        for document in waiting:
-            body = self.body(document)
-            document.command.scripts.append(body if document.is_literal else self.filled(body))
+        for end, is_literal, has_tabs, command in waiting:
+            body = self.body(end, is_literal=is_literal, has_tabs=has_tabs)
+            command.scripts.append(body if is_literal else self.filled(body))
 
-    def body(self, document: _Document) -> str:
+    def body(self, last: str, *, is_literal: bool, has_tabs: bool) -> str:
         """The lines of a here-document; behind it goes on what is behind its last line."""
         rows = list[str]()
         while self.place < len(self.text):
             end = self.text.find("\n", self.place) + 1 or len(self.text)
             row = self.text[self.place : end]
             self.place = end
-            if (row.lstrip("\t") if document.has_tabs else row).removesuffix("\n") == document.end:
+            if (row.lstrip("\t") if has_tabs else row).removesuffix("\n") == last:
                 return "".join(rows)
             rows.append(row)
-            if row.endswith("\\\n") and not document.is_literal:
+            if row.endswith("\\\n") and not is_literal:
                 break
         raise UnreadableError("where a here-document ends isn't known")
 
