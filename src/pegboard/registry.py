@@ -123,6 +123,8 @@ class ToolRegistry(Contributions):
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
             self._permissions, self._services = permissions, None
+            if self._dispatcher is not None:
+                self._dispatcher.rule_by(permissions)
         if self._catalogue.tools:
             self._check_rules()
 

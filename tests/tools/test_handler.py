@@ -109,41 +109,6 @@ def test_what_the_type_refuses_is_named_with_its_path(arguments, path):
         assert caught.value.path == path
 
 
-def test_a_type_judges_too_where_the_schema_is_not_its_own():
-    def function(a: str):
-        return a
-
-    assert bound(function, {"a": 1}) == 1
-    with pytest.raises(StructureError) as caught:
-        bound(function, {"a": 1}, strict=True)
-    assert caught.value.path == ("a",)
-
-
-@pytest.mark.parametrize("place", ["first", "last", "keyword", "positional", "plain", "open"])
-def test_the_context_is_passed_wherever_it_stands(place):
-    def first(context: ToolContext, a: int):
-        return context, a
-
-    def last(a: int, context: ToolContext | None = None):
-        return context, a
-
-    def keyword(a: int, *, context: ToolContext):
-        return context, a
-
-    def positional(context: ToolContext, a: int, /):
-        return context, a
-
-    def plain(a: str, context: ToolContext):
-        return context, a
-
-    def open_ended(a: int, context: ToolContext, **rest: int):
-        return context, a
-
-    places = {"first": first, "last": last, "keyword": keyword, "positional": positional, "plain": plain}
-    function = places.get(place, open_ended)
-    assert bound(function, {"a": 1}) == (CONTEXT, 1)
-
-
 def test_a_hidden_parameter_cannot_be_filled_by_an_other_key():
     class Thing:
         def method(self, a, context: ToolContext, **rest): ...

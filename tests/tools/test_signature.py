@@ -203,42 +203,6 @@ def test_a_context_that_only_the_model_could_fill_is_refused(annotation):
         signature_of(function, tool="t")
 
 
-def test_wrappers_are_seen_through():
-    def timed(function):
-        @functools.wraps(function)
-        def wrapper(*args, **kwargs):
-            return function(*args, **kwargs)
-
-        return wrapper
-
-    class Local: ...
-
-    @timed
-    @timed
-    def function(a: Local, b: Row): ...
-
-    assert annotations(function) == {"a": Local, "b": Row}
-
-
-def test_what_a_partial_has_bound_is_hidden():
-    """It may be a key; the default that inspect shows would tell it to the model."""
-
-    def function(a: int, b: int, key: str, c: int = 1): ...
-
-    partial = functools.partial(functools.partial(function, 1), key="secret")
-    assert annotations(partial) == {"b": int, "c": int}
-
-
-def test_callable_objects_are_read_by_their_call():
-    class Local: ...
-
-    class Thing:
-        def __call__(self, a: Local): ...
-
-    assert annotations(Thing()) == {"a": Local}
-    assert annotations(functools.partial(Thing())) == {"a": Local}
-
-
 def test_unpacked_keys_are_keyword_parameters():
     def function(a: int, **options: Unpack[Extra]): ...
 
@@ -374,16 +338,6 @@ def test_values_find_the_way_back_by_their_type():
     assert output_of(Result, tool="t").make_unstructure()(Result(1)) == {"total": 1}
     assert output_of(list[Result], tool="t").make_unstructure()([Result(1)]) == [{"total": 1}]
     assert output_of(str, tool="t").make_unstructure() is None
-
-
-def test_a_type_that_json_cannot_say_is_named():
-    class Frame: ...
-
-    with pytest.raises(DefinitionError) as caught:
-        output_of(list[Frame], tool="t")
-    assert caught.value.tool == "t"
-    assert caught.value.parameter.startswith("return")
-    assert "output_schema=None" in caught.value.hint
 
 
 def plain(): ...

@@ -249,15 +249,6 @@ def test_long_texts_are_cut():
     assert len(asyncio.run(_InMemoryMemory().add("x" * (MOST_CHARACTERS + 1))).text) == MOST_CHARACTERS
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y x", "z"])), max_size=12), st.integers(0, 5))
-def test_at_most_so_many_are_kept(entries, most):
-    memory = _InMemoryMemory(most)
-    for user, text in entries:
-        asyncio.run(memory.add(text, user=user))
-    kept = [asyncio.run(memory.search("x y z", user=user, limit=99)) for user in "ab"]
-    assert sum(map(len, kept)) == min(most, len(entries))
-
-
 def test_a_call_remembers_for_its_user_and_conversation():
     context = ToolContext(ReadonlyContext(user="ann", session="s", agent="writer"))
     entry = asyncio.run(context.memory.add("the cat", metadata={"why": "told"}))
@@ -289,3 +280,12 @@ def test_the_hosts_own_is_found_by_the_protocol_memory(kind):
     for value in (FixedMemory(), opened):
         context = ToolContext(ReadonlyContext(user="ann"), services={kind: value})
         assert texts(asyncio.run(context.memory.search("cat", limit=2))) == ["cat ann None 2"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y x", "z"])), max_size=12), st.integers(0, 5))
+def test_at_most_so_many_are_kept(entries, most):
+    memory = _InMemoryMemory(most)
+    for user, text in entries:
+        asyncio.run(memory.add(text, user=user))
+    kept = [asyncio.run(memory.search("x y z", user=user, limit=99)) for user in "ab"]
+    assert sum(map(len, kept)) == min(most, len(entries))

@@ -17,7 +17,7 @@ from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.expression import parse_predicate
 from pegboard.toolsets.predicates import Predicate, custom, for_user, named, tagged
-from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
+from pegboard.toolsets.resolve import Explanation, resolve_static, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
 from pegboard.toolsets.toolsets import StaticToolset, wrap
 from toolsets.predicate_strategies import contexts, predicates
@@ -514,3 +514,8 @@ def test_names_that_differ_only_in_case_or_in_look_alikes_are_reported(name, oth
     first, second = sorted([name, other])
     assert f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes" in problem.cause
     assert (problem.tool, problem.note, len(tools)) == (second, True, 3)
+
+
+def test_static_tools_are_resolved_without_an_event_loop():
+    options = {"default": tagged("x"), "where": custom(lambda tool, context: tool.name == "c")}
+    assert resolve_static(STATIC, **options).names == resolved(**options).names == ("c",)

@@ -9,10 +9,8 @@ from pegboard.toolsets.search_table import (
     MOST_WORDS,
     expression,
     identifier_parts,
-    question_names,
     question_words,
     spaced,
-    with_parts,
 )
 
 
@@ -33,19 +31,6 @@ from pegboard.toolsets.search_table import (
 )
 def test_names_are_parted_at_signs_capitals_and_digits(identifier, parts):
     assert identifier_parts(identifier) == parts
-
-
-@pytest.mark.parametrize(
-    ("identifier", "indexed"),
-    [
-        ("read_file", "read_file"),
-        ("path limit", "path limit"),
-        ("read_file_2", "read_file_2"),
-        ("getUser x", "getUser x get user"),
-    ],
-)
-def test_only_parts_that_fts5_would_not_set_off_are_added(identifier, indexed):
-    assert with_parts(identifier) == indexed
 
 
 def test_ideographs_stand_alone():
@@ -72,21 +57,6 @@ def test_a_question_is_its_telling_words(question, words):
 def test_questions_are_bounded():
     assert len(question_words(" ".join(f"w{'x' * n}" for n in range(60)))) == MOST_WORDS
     assert question_words("x" * MOST_TEXT + " more") == ["x" * MOST_TEXT]
-
-
-@pytest.mark.parametrize(
-    ("question", "names"),
-    [
-        (" store ", ["store"]),
-        ("store it", []),
-        ("use get_user, sendMail or a-b", ["get_user", "sendMail", "a-b"]),
-        ("größe_x", ["e_x"]),
-        ("_", ["_"]),
-    ],
-)
-def test_names_in_a_question(question, names):
-    """The whole of it, or words that are made of several: any other word is just a word."""
-    assert question_names(question) == names
 
 
 @pytest.mark.parametrize(

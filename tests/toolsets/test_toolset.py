@@ -307,6 +307,7 @@ class Broken(dict):
 def test_where_it_cannot_even_be_bound_every_tool_is_out():
     kept, faults = filter_now(TOOLS, state("a", "b") | everything, ReadonlyContext(state=Broken()))
     assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
+    assert "failed: " in explain_filter(state("a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), passed=False)
 
 
 def test_why_names_the_part_and_what_the_tool_says():

@@ -38,10 +38,12 @@ def permit(state: CallState) -> Awaitable[None] | None:
     Raises:
         CallError: `denied`.
     """
-    permissions, tool = state.services.permissions, state.tool
+    services, tool = state.services, state.tool
+    permissions = services.permissions if services.current is None else services.current.permissions
     assert tool is not None
     if permissions is None:
         return None
+    state.permitted_by = permissions
     cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
@@ -52,6 +54,12 @@ def permit(state: CallState) -> Awaitable[None] | None:
         return state.services.threads.run(_decide, state, permissions, policy)
     _decide(state, permissions, policy)
     return None
+
+
+def permissions_of(state: CallState) -> Permissions | None:
+    """What counts for this call now."""
+    services = state.services
+    return services.permissions if services.current is None else services.current.permissions
 
 
 async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
@@ -160,6 +168,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     services = state.services
     if services.approvals is None:
         raise unanswerable(request)
+    before = permissions_of(state)
     answer, shown = await services.approvals.ask(
         request,
         state.context,
@@ -176,17 +185,22 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             state.ends = "rejected"
         raise RejectedError(request.call.name, answer)
+    after = permissions_of(state)
+    if after is not None and after is not before and not isinstance(answer, Reject):  # changed while it was asked
+        decision = await services.threads.run(decide, granted_to(state))
+        if decision.action == "deny":
+            raise RefusedError.of(denial(after, tool_of(state), decision, request.permission))
     state.context.confirmation = confirmation_of(shown, answer, _history(state)) or state.context.confirmation
     return answer
 
 
 def _covered(state: CallState, decide: Decide) -> Callable[[], bool]:
     """Whether the rules allow by now what they didn't when the request was made."""
-    before = granted_to(state)
+    before = granted_to(state), permissions_of(state)
 
     def covered() -> bool:
         granted = granted_to(state)
-        return granted != before and decide(granted).action == "allow"
+        return (granted, permissions_of(state)) != before and decide(granted).action == "allow"
 
     return covered
 
@@ -256,12 +270,14 @@ async def ask_inside(
     (permission,) = _texts("permission", [permission])
     if exactly(permission) is None:
         raise ValueError(f"a permission is a name, not a pattern: {permission!r:.100}")
-    tool, permissions, folder = tool_of(state), state.services.permissions, state.context.work_dir
+    tool, permissions = tool_of(state), permissions_of(state)
     if permissions is None:
         return
+    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return permissions.decide_asked(tool, permission, patterns, work_dir=folder, grants=granted)
+        now = permissions_of(state) or permissions
+        return now.decide_asked(tool, permission, patterns, work_dir=folders, grants=granted)
 
     granted = granted_to(state)
     decision = decide(granted)
@@ -269,7 +285,7 @@ async def ask_inside(
         raise RefusedError.of(denial(permissions, tool, decision, permission))
     if decision.action == "allow" or _was_allowed(state, permission, patterns):
         return
-    exact = permissions.exactly(tool, permission, patterns, folder)
+    exact = permissions.exactly(tool, permission, patterns, folders)
     allowed = (*granted, *(Rule(permission, each, "allow") for each in always))
     request = request_of(
         state,
@@ -286,13 +302,14 @@ async def ask_inside(
 
 def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     """Whether the rules let a running call access something; see `ToolContext.allows`."""
-    permissions, context = state.services.permissions, state.context
+    permissions, context = permissions_of(state), state.context
     if permissions is None:
         return True
-    if state.access is None:
+    if state.access is None or state.access[0] is not permissions:
         grants, request = granted_to(state), context.request
-        state.access = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
-    return state.access(permission, subject)
+        allows = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
+        state.access = permissions, allows
+    return state.access[1](permission, subject)
 
 
 async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:
@@ -319,10 +336,10 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
-    tool, permissions = tool_of(state), state.services.permissions or Permissions()
+    tool, permissions = tool_of(state), permissions_of(state) or Permissions()
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return permissions.decide_asked(tool, QUESTION, (tool.name,), grants=granted)
+        return (permissions_of(state) or permissions).decide_asked(tool, QUESTION, (tool.name,), grants=granted)
 
     decision = decide(granted_to(state))
     if decision.action == "deny":
@@ -384,8 +401,10 @@ def approve(state: CallState) -> Awaitable[None] | None:
     return _approve(state, state.asks)
 
 
-def consume_approval(state: CallState) -> None:
+def consume_approval(state: CallState) -> Awaitable[None] | None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
+
+    Where the registry's permissions were changed since `permit`, the new ones have to let the call run.
 
     Raises:
         CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
@@ -395,10 +414,24 @@ def consume_approval(state: CallState) -> None:
         state.arguments = state.approval.consume(state.tool, state.arguments)
     elif state.asks is not None:
         raise CallError("denied", f"{state.call.name} was not run: it isn't approved. Ask again.")
+    current = state.services.current
+    if current is None or state.permitted_by is current.permissions:
+        return None
+    return _permit_again(state)
+
+
+async def _permit_again(state: CallState) -> None:
+    state.asks = None
+    judged = permit(state)
+    if judged is not None:
+        await judged
+    if state.asks is not None and state.approval is None:
+        text = f"{state.call.name} was not run: by rules that have changed meanwhile it needs approval. Call it again."
+        raise CallError("denied", text)
 
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
-    tool, permissions, context = tool_of(state), state.services.permissions, state.context.request
+    tool, context = tool_of(state), state.context.request
     request = request_of(
         state,
         permission=asks.permission,
@@ -410,6 +443,7 @@ async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
+        permissions = permissions_of(state)
         if permissions is None:
             return asks.decision
         return permissions.decide(tool, arguments, grants=granted, context=context)

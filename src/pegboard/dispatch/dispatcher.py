@@ -31,7 +31,7 @@ from pegboard.dispatch.locks import (
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
-from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState
+from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import CallStoppedError, log_failure
@@ -165,6 +165,7 @@ class Dispatcher:
         approvals: Queue of requests that wait for a person.
         kept: The full texts of results that were cut.
         operations: What goes on after its first result.
+        current: The registry's permissions.
         observers: Get every event.
         watchdog: Notices a coroutine that blocks the loop.
     """
@@ -177,6 +178,7 @@ class Dispatcher:
     approvals: ApprovalQueue = field(factory=ApprovalQueue)
     kept: ResultStore = field(factory=ResultStore)
     operations: Operations = field(factory=Operations)
+    current: CurrentPermissions = field(factory=CurrentPermissions)
     observers: Observers = field(factory=Observers)
     watchdog: Watchdog = field(factory=Watchdog)
 
@@ -197,6 +199,7 @@ class Dispatcher:
         executor: Callable[[str], Awaitable[Any]],
     ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
+        self.rule_by(permissions)
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
@@ -207,7 +210,8 @@ class Dispatcher:
             self.limits,
             log_failure,
             locks=self.locks,
-            permissions=permissions or DEFAULT_PERMISSIONS,
+            permissions=self.current.permissions,
+            current=self.current,
             grants=self.grants,
             approvals=self.approvals,
             approver=approver,
@@ -224,6 +228,10 @@ class Dispatcher:
             begin=state_for,
             run=run_alone,
         )
+
+    def rule_by(self, permissions: Permissions | None) -> None:
+        """Sets what counts from now on, also for calls that are under way and haven't started."""
+        self.current.permissions = permissions or DEFAULT_PERMISSIONS
 
     def health(self) -> Health:
         """What can't be ended, and what was lost."""
@@ -340,6 +348,8 @@ def _with(services: CallServices, options: BatchOptions) -> CallServices:
     names = ("approver", "permissions", "instructions")
     changes: dict[str, Any] = {"longest": options.get("timeout")}
     changes |= {name: value for name, value in options.items() if name in names and value is not None}
+    if "permissions" in changes:
+        changes["current"] = None
     most = options.get("max_concurrency")
     if most is not None:
         changes["slots"] = Semaphore(most)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
@@ -157,6 +157,13 @@ class BackgroundWork(Protocol):
         ...
 
 
+@define(eq=False)
+class CurrentPermissions:
+    """The registry's permissions as they are now: a host may change them while calls are under way."""
+
+    permissions: Permissions | None = None
+
+
 @frozen(eq=False, slots=False)
 class CallServices:
     """What calls share: all of one registry, or those of one batch.
@@ -170,6 +177,7 @@ class CallServices:
         locks: Where calls wait for each other.
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
+        current: Holds what counts in their place, where they are the registry's and may change; or `None`.
         grants: What people have allowed for longer than one call.
         approvals: Queue of requests that wait for a person.
         approver: Asks a person; `None`: no person can be asked.
@@ -198,6 +206,7 @@ class CallServices:
     locks: LockManager = field(factory=LockManager)
     slots: Semaphore | None = None
     permissions: Permissions | None = None
+    current: CurrentPermissions | None = None
     grants: Grants | None = None
     approvals: ApprovalQueue | None = None
     approver: AnyApprover | None = None
@@ -249,7 +258,8 @@ class CallState:
         changed: By `before`: whether a callback changed the arguments.
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
-        access: By the running tool: what decides about each thing that it accesses, once it asks.
+        permitted_by: By `permit`: the permissions that it has looked at.
+        access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
         calls: How many tools its tool has called.
@@ -278,7 +288,8 @@ class CallState:
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
-    access: Callable[[str, str], bool] | None = None
+    permitted_by: Permissions | None = None
+    access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0

@@ -81,7 +81,7 @@ def _write(spec: ToolSpec, strict: bool | None) -> Entry:
         "name": spec.name,
         "title": spec.title,
         "description": description_of(spec, examples=True, grammar=True),
-        "inputSchema": _of_object(schema.schema),
+        "inputSchema": {**schema.schema, "type": "object"},  # MCP wants to read it
         "outputSchema": output,
         "annotations": _annotations(spec),
         "_meta": _meta(spec),
@@ -100,11 +100,6 @@ def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:
         what = "left out: only an object's schema may stand there"
         return None, (Loss(spec.name, "/outputSchema", "outputSchema", what),)
     return rewritten.schema, losses_of(spec, rewritten.changes, "/outputSchema")
-
-
-def _of_object(schema: JsonSchema) -> JsonSchema:
-    """The schema with the root's type, which MCP wants to read; arguments are an object anyway."""
-    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 
 
 def _annotations(spec: ToolSpec) -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -29,7 +30,7 @@ from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import Gathered, Room, object_in
+from pegboard.wire.bodies import Gathered, Room, object_in, text_in
 from pegboard.wire.ids import CUT, ENDLESS, MadeCalls, SentIds
 
 
@@ -189,8 +190,8 @@ class _Conversation:
         """The turns as they are sent."""
         turns: list[JsonObject] = []
         for speaker, blocks in self.spoken:
-            if speaker == "assistant":
-                self._end(blocks)
+            while speaker == "assistant" and blocks and self.wire.is_thought(blocks[-1]):
+                blocks.pop()  # no turn of the assistant may end with one
             if not blocks:
                 continue
             if turns and turns[-1]["role"] == speaker:  # the turn between them had nothing that may be sent
@@ -201,11 +202,6 @@ class _Conversation:
             if turn["role"] == "user":
                 turn["content"] = sorted(turn["content"], key=lambda block: not self.wire.is_result(block))
         return turns
-
-    def _end(self, blocks: Blocks) -> None:
-        """Takes away what a turn of the assistant may not end with."""
-        while blocks and self.wire.is_thought(blocks[-1]):
-            blocks.pop()
 
 
 MOST_BLOCKS: Final = 10_000
@@ -275,24 +271,29 @@ class StreamedBlocks(Generic[Block]):
     """The blocks of one answer.
 
     Attributes:
+        block: What a block is made of.
+        names: What tools are called here, by what the provider calls them, where that differs.
         room: What the answer may still bring.
         most: Characters of one call's arguments.
         all: In the order in which they began.
     """
 
+    block: type[Block]
+    names: Mapping[str, str]
     room: Room
     most: int
     all: list[Block] = field(factory=list[Block], init=False)
     _open: dict[int | None, Block] = field(factory=dict["int | None", Block], init=False)
     _calls: int = field(default=0, init=False)
 
-    def begin(self, make: Callable[[Gathered, Gathered], Block], index: int | None, *, is_call: bool) -> Block | None:
+    def begin(self, kind: str, begun: JsonMapping, index: int | None, call_id: str | None = None) -> Block | None:
         """A block begins, also at an index where there is one: that one has ended then.
 
         Args:
-            make: Makes it, of where its text and its signature are gathered.
+            kind: What it is, in the provider's word.
+            begun: What it began with.
             index: Where it is.
-            is_call: Whether it is a call.
+            call_id: What the provider calls the call; `None` where it is none.
 
         Returns:
             `None` where there is no room for another one.
@@ -300,8 +301,11 @@ class StreamedBlocks(Generic[Block]):
         if len(self.all) >= MOST_BLOCKS:
             self.room.spent = True
             return None
-        block = make(Gathered(self.room, self.most if is_call else None), Gathered(self.room))
-        if is_call:
+        text, signature = Gathered(self.room, None if call_id is None else self.most), Gathered(self.room)
+        block = self.block(kind, dict(begun), text, signature)
+        if call_id is not None:
+            name = text_in(begun, "name")
+            block.name, block.call_id = self.names.get(name, name), call_id
             block.call, self._calls = self._calls, self._calls + 1
         if index is not None:
             self.stop(index)
@@ -419,21 +423,13 @@ class Followed(Entry):
     behind: JsonObject | None = None
 
 
-@define
-class _Left:
-    """What a request may still hold."""
-
-    limits: StrictLimits
-    spent: dict[str, int] = field(factory=lambda: {"tools": 0, "optional": 0, "unions": 0})
-
-    def takes(self, counts: Counts) -> bool:
-        """Whether one more fits; then it is counted."""
-        more = {"tools": 1, "optional": counts.optional or 0, "unions": counts.unions or 0}
-        after = {what: self.spent[what] + number for what, number in more.items()}
-        if any((most := getattr(self.limits, what)) is not None and number > most for what, number in after.items()):
-            return False
-        self.spent = after
-        return True
+def _takes(left: list[float], counts: Counts) -> bool:
+    """Whether one more fits into what a request may still hold; then it is counted."""
+    more = (1, counts.optional or 0, counts.unions or 0)
+    after = [room - number for room, number in zip(left, more, strict=True)]
+    if fits := min(after) >= 0:
+        left[:] = after
+    return fits
 
 
 @define(eq=False)
@@ -468,7 +464,8 @@ class StrictBudget:
 
         Tools that want to be strict themselves come before those that are by default.
         """
-        left = _Left(self.limits)
+        limits = (self.limits.tools, self.limits.optional, self.limits.unions)
+        left = [math.inf if most is None else most for most in limits]
         first = {spec.name: spec for spec in reversed(specs)}
         wanted = {spec: self._chosen(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
         names: dict[str, None] = {}
@@ -500,10 +497,10 @@ class StrictBudget:
         specs = () if request is None else (tool.spec for tool in request.offered)
         return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
 
-    def _chosen(self, spec: ToolSpec, strict: bool | None, left: _Left) -> Entry:
+    def _chosen(self, spec: ToolSpec, strict: bool | None, left: list[float]) -> Entry:
         written = self._written.one(spec, strict)
         schema = None if written.entry is None else self.schema_of(written.entry)
-        if schema is None or left.takes(self._counted(spec, schema)):
+        if schema is None or _takes(left, self._counted(spec, schema)):
             return written
         return self._plainly.one(spec)
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 from attrs import evolve
 
-from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
@@ -171,6 +171,61 @@ def test_a_tool_that_has_changed_since_isnt_run():
         "denied",
         "delete was not run: it isn't what was approved any more. Ask again.",
     )
+
+
+DENY = Permissions([Rule("*", "*", "deny")])
+
+
+@pytest.mark.parametrize("forbid", [True, False])
+@pytest.mark.parametrize(("name", "arguments"), [("delete", {"path": "a"}), ("deploy", {"where": "x"}), ("wipe", {})])
+def test_rules_that_change_while_a_person_is_asked_hold_for_that_call(name, arguments, forbid):
+    """Whether it asks before it runs, or from inside, and whatever is answered."""
+    registry = board()
+
+    async def approver(request, context):
+        registry.permissions = Permissions([Rule("*", "*", "deny", forbid=forbid)])
+        return Once()
+
+    (result,) = dispatched(registry, (name, arguments), approver=approver).results
+    assert result.kind == "denied"
+    assert "isn't given for this call" in result.text
+
+
+@pytest.mark.parametrize("sequential", [True, False])
+def test_rules_that_change_hold_for_calls_of_the_batch_that_havent_started(sequential):
+    """They wait for the first one, or for a slot; what runs goes on."""
+    registry = board()
+
+    @tool(concurrency="exclusive")
+    async def change(to: str) -> str:
+        """Changes the rules."""
+        action = {"deny": "deny", "ask": "ask"}[to]
+        registry.permissions = Permissions([Rule("note", "*", action)])
+        return "changed"
+
+    @tool(concurrency="exclusive")
+    async def note() -> str:
+        """Runs later."""
+        return "noted"
+
+    registry.register(change, note)
+    for to, text in (("deny", "isn't given"), ("ask", "approval")):
+        registry.permissions = None
+        outcome = dispatched(registry, ("note", {}), ("change", {"to": to}), ("note", {}), sequential=sequential)
+        first, changed, last = outcome.results
+        assert (first.text, changed.text, last.kind) == ("noted", "changed", "denied")
+        assert text in last.text
+
+
+def test_permissions_of_a_batch_stay_its_own():
+    registry = board()
+
+    async def approver(request, context):
+        registry.permissions = DENY
+        return Once()
+
+    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=approver, permissions=Permissions())
+    assert outcome.results[0].text == "deleted a"
 
 
 ASK = """

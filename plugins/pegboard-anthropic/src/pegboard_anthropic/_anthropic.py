@@ -24,7 +24,6 @@ from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     CUT_OFF,
     AnsweredBlocks,
-    Gathered,
     Room,
     StreamedBlock,
     StreamedBlocks,
@@ -351,7 +350,7 @@ class AnthropicReader:
 
     def __attrs_post_init__(self) -> None:
         self._room = Room(self.limits.answer_text)
-        self._blocks = StreamedBlocks(self._room, self.limits.argument_text)
+        self._blocks = StreamedBlocks(AnthropicBlock, self.names, self._room, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
@@ -405,13 +404,8 @@ class AnthropicReader:
         return None if block is None else block.take(delta)
 
     def _begin(self, begun: JsonMapping, index: int | None) -> AnthropicBlock | None:
-        kind, name = text_in(begun, "type"), text_in(begun, "name")
-
-        def make(text: Gathered, signature: Gathered) -> AnthropicBlock:
-            known = self.names.get(name, name)
-            return AnthropicBlock(kind, dict(begun), text, signature, known, text_in(begun, "id"))
-
-        return self._blocks.begin(make, index, is_call=kind == "tool_use")
+        kind = text_in(begun, "type")
+        return self._blocks.begin(kind, begun, index, text_in(begun, "id") if kind == "tool_use" else None)
 
 
 def _place(index: object) -> int | None:

@@ -27,7 +27,6 @@ from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     CUT_OFF,
     AnsweredBlocks,
-    Gathered,
     Room,
     StreamedBlock,
     StreamedBlocks,
@@ -391,7 +390,7 @@ class BedrockReader:
 
     def __attrs_post_init__(self) -> None:
         self._room = Room(self.limits.answer_text)
-        self._blocks = StreamedBlocks(self._room, self.limits.argument_text)
+        self._blocks = StreamedBlocks(BedrockBlock, self.names, self._room, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
@@ -446,14 +445,8 @@ class BedrockReader:
         return None if block is None else block.take(delta)
 
     def _begin(self, kind: str, begun: JsonMapping, index: int | None) -> BedrockBlock | None:
-        name = text_in(begun, "name")
-
-        def make(text: Gathered, signature: Gathered) -> BedrockBlock:
-            known = self.names.get(name, name)
-            return BedrockBlock(kind, dict(begun), text, signature, known, text_in(begun, "toolUseId"))
-
         is_call = kind == "toolUse" and begun.get("type") != _HOSTED
-        return self._blocks.begin(make, index, is_call=is_call)
+        return self._blocks.begin(kind, begun, index, text_in(begun, "toolUseId") if is_call else None)
 
 
 def _index(event: JsonMapping) -> int | None:

@@ -65,7 +65,6 @@ from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     check_choice,
-    check_chosen,
     convert_schema,
     count_in,
     description_of,
@@ -243,7 +242,7 @@ def tool_facts(  # noqa: PLR0913  two of them are how the wire has it
     else:
         names = _names(allowed, exporter)
         for name in names:
-            check_chosen(name, listed.by_name, exporter)
+            check_choice(NamedTool(name), listed.by_name, exporter)
         choice = some(request.tool_choice, [(name, listed.by_name[name]) for name in names])
     tools, parallel = list(listed.exported.entries), request.config.parallel_calls
     return known({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel})
