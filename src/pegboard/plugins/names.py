@@ -1,7 +1,7 @@
 """Names that plugins of several distributions bring: which of them has each, by what the user has accepted.
 
 Load order never decides. A name that one distribution brings is its own; one that several bring stays with the
-distribution that it was accepted for in this environment, and where that is none of them, nobody gets it. What was
+distribution that it was accepted for in this environment, and where that is none of them, none gets it. What was
 accepted is kept in one file of the user's state folder, `accepted.json`; the command `registry` notes there what
 clashes with nothing, and `registry plugins accept` what the user has decided.
 """

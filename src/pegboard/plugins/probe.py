@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard.errors import ManifestError, cause_of
-from pegboard.plugins.manager import LOAD_SECONDS
+from pegboard.plugins.side_effects import LOAD_SECONDS
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin

@@ -178,13 +178,7 @@ class Actions:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is asked for."""
-        return not (
-            self.state_delta
-            or self.artifact_delta
-            or self.transfer_to is not None
-            or self.escalate
-            or self.skip_summarization
-        )
+        return attrs.evolve(self, conflicts=()) == _NO_ACTIONS
 
     def apply_to(self, state: MutableMapping[str, Any]) -> None:
         """Changes a session's state as the calls ask for."""
@@ -224,6 +218,9 @@ class Actions:
         facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
         facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
         return cls(**facts)
+
+
+_NO_ACTIONS: Final = Actions()
 
 
 @frozen

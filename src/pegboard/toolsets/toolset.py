@@ -375,7 +375,7 @@ async def filter_tools(
     """The tools for which the predicate is true, in their order; and those for which it gave no answer.
 
     Functions are called off the event loop. The tools that they haven't answered for in so many seconds are out; a
-    function that hangs is left behind.
+    function that never returns is left behind.
     """
     if not predicate.calls_functions:
         return filter_now(tools, predicate, context)
