@@ -309,10 +309,7 @@ def _media(data: JsonMapping) -> Content:
 
 
 read_by(ImageContent | AudioContent | FileContent | LinkContent, _media)
-read_by(
-    Part,
-    tagged(_PARTS),
-)
+read_by(Part, tagged(_PARTS))
 
 
 @frozen
@@ -457,9 +454,7 @@ class ModelResponse(_Record):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls that are for us to answer: those that the provider has executed itself are left out."""
-        return tuple(
-            part.call for part in self.message.parts if isinstance(part, CallPart) and not part.call.provider_executed
-        )
+        return tuple(call for call in self.message.calls if not call.provider_executed)
 
     @property
     def citations(self) -> tuple[Any, ...]:

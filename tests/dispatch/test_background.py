@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 
 import attrs
@@ -81,16 +80,6 @@ def test_ids_cant_be_guessed(state):
 
 
 # Its later result -----------------------------------------------------------------------------------------------------
-
-
-def test_a_completion_replaces_the_result_of_the_same_call(state):
-    operations = Operations()
-    operation = operations.begin(state())
-    completion = operations.complete("c1", Report(3))
-    assert (completion.call_id, completion.tool, completion.replaces) == ("c1", "build", True)
-    assert completion.operation == operation
-    assert completion.result == ToolResult('{"pages": 3}', {"pages": 3})
-    assert operations.pending == ()
 
 
 def test_many_threads_complete_it_once(state):
@@ -486,73 +475,34 @@ def test_a_later_result_is_shaped_as_any(registry, value, kind, text):
     assert text in result.text
 
 
-def in_background(doing, *, close=True, seconds=None, listen=False):
-    """A tool that goes on with `doing`; gives its first result, what came later, and the events."""
-    events = []
-
-    async def main():
-        registry = ToolRegistry()
-        if listen:
-            registry.add_callback("observe", events.append)
-
-        @registry.register
-        @tool
-        async def start(context: ToolContext) -> str:
-            """Start something."""
-            return context.background(doing(context) if inspect.iscoroutinefunction(doing) else doing)
-
-        first = await registry.call("start", call_id="1")
-        operations = registry._dispatcher.operations
-        if seconds is not None:
-            operations.seconds = seconds
-        while operations.pending and not close:  # noqa: ASYNC110  what ends it emits no event
-            await asyncio.sleep(0)
-        later = registry.completions()
-        dispatcher = registry._dispatcher
-        await registry.aclose()
-        return first, later or dispatcher.operations.take()
-
-    first, later = asyncio.run(main())
-    return first, later, events
+async def later_step():
+    await asyncio.sleep(0)
+    return "later"
 
 
-def test_a_tool_may_go_on_after_its_first_result():
-    async def doing(context):
-        await asyncio.sleep(0)
-        return "later"
+@pytest.mark.parametrize("doing", [later_step, lambda: "later"], ids=["async", "plain"])
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_tool_may_go_on_after_its_first_result(doing, in_thread):
+    registry, events = ToolRegistry(), []
+    registry.add_callback("observe", events.append)
 
-    first, (completion,), events = in_background(doing, close=False, listen=True)
-    assert first.text == completion.operation.id
-    assert (completion.call_id, completion.result.text) == ("1", "later")
-    assert [(event.state, event.result.text) for event in events if event.state == "completed"][-1] == (
-        "completed",
-        "later",
-    )
+    async def start(context: ToolContext) -> str:
+        """Start something."""
+        return context.background(doing() if doing is later_step else doing)
 
-
-def test_closing_ends_what_goes_on_with_a_result():
-    async def doing(context):
-        await asyncio.Event().wait()
-
-    _, (completion,), _ = in_background(doing)
-    assert completion.result.kind == "aborted"
-
-
-async def test_a_plain_tool_may_go_on_too():
-    registry = ToolRegistry()
-
-    @registry.register
-    @tool
-    def start(context: ToolContext) -> str:
+    def start_plainly(context: ToolContext) -> str:
         """Start something from a thread."""
-        return context.background(lambda: "later")
+        return context.background(doing() if doing is later_step else doing)
 
-    await registry.call("start", call_id="1")
+    registry.register(Tool.from_function(start_plainly if in_thread else start, name="start"))
+    first = await registry.call("start", call_id="1")
     while not (later := registry.completions()):  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0)
     await registry.aclose()
     (completion,) = later
-    assert completion.result.text == "later"
+    assert first.text == completion.operation.id
+    assert (completion.call_id, completion.result.text) == ("1", "later")
+    assert (events[-1].state, events[-1].result.text) == ("completed", "later")
 
 
 def test_beyond_the_most_the_oldest_that_is_never_completed_is_given_up(registry):

@@ -21,7 +21,6 @@ from pegboard.dispatch.truncate import (
     ResultStore,
     Size,
     TextPosition,
-    _remove_folder,
     cut,
     cut_short,
     is_within,
@@ -115,11 +114,6 @@ def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
     path = result.metadata["file"]
     assert Path(path).read_text() == NUMBERS
     assert result.text.endswith(f"The full text is in {path}; what is left out begins at line 4.]")
-
-
-def test_inside_a_line_the_byte_is_named_too(kept):
-    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), Keeper(kept))
-    assert result.text.endswith("what is left out begins at line 1, byte 10.]")
 
 
 @pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
@@ -401,22 +395,6 @@ def test_so_many_lines_of_the_beginning_the_end_or_both_stay(keep, lines, expect
     assert (done.head, done.tail, done.gap, done.end) == expected
 
 
-@pytest.mark.parametrize(
-    ("keep", "head", "tail"),
-    [("head", "aaaa\n", ""), ("tail", "", "cccc\n"), ("middle", "aaaa\n", "cccc\n")],
-)
-def test_so_many_bytes_of_whole_lines_stay(keep, head, tail):
-    done = cut("aaaa\nbbbb\ncccc\n", cut_limits(keep, most=14 if keep == "middle" else 9))
-    assert (done.head, done.tail) == (head, tail)
-
-
-def test_an_enormous_line_after_others_is_cut_inside_too():
-    done = cut("short\n" + "x" * 100 + "\nshort\n", cut_limits(most=20))
-    assert (done.head, done.gap) == ("short\n" + "x" * 14, TextPosition(2, 14))
-    done = cut("short\n" + "x" * 100 + "\nshort\n", cut_limits("tail", most=20))
-    assert (done.tail, done.end) == ("x" * 13 + "\nshort\n", TextPosition(2, 87))
-
-
 @pytest.mark.parametrize("most", range(1, 30))
 def test_no_character_is_torn_apart(most):
     text = "e\u0301👩\u200d🚀🇩🇪👍🏽한" * 3
@@ -456,10 +434,6 @@ def test_a_counter_that_fails_is_replaced_by_the_estimate(answer):
 
 def test_a_counter_that_is_never_content_gets_one_byte_a_token():
     assert cut("a" * 1000, cut_limits(tokens=10, count=lambda text: 10**9)).head == "a" * 10
-
-
-def test_without_limits_everything_stays():
-    assert cut("a\n" * 10_000, NO_LIMIT) is None
 
 
 # The store ------------------------------------------------------------------------------------------------------------
@@ -663,13 +637,6 @@ def test_page_after_page_the_whole_text_is_read(text, lines, most):
         place = page.next
     keeping.close()
     assert "".join(pages) == text
-
-
-def test_a_folder_is_removed_only_by_the_process_that_made_it(tmp_path):
-    _remove_folder(str(tmp_path), os.getpid() + 1)
-    assert tmp_path.exists()
-    _remove_folder(str(tmp_path), os.getpid())
-    assert not tmp_path.exists()
 
 
 # Kept tool ------------------------------------------------------------------------------------------------------------

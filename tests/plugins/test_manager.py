@@ -10,7 +10,8 @@ import pytest
 
 from pegboard import Deny, Tool, ToolRegistry, ToolResult, hookimpl, tool
 from pegboard.plugins import hookspecs
-from pegboard.plugins.manager import PluginManager, gather, imported, within
+from pegboard.plugins.manager import PluginManager, gather, imported
+from pegboard.plugins.side_effects import within
 
 
 def named(name: str):

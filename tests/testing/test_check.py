@@ -297,7 +297,7 @@ def test_a_true_manifest_passes_whatever_the_settings_add(site) -> None:
 def test_a_manifest_that_isnt_true_is_found(site, code, words) -> None:
     text = manifest_for(site, "early", greeter())
     site("greeter", code, more=text.replace("early", "greeter"))
-    assert f"its manifest isn't what its code says: {words}" in findings("greeter")
+    assert f"its manifest differs from its code: {words}" in findings("greeter")
 
 
 def test_a_manifest_that_cant_be_read_is_found(site) -> None:
@@ -602,7 +602,7 @@ def test_a_check_that_refuses_some_of_what_fits_is_a_warning() -> None:
     assert findings.errors == []
     (warning,) = findings.warnings
     assert "n: too small" in warning
-    assert "say it in the schema" in warning
+    assert "put it into the schema" in warning
 
 
 def test_a_check_that_refuses_all_that_fits_is_found() -> None:

@@ -1059,10 +1059,8 @@ def test_permissions_of_a_turn_narrow_what_it_offers(turn):
     assert outcome.text == "Hello."
 
 
-class Narrow:
+class Narrow(SimpleNamespace):
     """An exporter whose provider takes two tools."""
-
-    name = "narrow"
 
     def tools(self, specs, *, strict=None):
         losses = [Loss(spec.name, "", "tools", "it takes two tools", refused=True) for spec in specs[2:]]
@@ -1072,7 +1070,7 @@ class Narrow:
 def test_tools_that_the_provider_cant_be_given_are_reported(registry, caplog):
     """In the request's problems, in the event of each round, and in the log, once."""
     model = ScriptedModel([ADD, "It is 3."])
-    model.exporter = Narrow()
+    model.exporter = Narrow(**dict.fromkeys(("name", "check", "request", "response", "reader"), print))
     events = []
     asyncio.run(run_turn(model, "Add.", registry, listener=events.append))
     rounds = [event for event in events if isinstance(event, RoundStarted)]

@@ -11,7 +11,7 @@ from pegboard.tools.call import ToolCall
 from pegboard.wire.bodies import (
     EARLY,
     INVALID,
-    MOST_SAID,
+    MOST_INVALID,
     NO_WORDS,
     Gathered,
     Room,
@@ -49,7 +49,7 @@ CASES = {
     "no object": ("[1]", {INVALID: "[1]"}),
     "no number of JSON": ('{"a": NaN}', {INVALID: '{"a": NaN}'}),
     "no Unicode": ("\ud83d", {INVALID: "\ufffd"}),
-    "too deep": ("[" * 100_000, {INVALID: "[" * MOST_SAID + " … (100,000 characters)"}),
+    "too deep": ("[" * 100_000, {INVALID: "[" * MOST_INVALID + " … (100,000 characters)"}),
     "an object that is no JSON": ({"a": object()}, {INVALID: "arguments that are no JSON"}),
 }
 

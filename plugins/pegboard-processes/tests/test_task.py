@@ -137,6 +137,16 @@ def test_a_program_that_would_run_again_in_the_child_says_at_once_what_to_do(tmp
     assert done.stderr == ""
 
 
+def test_a_program_that_goes_on_for_ever_in_the_child_says_what_to_do_at_the_limit(tmp_path):
+    """As a server does that its own file starts."""
+    text = PROGRAM.replace("@tool(", "@tool(timeout=1.5, ").replace("result.detail or result.text", "result.text")
+    endless = "import sys, time\nif __name__ == '__mp_main__':\n    time.sleep(60)\nasyncio.run(main())"
+    (tmp_path / "app.py").write_text(text.replace('if __name__ == "__main__":\n    asyncio.run(main())', endless))
+    done = program(tmp_path, "app.py")
+    assert done.stdout.startswith("greet was not run: importing what it stands in took longer than 1.5 s.")
+    assert '`if __name__ == "__main__":`' in done.stdout
+
+
 def test_what_was_typed_in_says_what_to_do(tmp_path):
     done = program(tmp_path, "-c", PROGRAM)
     assert "it was typed in, and stands in no file. Put it into a module" in done.stdout

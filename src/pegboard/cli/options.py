@@ -1,4 +1,4 @@
-"""Options that commands share: how the registry is made, for whom, what may run, and how much is reported.
+"""Options that commands share: how the registry is made, the context, what may run, and how much is reported.
 
 A plain class holds them: `registry --help` loads no attrs.
 """

@@ -487,7 +487,7 @@ def explanation_text(explained: Explanation, screen: Screen = PLAIN) -> str:
 
 
 def report_error(error: Exception, options: Options) -> int:
-    """Tells of an error on standard error, with its traceback where that is asked for.
+    """Reports an error on standard error, with its traceback where that is asked for.
 
     Returns:
         The exit code: 2 for wrong use, 1 for everything else.

@@ -371,7 +371,7 @@ def _write(out: bytes, err: bytes) -> int | None:
 
 
 def unwritten(error: OSError) -> int:
-    """Tells that standard output takes nothing, such as a full disk; gives the exit code."""
+    """Reports that standard output takes nothing, such as a full disk; gives the exit code."""
     quiet_stdout()
     if sys.stderr is not None:
         sys.stderr.write(f"error: can't write to standard output: {error.strerror or error}\n")

@@ -256,7 +256,7 @@ def trust(file: str | Path) -> str:
     """Trusts a configuration file as it is now; once it changes it is untrusted again.
 
     Returns:
-        The digest of what it says, `"sha256:..."`.
+        The digest of its content, `"sha256:..."`.
 
     Raises:
         ConfigError: The file can't be read, or the decision can't be kept.
@@ -337,7 +337,7 @@ def load_config(
 
 @frozen
 class _Source:
-    """A file to read: `binds` whatever it says, or only once it is trusted."""
+    """A file to read: `binds` in any case, or only once it is trusted."""
 
     file: str
     binds: bool

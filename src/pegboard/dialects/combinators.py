@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from attrs import define, field
@@ -71,11 +72,7 @@ def item_of(schema: JsonSchema, index: int) -> Any:
 
 
 def types_of_both(one: Any, other: Any) -> Any:
-    """The types that two rules of `type` share; every integer is a number.
-
-    Raises:
-        NothingFitsError: They share none.
-    """
+    """The types that two rules of `type` share; every integer is a number. Raises `NothingFitsError` for none."""
     first, second = ([each] if isinstance(each, str) else list(each) for each in (one, other))
     both = [name for name in first if name in second or (name == "integer" and "number" in second)]
     both += [name for name in second if name == "integer" and "number" in first and name not in both]
@@ -85,11 +82,7 @@ def types_of_both(one: Any, other: Any) -> Any:
 
 
 def values_of_both(one: list[Any], other: list[Any]) -> list[Any]:
-    """The values that two rules of `enum` share, in the order of the first.
-
-    Raises:
-        NothingFitsError: They share none.
-    """
+    """The values that two rules of `enum` share, in the order of the first. Raises `NothingFitsError` for none."""
     known = {canonical_json(value) for value in other}
     both = [value for value in one if canonical_json(value) in known]
     if not both:
@@ -344,30 +337,25 @@ def merge_all_of(schema: JsonSchema) -> Rewritten:
     Notes alone beside a `$ref` stay there. What can't be merged (two patterns, two conditions) stays of the first
     part only and goes into the description.
     """
-    merging = _Merging(Conjunction(schema.get("$defs", {})))
-    return here(schema, lambda root, place: merging.merged(root, place, ()))
+    conjunction = Conjunction(schema.get("$defs", {}))
 
-
-@define
-class _Merging:
-    conjunction: Conjunction
-
-    def merged(self, schema: JsonSchema, place: Place, within: tuple[int, ...]) -> JsonSchema:
+    def merge(schema: JsonSchema, place: Place, within: tuple[int, ...]) -> JsonSchema:
         """The schema merged, and then each within it; `within` holds what is being merged further out."""
         if "allOf" in schema or ("$ref" in schema and without(schema, NOTES | {"$ref", "$defs"})):
-            within, own = (*within, id(schema)), schema
-            again = id(schema) in within[:-1] or len(within) > MOST_LEVELS
-            reference = None if again else _only_reference(schema)
-            schema = self._cut(schema, place) if again else reference or self.conjunction.flat_or_lost(schema, place)
-            if schema is not own and again:
-                return schema
-        return mapped(schema, lambda part, steps: self.merged(part, place.below(steps), within))
+            if id(schema) in within or len(within) >= MOST_LEVELS:
+                return _cut_off(schema, place)
+            within = (*within, id(schema))
+            schema = _only_reference(schema) or conjunction.flat_or_lost(schema, place)
+        return mapped(schema, lambda part, steps: merge(part, place.below(steps), within))
 
-    def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        """What stands for a schema that is merged within itself: one of its parts."""
-        place.lost("allOf", "merged with itself without end; only a part of it is left")
-        references = [part["$ref"] for part in (schema, *_objects(schema.get("allOf", ()))) if "$ref" in part]
-        return {"$ref": references[0], **only(schema, NOTES)} if references else without(schema, ("allOf",))
+    return here(schema, lambda root, place: merge(root, place, ()))
+
+
+def _cut_off(schema: JsonSchema, place: Place) -> JsonSchema:
+    """What stands for a schema that is merged within itself: one of its parts."""
+    place.lost("allOf", "merged with itself without end; only a part of it is left")
+    references = [part["$ref"] for part in (schema, *_objects(schema.get("allOf", ()))) if "$ref" in part]
+    return {"$ref": references[0], **only(schema, NOTES)} if references else without(schema, ("allOf",))
 
 
 def _objects(parts: Iterable[Any]) -> list[JsonSchema]:
@@ -396,15 +384,9 @@ def isolate_any_of(schema: JsonSchema) -> Rewritten:
     Alternatives that the rules rule out go, alternatives of alternatives become its own, and one that is left alone
     takes the place of the union. The root keeps what stands beside its `anyOf`, which `root_object` folds.
     """
-    spreading = _Spreading(Conjunction(schema.get("$defs", {})))
-    return here(schema, lambda root, place: spreading.spread(root, place, ()))
+    conjunction = Conjunction(schema.get("$defs", {}))
 
-
-@define
-class _Spreading:
-    conjunction: Conjunction
-
-    def spread(self, schema: JsonSchema, place: Place, within: tuple[JsonSchema, ...]) -> JsonSchema:
+    def spread(schema: JsonSchema, place: Place, within: tuple[JsonSchema, ...]) -> JsonSchema:
         """The schema, and then each within it: alternatives may have become new ones.
 
         `within` are the unions further out whose rules have been moved; kept, so that no other takes an identity over.
@@ -412,27 +394,25 @@ class _Spreading:
         while "anyOf" in schema and not place.is_root and _has_rules(schema):
             again = len(within) > MOST_LEVELS or any(schema is union for union in within)
             within = (*within, schema)
-            schema = _simplified(self._cut(schema, place) if again else self._spread(schema, place))
-        new = mapped(schema, lambda part, steps: self.spread(part, place.below(steps), within))
+            if again:
+                place.lost("anyOf", "a union within itself; the rules beside it are left out")
+            schema = _simplified(only(schema, _STAYS) if again else _spread(schema, place, conjunction))
+        new = mapped(schema, lambda part, steps: spread(part, place.below(steps), within))
         return new if place.is_root else _simplified(new)
 
-    def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        """A union within itself, without the rules beside it."""
-        place.lost("anyOf", "a union within itself; the rules beside it are left out")
-        return only(schema, _STAYS)
+    return here(schema, lambda root, place: spread(root, place, ()))
 
-    def _spread(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        rules = without(schema, _STAYS)
-        members: list[Any] = []
-        for index, member in enumerate(schema["anyOf"]):
-            try:
-                members.append(self.conjunction.of(rules, member, place.below(("anyOf", index))))
-            except NothingFitsError:
-                continue
-        if not members:
-            place.lost("anyOf", "contradicts the rules beside it, left out")
-            return without(schema, ("anyOf",))
-        return {**only(schema, NOTES), "anyOf": members}
+
+def _spread(schema: JsonSchema, place: Place, conjunction: Conjunction) -> JsonSchema:
+    rules = without(schema, _STAYS)
+    members: list[Any] = []
+    for index, member in enumerate(schema["anyOf"]):
+        with suppress(NothingFitsError):
+            members.append(conjunction.of(rules, member, place.below(("anyOf", index))))
+    if not members:
+        place.lost("anyOf", "contradicts the rules beside it, left out")
+        return without(schema, ("anyOf",))
+    return {**only(schema, NOTES), "anyOf": members}
 
 
 def _has_rules(schema: JsonSchema) -> bool:

@@ -270,13 +270,14 @@ async def ask_inside(
     (permission,) = _texts("permission", [permission])
     if exactly(permission) is None:
         raise ValueError(f"a permission is a name, not a pattern: {permission!r:.100}")
-    tool, permissions, folder = tool_of(state), permissions_of(state), state.context.work_dir
+    tool, permissions = tool_of(state), permissions_of(state)
     if permissions is None:
         return
+    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         now = permissions_of(state) or permissions
-        return now.decide_asked(tool, permission, patterns, work_dir=folder, grants=granted)
+        return now.decide_asked(tool, permission, patterns, work_dir=folders, grants=granted)
 
     granted = granted_to(state)
     decision = decide(granted)
@@ -284,7 +285,7 @@ async def ask_inside(
         raise RefusedError.of(denial(permissions, tool, decision, permission))
     if decision.action == "allow" or _was_allowed(state, permission, patterns):
         return
-    exact = permissions.exactly(tool, permission, patterns, folder)
+    exact = permissions.exactly(tool, permission, patterns, folders)
     allowed = (*granted, *(Rule(permission, each, "allow") for each in always))
     request = request_of(
         state,
@@ -304,10 +305,11 @@ def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     permissions, context = permissions_of(state), state.context
     if permissions is None:
         return True
-    if state.access is None:
+    if state.access is None or state.access[0] is not permissions:
         grants, request = granted_to(state), context.request
-        state.access = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
-    return state.access(permission, subject)
+        allows = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
+        state.access = permissions, allows
+    return state.access[1](permission, subject)
 
 
 async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:

@@ -37,7 +37,8 @@ def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: 
         own = ToolContext(context, call.id, call.name, services=provided, host=services.host)
         if services.tools is not None:
             own.offered = services.tools
-    own.depth = max(own.depth, calls_round.get())
+    if depth := calls_round.get():
+        own.depth = max(own.depth, depth)
     own.internals.frame = state = CallState(call, own, services)
     return state
 
@@ -140,12 +141,12 @@ async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: ano
 
 def is_too_deep(state: CallState) -> bool:
     """Whether too many calls stand round this one, which then has its result: callbacks, which may call, see none."""
-    depth, most = state.context.depth, state.services.limits.depth
-    if depth > most:
-        text = f"{state.call.name} was not run: tools call tools more than {most} deep here."
-        state.result = ToolResult.error("limit", text)
-    calls_round.set(depth + 1)
-    return depth > most
+    most = state.services.limits.depth
+    if state.context.depth <= most:
+        return False
+    text = f"{state.call.name} was not run: tools call tools more than {most} deep here."
+    state.result = ToolResult.error("limit", text)
+    return True
 
 
 async def run_alone(state: CallState) -> None:
@@ -154,11 +155,12 @@ async def run_alone(state: CallState) -> None:
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    listens, outer = state.services.events is not None, calls_round.get()
+    listens, outer, depth = state.services.events is not None, calls_round.get(), state.context.depth
+    calls_round.set(depth + 1)
     if listens:
         emit_pending(state)
     try:
-        if not is_too_deep(state):
+        if not (depth and is_too_deep(state)):
             await run_stages(state)
     except asyncio.CancelledError:
         state.error = CallError("aborted", f"{state.call.name} was aborted.")

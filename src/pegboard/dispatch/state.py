@@ -259,7 +259,7 @@ class CallState:
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
         permitted_by: By `permit`: the permissions that it has looked at.
-        access: By the running tool: what decides about each thing that it accesses, once it asks.
+        access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
         calls: How many tools its tool has called.
@@ -289,7 +289,7 @@ class CallState:
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
     permitted_by: Permissions | None = None
-    access: Callable[[str, str], bool] | None = None
+    access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0

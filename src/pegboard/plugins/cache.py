@@ -47,7 +47,7 @@ class ListedTool:
         summary: One line without tabs.
         listed: Its object in `list --json`, without line ends.
         schema: What `schema` prints.
-        more: What `show --json` says beyond `listed`: members, each after a comma; `""` for nothing.
+        more: What `show --json` has beyond `listed`: members, each after a comma; `""` for nothing.
         shown: What `show` prints.
     """
 
@@ -72,7 +72,7 @@ class Listing:
     Attributes:
         tools: In the registry's order, by name.
         problems: The JSON array that stands as `problems` in `list --json`.
-        notice: What `list` says on standard error; `""` for nothing, else with a line end.
+        notice: What `list` writes to standard error; `""` for nothing, else with a line end.
         version: What `--version` prints, without a line end.
         commands: The names of all commands and a line of help for each, as completion offers them.
     """
@@ -128,7 +128,7 @@ class Stamps:
         return self._started - _SETTLED_NS < changed <= time.time_ns()
 
     def add_plugin(self, found: FoundPlugin) -> None:
-        """Adds a plugin's metadata and its manifest; where the metadata says nothing of the code, the code too.
+        """Adds a plugin's metadata and its manifest; where the metadata doesn't cover the code, the code too.
 
         The code of a regular install isn't watched: an installer that changes it writes RECORD anew. After an
         edit in place, run `registry list --refresh`.

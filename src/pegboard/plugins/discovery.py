@@ -74,7 +74,7 @@ class FoundPlugin:
         return None if self.location is None else os.path.dirname(self.location)  # noqa: PTH120  a path object costs ten times this
 
     def record(self) -> bytes | None:
-        """The list of its files with their digests (`RECORD`); `None` where it says nothing of the sources.
+        """The list of its files with their digests (`RECORD`); `None` where it doesn't cover the sources.
 
         That is where the install is editable or zipped, or no installer wrote one.
         """
@@ -86,7 +86,7 @@ class FoundPlugin:
             return None
 
     def sources(self) -> tuple[str, ...] | None:
-        """The files and folders of the code, for an install whose RECORD says nothing of it.
+        """The files and folders of the code, for an install whose RECORD doesn't cover it.
 
         Nothing is imported. Every file of the top-level package counts, not only Python's: a tool may be made of data.
         A package in a zip file has that file as its source.

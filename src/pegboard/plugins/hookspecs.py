@@ -96,7 +96,7 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
     takes longer than ten seconds or gives something else is left out of that request, whose `problems` name it.
 
     It stands right behind what tools and toolsets add, and so before the history is repaired, in the plugins' load
-    order. `Placed(function, before="pack_tools")` or `Placed(function, after="tool_requests")` in its stead says
+    order. `Placed(function, before="pack_tools")` or `Placed(function, after="tool_requests")` in its stead gives
     another place; where there is no such step, it stands where the others do. `registry processors` prints the order.
 
     Args:
@@ -247,7 +247,7 @@ def pegboard_before_model(
     """Called before a model is asked, in every round of a turn. Since 0.1.
 
     Args:
-        context: For whom the turn runs, and what the session knows by now.
+        context: The user and session of the turn, with the session's state.
         request: What is asked, after all processors. To change it, bring a processor.
 
     Returns:
@@ -263,7 +263,7 @@ def pegboard_after_model(
     """Called with a model's answer, and with what stood in for one. Since 0.1.
 
     Args:
-        context: For whom the turn runs.
+        context: The user and session of the turn.
         request: What was asked.
         response: The answer.
 
@@ -280,7 +280,7 @@ def pegboard_on_model_error(
     """Called when a model could not be asked, after all retries, or a callback before it failed. Since 0.1.
 
     Args:
-        context: For whom the turn runs.
+        context: The user and session of the turn.
         request: What was asked.
         error: A `ModelError`, or a `CallbackError`.
 
@@ -296,7 +296,7 @@ def pegboard_wrap_model(
     """Stands round the asking of a model; the first in order is the outermost. Since 0.1.
 
     Args:
-        context: For whom the turn runs.
+        context: The user and session of the turn.
         request: What is asked.
         call_next: Asks what stands inside; may be called again.
 
@@ -315,7 +315,7 @@ def pegboard_before_turn(
     """Called before a turn's first request; a turn that goes on after an approval has begun already. Since 0.1.
 
     Args:
-        context: For whom the turn runs.
+        context: The user and session of the turn.
         request: The `ModelRequest` that starts it.
 
     Returns:
@@ -331,7 +331,7 @@ def pegboard_after_turn(
     """Called when a turn has ended, however it ended. Since 0.1.
 
     Args:
-        context: For whom the turn ran.
+        context: The user and session of the turn.
         request: The `ModelRequest` that started it.
         outcome: What came of it; every call in its history has its result.
 
@@ -347,7 +347,7 @@ def pegboard_on_stop(
     """Called when the model has answered and calls nothing more, so that the turn is about to end. Since 0.1.
 
     Args:
-        context: For whom the turn runs.
+        context: The user and session of the turn.
         outcome: What would come of it.
 
     Returns:

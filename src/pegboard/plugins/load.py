@@ -13,8 +13,9 @@ from attrs import define, evolve, field
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config, is_named, normalised
 from pegboard.errors import ManifestError, PluginError, cause_of
-from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gathered, imported
+from pegboard.plugins.manager import PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
+from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry, Where
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
 
@@ -49,7 +50,7 @@ def load(
     Args:
         config: What to block, enable, rename, ...; nothing by default.
         block: Names of more plugins to block; those in the environment's `PEGBOARD_BLOCK` do, too.
-        autoload: `False` loads no installed plugin; by default the environment's `PEGBOARD_AUTOLOAD=0` says so.
+        autoload: `False` loads no installed plugin; by default the environment's `PEGBOARD_AUTOLOAD=0` does.
         settings: The settings by plugin name, over those of `config`.
         where: A predicate that every resolution starts with, in addition to that of `config`.
         limits: What one call may use.
@@ -201,7 +202,7 @@ class _Loading:
         return known, cached if known is None and isinstance(cached, str) else None
 
     def _manifest(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
-        """What a plugin's manifest says, where it can say it: with settings it may bring something else."""
+        """What a plugin's manifest has; `None` with settings, which may make it bring something else."""
         from pegboard.plugins.manifest import read_manifest
 
         if settings:
@@ -238,7 +239,7 @@ class _Loading:
 
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:
-    """Whether installed plugins are loaded: as the caller says, else the environment, else the configuration."""
+    """Whether installed plugins are loaded: by the caller, else the environment, else the configuration."""
     if autoload is not None:
         return autoload
     switch = os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()

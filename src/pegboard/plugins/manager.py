@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -13,7 +12,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import Callback, by_name
-from pegboard.catalogue import CALLBACK_STAGES, EXTRAS, Catalogue, LazyPlugin, PluginRecord, Problem, Status
+from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRecord, Problem, Status
 from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
@@ -27,7 +26,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.plugins.names import Claims, without
-from pegboard.plugins.side_effects import LOADING, observed
+from pegboard.plugins.side_effects import LOAD_SECONDS, observed, within
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -78,6 +77,14 @@ class LoadedPlugin:
         """Whether there is anything that works."""
         acts = any(hook in _RUN_TIME_HOOKS for hook in self.implementations)
         return acts or bool(self.tools or self.toolsets or self.extras)
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names of what it brings besides tools, by kind."""
+        return {
+            "toolsets": [each.name for each in self.toolsets],
+            **{kind: list(of) for kind, of in self.extras.items()},
+        }
 
     @property
     def hooks(self) -> tuple[str, ...]:
@@ -264,7 +271,6 @@ def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | N
 
 
 _T = TypeVar("_T")
-LOAD_SECONDS: Final = 10.0
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -358,14 +364,9 @@ class PluginManager:
 
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
         """Notes the names of what a plugin brings, unless the configuration settles clashes in another way."""
-        if self.conflicts is not None:
-            return
-        self.claims.add("tools", (tool.name for tool in tools), origin)
-        if isinstance(brought, LoadedPlugin):
-            self.claims.add("toolsets", (toolset.name for toolset in brought.toolsets), origin)
-        for kind in ("toolsets", *EXTRAS):
-            names = brought.extras.get(kind, ()) if isinstance(brought, LoadedPlugin) else getattr(brought, kind)
-            self.claims.add(kind, names, origin)
+        if self.conflicts is None:
+            for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
+                self.claims.add(kind, names, origin)
 
     def _own(self, kind: str, things: Iterable[_T], origin: Origin) -> list[_T]:
         """Those of a plugin's named things that it gets the names of."""
@@ -395,7 +396,7 @@ class PluginManager:
             version: Of the distribution.
 
         Returns:
-            Its record; `status` tells how it went.
+            Its record, with its `status`.
         """
         plugin = self._new(name, Origin(name, distribution, version), lambda: thing)
         self._load(plugin)
@@ -458,7 +459,7 @@ class PluginManager:
         if tool is None:
             raise StaleSpecError(
                 plugin.name,
-                f"its code says something else of tool {name!r} than what is listed; {_REFRESH}",
+                f"its code and what is listed differ in tool {name!r}; {_REFRESH}",
                 distribution=plugin.origin.distribution,
             )
         return tool
@@ -526,13 +527,11 @@ class PluginManager:
                 own = self._own("tools", plugin.live.values(), origin)
                 catalogue, _ = catalogue.with_tools(own, self.conflicts or "keep")
             toolsets = [OwnedToolset(toolset, origin) for toolset in self._own("toolsets", loaded.toolsets, origin)]
-            catalogue, clashes = self._with_extras(catalogue.with_toolsets(toolsets), loaded, origin)
-            causes = [*faults, *clashes]
+            causes = list(faults)
+            catalogue = self._with_extras(catalogue.with_toolsets(toolsets), loaded, origin, causes)
             known = {(problem.plugin, problem.cause) for problem in catalogue.problems}
             new = [
-                Problem(plugin.name, origin.distribution, cause)
-                for cause in causes
-                if (plugin.name, cause) not in known
+                Problem(plugin.name, origin.distribution, each) for each in causes if (plugin.name, each) not in known
             ]
             return catalogue.evolve(
                 plugins={**catalogue.plugins, plugin.name: record},
@@ -542,16 +541,15 @@ class PluginManager:
 
         self.registry.change(swap)
 
-    def _with_extras(self, catalogue: Catalogue, loaded: LoadedPlugin, origin: Origin) -> tuple[Catalogue, list[str]]:
-        clashes: list[str] = []
-        for kind, things in loaded.extras.items():
-            for name, thing in things.items():
-                if self.claims.has(kind, name, origin):
-                    try:
-                        catalogue = catalogue.with_extra(kind, name, thing, origin)
-                    except ValueError as error:
-                        clashes.append(str(error))
-        return catalogue, clashes
+    def _with_extras(self, catalogue: Catalogue, loaded: LoadedPlugin, origin: Origin, faults: list[str]) -> Catalogue:
+        every = ((kind, name, thing) for kind, things in loaded.extras.items() for name, thing in things.items())
+        for kind, name, thing in every:
+            if self.claims.has(kind, name, origin):
+                try:
+                    catalogue = catalogue.with_extra(kind, name, thing, origin)
+                except ValueError as error:
+                    faults.append(str(error))
+        return catalogue
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
@@ -562,16 +560,16 @@ class PluginManager:
         chains: dict[str, tuple[Callback, ...]] = {}
         for stage, names in CALLBACK_STAGES.items():
             members = [
-                (_rank(implementation), _turn(implementation, plugin.place), plugin.name, implementation)
+                (_rank(implementation, plugin.place), plugin.name, implementation)
                 for plugin in loaded
                 if plugin.loaded is not None
                 and (implementation := plugin.loaded.implementations.get(f"pegboard_{stage}")) is not None
             ]
-            members.sort(key=lambda member: member[:2])
+            members.sort(key=lambda member: member[0])
             if members:
                 chains[stage] = tuple(
                     Callback(by_name(implementation.function, names), f"plugin {name!r}")
-                    for _, _, name, implementation in members
+                    for _, name, implementation in members
                 )
         return chains
 
@@ -595,7 +593,7 @@ def register_plugin(
         settings: What it gets as its settings; nothing by default.
 
     Returns:
-        Its record: `status` tells how it went, `cause` why it isn't whole.
+        Its record, with its `status`, and the `cause` where it isn't whole.
 
     Raises:
         RegistrationError: A plugin of this name is there already.
@@ -632,7 +630,7 @@ def _listed_record(plugin: _Plugin, manifest: PluginManifest) -> PluginRecord:
 
 
 def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
-    """What the code says otherwise than the manifest or the cache, one sentence a tool."""
+    """In what the code differs from the manifest or the cache, one sentence a tool."""
     now = {tool.name: tool.spec for tool in loaded.tools}
     changed = [name for name, spec in plugin.own_specs.items() if name in now and now[name] != spec]
     gone = [name for name in plugin.own_specs if name not in now]
@@ -644,13 +642,10 @@ def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
     ]
 
 
-def _rank(implementation: Any) -> int:
-    return 0 if implementation.tryfirst else 2 if implementation.trylast else 1
-
-
-def _turn(implementation: Any, place: int) -> int:
+def _rank(implementation: Any, place: int) -> tuple[int, int]:
     """Later plugins are asked first, as pluggy does, but among those that want to be last the later one is last."""
-    return place if implementation.trylast else -place
+    rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
+    return rank, place if implementation.trylast else -place
 
 
 def gathered(
@@ -675,35 +670,3 @@ def gathered(
     """
     with observed(notes):
         return within(seconds, lambda: gather(name, fetch(), settings))
-
-
-def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
-    """Calls the function in a daemon thread and waits for it.
-
-    Raises:
-        TimeoutError: It took longer than `seconds`; it may still be going on.
-        BaseException: Whatever it raised, `SystemExit` included.
-    """
-    values: list[_T] = []
-    errors: list[BaseException] = []
-
-    own = os.getpid()
-
-    def work() -> None:
-        try:
-            values.append(function(*arguments))
-        except KeyboardInterrupt as error:  # never the user's: that reaches the main thread only
-            errors.append(RuntimeError(cause_of(error)))
-        except BaseException as error:  # noqa: BLE001  handed to the caller, whatever it is
-            errors.append(error)
-        if os.getpid() != own:  # a copy that the plugin has forked
-            os._exit(0)
-
-    thread = threading.Thread(target=work, name=LOADING, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not values:
-        raise TimeoutError(f"took longer than {seconds:g} s")
-    return values[0]

@@ -20,6 +20,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
+from pegboard.catalogue import EXTRAS
 from pegboard.config.config import normalised
 from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
@@ -112,7 +113,7 @@ class RequestFacts:
         return cls(bool(tool.offered), tool.process_request is not None, text)
 
     def on(self, tool: Tool, late: LateHandler) -> Tool:
-        """A listed tool that says the same; where it processes requests, its plugin is imported for the first."""
+        """A listed tool with these facts; where it processes requests, its plugin is imported for the first."""
         process = partial(_processed, late) if self.processes else None
         return tool.evolve(offered=self.offered, instructions=self.instructions, process_request=process)
 
@@ -146,7 +147,7 @@ async def _processed(late: LateHandler, request: Any, context: Any) -> Any:
 
     tool = await off_loop(late.load)
     if tool.process_request is None:
-        return None  # its code says otherwise than its manifest, which is in the listing as a problem
+        return None  # its code differs from its manifest, which is in the listing as a problem
     function = by_name(tool.process_request, ("request", "context"))
     if may_block(function):
         return await settle(await off_loop(function, request, context))
@@ -187,6 +188,11 @@ class PluginManifest:
     def digest(self) -> str:
         """`"sha256:..."` over all of it."""
         return digest_of(self.to_json())
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names of what it brings besides tools, by kind."""
+        return {kind: list(getattr(self, kind)) for kind in ("toolsets", *EXTRAS)}
 
     @property
     def brings_only_tools(self) -> bool:
@@ -334,7 +340,7 @@ def _is_newer(source: str, written: int) -> bool:
 
 
 def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest | None:
-    """What a plugin's manifest says; `None` where it has none. Nothing is imported.
+    """What a plugin's manifest has of it; `None` where it has none. Nothing is imported.
 
     Args:
         found: The plugin.

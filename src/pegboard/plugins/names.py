@@ -1,7 +1,7 @@
 """Names that plugins of several distributions bring: which of them has each, by what the user has accepted.
 
 Load order never decides. A name that one distribution brings is its own; one that several bring stays with the
-distribution that it was accepted for in this environment, and where that is none of them, nobody gets it. What was
+distribution that it was accepted for in this environment, and where that is none of them, none gets it. What was
 accepted is kept in one file of the user's state folder, `accepted.json`; the command `registry` notes there what
 clashes with nothing, and `registry plugins accept` what the user has decided.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
 from attrs import define, field, frozen
@@ -40,7 +41,8 @@ def accept(names: Names) -> None:
         OSError: It can't be kept.
     """
     own = {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}
-    write_state(_FILE, {"environments": {**_environments(), sys.prefix: own}})
+    others = {prefix: kinds for prefix, kinds in _environments().items() if Path(prefix).exists()}
+    write_state(_FILE, {"environments": {**others, sys.prefix: own}})
 
 
 def _environments() -> dict[str, Any]:

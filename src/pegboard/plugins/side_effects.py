@@ -1,4 +1,4 @@
-"""Side effects of loading a plugin: what can be put back is, what it has changed otherwise is reported."""
+"""Loading a plugin apart: in a thread with a time limit; its side effects are put back, or reported."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from pegboard.errors import cause_of
+
+LOAD_SECONDS: Final = 10.0
 LOADING: Final = "pegboard-load"
 """The name of the threads in which plugins are loaded."""
 MOST_PRINTED: Final = 10_000
@@ -19,6 +22,39 @@ _MODULES: Final = (
 )
 """Of the standard library: what is replaced in these changes what all other code does."""
 _lock: Final = threading.Lock()
+_T = TypeVar("_T")
+
+
+def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
+    """Calls the function in a daemon thread and waits for it.
+
+    Raises:
+        TimeoutError: It took longer than `seconds`; it may still be going on.
+        BaseException: Whatever it raised, `SystemExit` included.
+    """
+    values: list[_T] = []
+    errors: list[BaseException] = []
+
+    own = os.getpid()
+
+    def work() -> None:
+        try:
+            values.append(function(*arguments))
+        except KeyboardInterrupt as error:  # never the user's: that reaches the main thread only
+            errors.append(RuntimeError(cause_of(error)))
+        except BaseException as error:  # noqa: BLE001  handed to the caller, whatever it is
+            errors.append(error)
+        if os.getpid() != own:  # a copy that the plugin has forked
+            os._exit(0)
+
+    thread = threading.Thread(target=work, name=LOADING, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not values:
+        raise TimeoutError(f"took longer than {seconds:g} s")
+    return values[0]
 
 
 @contextmanager
@@ -99,7 +135,7 @@ def _handlers() -> Mapping[int, Any]:
 
 
 def _functions() -> dict[tuple[str, str], Any]:
-    modules = [(name, vars(sys.modules[name])) for name in _MODULES if name in sys.modules]
+    modules = [(name, vars(sys.modules[name]).copy()) for name in _MODULES if name in sys.modules]
     return {(module, name): value for module, names in modules for name, value in names.items() if callable(value)}
 
 

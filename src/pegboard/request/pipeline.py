@@ -181,7 +181,7 @@ _Observer: TypeAlias = Callable[[str, BaseException], None]
 """Called with who failed, and how."""
 
 _Brought: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]
-"""A registered processor: its name, what was registered, and by whom."""
+"""A registered processor: its name, what was registered, and who registered it."""
 
 STARTS: Final = ("tool_requests", "instructions")
 """The steps that add what tools and toolsets want; registered ones stand right behind them."""

@@ -212,26 +212,19 @@ def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> I
     left[0] -= 1
     if left[0] < 0:
         raise _TooManyValuesError
-    if type(value) in _CONTAINERS:
-        yield from _walk_container(value, path, above, left)
-    elif (reason := _leaf_fault(value)) is not None:
-        yield path, reason
-
-
-def _walk_container(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:
-    if id(value) in above:
-        yield path, "must not contain itself"
-        return
-    if len(above) >= MAX_DEPTH:
-        yield path, f"must not be nested more than {MAX_DEPTH} levels deep"
-        return
-    within = (*above, id(value))
-    named = is_object(value)
-    for step, item in value.items() if is_object(value) else enumerate(value):
-        if named and (reason := _key_fault(step)) is not None:
+    if type(value) not in _CONTAINERS:
+        if (reason := _leaf_fault(value)) is not None:
             yield path, reason
-        else:
-            yield from _walk(item, (*path, step), within, left)
+    elif id(value) in above:
+        yield path, "must not contain itself"
+    elif len(above) >= MAX_DEPTH:
+        yield path, f"must not be nested more than {MAX_DEPTH} levels deep"
+    else:
+        for step, item in value.items() if is_object(value) else enumerate(value):
+            if is_object(value) and (reason := _key_fault(step)) is not None:
+                yield path, reason
+            else:
+                yield from _walk(item, (*path, step), (*above, id(value)), left)
 
 
 def _key_fault(key: object) -> str | None:

@@ -61,7 +61,8 @@ def subject_of(plugin: Any) -> Subject:
 
 
 def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
-    from pegboard.plugins.manager import LOAD_SECONDS, imported, within
+    from pegboard.plugins.manager import imported
+    from pegboard.plugins.side_effects import LOAD_SECONDS, within
 
     found = entries.get(name)
     if found is None:
@@ -123,13 +124,13 @@ def call_tool(
 ) -> ToolResult:
     """Runs one call as a model's call runs (judged, structured, limited, shaped), on a registry of its own.
 
-    Nobody is asked: what would ask a person is allowed. `plugin_registry` with a `ScriptedApprover` tests that.
+    No approver is asked: what would need approval is allowed. `plugin_registry` with a `ScriptedApprover` tests that.
     Inside an event loop write `await registry.call(...)` instead, on a registry of `plugin_registry`.
 
     Args:
         tool: A `Tool`, a function, decorated or not, a `TypedTool`, or an object with one tool.
         arguments: JSON text or a mapping; nothing means `{}`.
-        context: For whom the call runs.
+        context: The user and session of the call.
         more: Further arguments by name, over those of a mapping.
 
     Returns:

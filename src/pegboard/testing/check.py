@@ -16,8 +16,9 @@ from attrs import define, field, frozen
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.timeout import Watchdog, within as run_within
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
-from pegboard.plugins.manager import LOAD_SECONDS, LoadedPlugin, gather, manifest_of, within
+from pegboard.plugins.manager import LoadedPlugin, gather, manifest_of
 from pegboard.plugins.manifest import PluginManifest, read_manifest
+from pegboard.plugins.side_effects import LOAD_SECONDS, within
 from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema, second_opinion
@@ -289,7 +290,7 @@ def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Fin
         findings.error(f"its manifest can't be held against its code, which is loaded without settings: {error}")
         return
     for difference in code.differences(manifest):
-        findings.error(f"its manifest isn't what its code says: {difference}; run 'registry manifest write'")
+        findings.error(f"its manifest differs from its code: {difference}; run 'registry manifest write'")
 
 
 def _check_fresh(found: FoundPlugin, subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
@@ -309,7 +310,7 @@ def _check_fresh(found: FoundPlugin, subject: Subject, settings: Mapping[str, An
 
 
 def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
-    """Runs each example of each tool that says it only reads."""
+    """Runs each example of each tool that is marked read-only."""
     try:
         registry = plugin_registry(settings={subject.name: settings}, **{subject.name: subject.thing})
     except PluginError as error:
@@ -469,7 +470,7 @@ class _ArgumentCheck:
             return
         self.findings.warnings.append(
             f"{self.called}: {len(self.refused)} of {tried} arguments that its input schema takes "
-            f"are refused beyond it, which no model can know, {such}; say it in the schema, if it can be said"
+            f"are refused beyond it, which no model can know, {such}; put it into the schema, if that can express it"
         )
 
     def _taken(self, known: Mapping[str, Any]) -> Iterator[str]:
@@ -522,11 +523,11 @@ def check_plugin(
 ) -> Report:
     """Puts a plugin through what a registry relies on; for its author's tests.
 
-    It loads whole and says the same each time, in every process; its manifest, where its package has one, says what
-    its code says; every tool has a description and valid schemas; each tool's check takes its examples and arguments
-    made from its schema, ordinary ones and those at the bounds, and refuses those that break one of the schema's
-    rules. The examples of its read-only tools run without a fault and never block the event loop. Importing it loads
-    nothing heavy. Nothing is left to chance.
+    It loads whole and brings the same each time, in every process, and in its manifest, where its package has one.
+    Every tool has a description and valid schemas. Each tool's check takes its examples and arguments made from its
+    schema, ordinary ones and those at the bounds, and refuses those that break one of the schema's rules. The examples
+    of its read-only tools run without a fault and never block the event loop. Importing it loads nothing heavy.
+    Nothing is left to chance.
 
     Args:
         plugin: The name of an installed plugin (its entry point's), or its module, class or object.

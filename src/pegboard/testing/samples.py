@@ -149,7 +149,7 @@ def _word_for(pattern: str) -> str | None:
 def _texts(schema: JsonSchema) -> Iterator[tuple[str, str]]:
     """Texts with what is special about each; the caller holds them against the schema.
 
-    Where a format, an encoding or a pattern says what a text has to look like, only ordinary ones are made.
+    Where there is a format, an encoding or a pattern, only ordinary ones are made.
     """
     formed = _BY_FORMAT.get(schema.get("format", ""))
     if formed is not None:
@@ -191,7 +191,7 @@ class Sample(NamedTuple):
 class Samples:
     """Makes values for the parts of one schema; the same in every run.
 
-    What it makes is a guess (JSON Schema says much that can't be turned round), held against the schema by parts,
+    What it makes is a guess (much of JSON Schema can't be turned round), held against the schema by parts,
     and as a whole by its judge.
 
     Attributes:
@@ -351,7 +351,7 @@ class Samples:
                 yield Sample(f"{label} for {name!r}", {**ordinary, name: value})
 
     def _more_entries(self, flat: JsonSchema, have: Mapping[str, Any], level: int) -> JsonObject:
-        """Entries beside the named properties, where a schema says what they are, or how many there must be."""
+        """Entries beside the named properties, where a schema defines them, or how many there must be."""
         rule = flat.get("additionalProperties", True)
         wanted = max(flat.get("minProperties", 0) - len(have), 1 if is_object(rule) else 0)
         if rule is False or not wanted or level >= _MOST_LEVELS:

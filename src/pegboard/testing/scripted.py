@@ -35,7 +35,7 @@ Script: TypeAlias = Sequence[_Answer] | Mapping[str, Answer | Sequence[_Answer]]
 
 
 class ScriptedModel:
-    """Answers as its script says, one request after the other.
+    """Answers by its script, one request after the other.
 
     A request beyond the script fails, and fails the test when the model is closed; so does a step that is left
     over. Use it as a context manager, or call `close()` at the end:
@@ -167,7 +167,7 @@ def _written(arguments: object) -> str:
 
 
 class ScriptedApprover:
-    """Answers as its script says, one request after the other, as a person at a terminal would.
+    """Answers by its script, one request after the other, as a person at a terminal would.
 
     A request that the script doesn't know is denied, and fails the test when the approver is closed; so does an answer
     that is left over. Use it as a context manager, or call `close()` at the end:
@@ -208,10 +208,10 @@ class ScriptedApprover:
         return [request.call.name for request in self.requests]
 
     async def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:  # noqa: ARG002  the protocol's
-        """What the script says.
+        """The script's answer.
 
         Raises:
-            AssertionError: It says nothing of this request.
+            AssertionError: It has none for this request.
         """
         self.requests.append(request)
         name = request.call.name

@@ -18,6 +18,7 @@ from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages import Message, ModelResponse
+from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
 from pegboard.tools.call import Actions
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -174,15 +175,9 @@ class Turn:
         return self._outcome
 
     async def run(self) -> TurnOutcome:
-        """Runs the turn to its end. Whatever it raises comes once every call has its result.
+        """Runs the turn to its end. Whatever it raises comes once every call has its result; see `run_turn`.
 
         Raises:
-            TurnAbortedError: A callback aborted it.
-            FatalToolError: A tool ended it.
-            ModelError: The model can't be asked.
-            CallbackError: A callback round the model or the turn failed.
-            ProcessorError: A request processor of the host's failed.
-            asyncio.CancelledError: The caller was cancelled.
             RuntimeError: It has been run already.
         """
         if self._begun:
@@ -331,7 +326,7 @@ class Turn:
     def _with_left_out(self, request: ModelRequest) -> ModelRequest:
         """The request with a problem for each tool that the model's provider can't be given; each is logged once."""
         exporter = getattr(self.model, "exporter", None)
-        if exporter is None or not request.offered:
+        if not isinstance(exporter, Exporter) or not request.offered:
             return request
         exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
         refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}

@@ -76,30 +76,28 @@ def own(metadata: object, provider: str) -> JsonMapping:
     return object_in(as_object(metadata), provider)
 
 
-_SAYS_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def known(facts: Mapping[str, Any]) -> JsonObject:
-    """The facts that say something: neither `None` nor empty texts, lists and objects. `False` and 0 do."""
-    return {name: fact for name, fact in facts.items() if fact not in _SAYS_NOTHING}
+    """The facts that are neither `None` nor empty texts, lists or objects; `False` and 0 stay."""
+    return {name: fact for name, fact in facts.items() if fact not in _EMPTY}
 
 
 def merged(body: JsonObject, options: JsonMapping) -> JsonObject:
     """The body with the host's options over it.
 
-    Objects in both become one, unless both say their `type`, and another one: such are alternatives (a tool choice).
-    Anything else is replaced.
+    Objects in both become one, unless they have different `type`s: such are alternatives (a tool choice). Anything else
+    is replaced.
     """
     new = dict(body)
     for key, value in options.items():
         old: Any = new.get(key)
-        one = isinstance(old, dict) and isinstance(value, dict) and _is_one_kind(old, value)  # pyright: ignore[reportUnknownArgumentType]
-        new[key] = merged(cast("JsonObject", old), cast("JsonObject", value)) if one else value
+        one = (
+            is_object(old) and is_object(value) and ("type" not in old or old["type"] == value.get("type", old["type"]))
+        )
+        new[key] = merged(old, value) if one else value
     return new
-
-
-def _is_one_kind(old: JsonMapping, new: JsonMapping) -> bool:
-    return "type" not in old or old["type"] == new.get("type", old["type"])
 
 
 _MOST_OF_A_NAME = 200
@@ -159,7 +157,7 @@ INVALID: Final = "INVALID_JSON"
 INPUT: Final = "input"
 """The one argument of a freeform tool."""
 
-MOST_SAID: Final = 2_000
+MOST_INVALID: Final = 2_000
 """Characters of arguments that were no JSON: enough for the model to see what went wrong."""
 
 _MOST_SHOWN: Final = 1_000
@@ -173,7 +171,7 @@ def arguments_object(call: ToolCall) -> JsonObject:
         return {INVALID: "arguments that are no JSON"} if parsed is None else parsed
     text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else given
     parsed = parsed_object(text)
-    return _told(text) if parsed is None else parsed
+    return _invalid(text) if parsed is None else parsed
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -220,8 +218,8 @@ def _plain(given: Mapping[str, Any]) -> JsonObject | None:
     return None if json_faults(taken) else taken
 
 
-def _told(text: str) -> JsonObject:
-    cut = text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]} … ({len(text):,} characters)"
+def _invalid(text: str) -> JsonObject:
+    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
     return {INVALID: writable(cut)}
 
 
@@ -318,7 +316,7 @@ class StreamEnd:
 
     Attributes:
         reached: Whether its end mark came.
-        error: Whether it said an error.
+        error: Whether an error came in it.
         code: The provider's word for it, or `None`.
         message: Its text, or `None`.
     """
@@ -329,7 +327,7 @@ class StreamEnd:
     message: str | None = None
 
     def failed(self, code: str | None, message: str | None) -> None:
-        """The stream has said an error; the first one counts."""
+        """An error came in the stream; the first one counts."""
         if not self.error:
             self.error, self.code = True, code
             self.message = writable(message or NO_WORDS)[:_MOST_MESSAGE]

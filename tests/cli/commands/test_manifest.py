@@ -13,7 +13,7 @@ import pytest
 
 from cli_demo import DEMO
 from installed import install
-from pegboard.cli.commands.manifest import Package
+from pegboard.cli.commands.manifest import package_files, package_names
 from pegboard.plugins.manifest import FILE_NAME
 
 
@@ -135,12 +135,13 @@ def test_a_package_that_is_not_found_has_no_manifest(say, site):
 
 @pytest.mark.parametrize("name", ["word-count", "word_count", "pegboard-word-count", "pegboard_word_count"])
 def test_the_names_of_a_package(name):
-    package = Package.named(name)
-    assert (package.plugin, package.distribution, package.module) == (
-        "word-count",
-        "pegboard-word-count",
-        "pegboard_word_count",
-    )
+    assert package_names(name) == {
+        "plugin": "word-count",
+        "distribution": "pegboard-word-count",
+        "module": "pegboard_word_count",
+        "title": "Word count",
+        "tool": "word_count_count_words",
+    }
 
 
 @pytest.mark.parametrize("name", ["", "Word", "1a", "a--b", "-a", "a-", "a b", "é", "x" * 41, "pegboard-", "../a"])
@@ -152,7 +153,7 @@ def test_what_can_not_be_a_name(say, home, name):
 
 
 def test_no_placeholder_is_left():
-    for path, text in Package.named("weather").files().items():
+    for path, text in package_files(package_names("weather")):
         assert "{{" not in path + text, path
 
 

@@ -613,21 +613,44 @@ def test_what_is_told_of_a_tool_is_what_a_model_needs(local):
 # Running --------------------------------------------------------------------------------------------------------------
 
 
-def test_plain_and_async_tools_run(local):
-    executor = local()
-    assert run_locally(executor, "echo", text="hi").output == "hi"
-    assert run_locally(executor, "add", a=1).structured_content == {"result": 3}
+@tool
+def busy() -> None:
+    """Is busy."""
+    raise ToolError("busy", retryable=True)
 
 
-def test_arguments_are_judged_and_errors_are_answered(local):
-    executor = local()
-    assert run_locally(executor, "add", a="1").kind == "invalid_arguments"
-    missing = run_locally(executor, "ech")
+LATE = as_tools(echo)[0].evolve(spec=attrs.evolve(as_tools(echo)[0].spec, name="late"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "facts"),
+    [
+        ("echo", {"text": "hi"}, {"output": "hi"}),
+        ("add", {"a": 1}, {"structured_content": {"result": 3}}),
+        ("add", {"a": "1"}, {"kind": "invalid_arguments", "is_error": True}),
+        ("fail", {}, {"kind": "tool_failure", "error": "fail failed: ValueError."}),
+        ("busy", {}, {"error": "busy", "metadata": {"retryable": True}}),
+        ("note", {}, {"title": "Noted", "actions": {"state_delta": {"seen": True}}}),
+        ("late", {"text": "late"}, {"output": "late"}),
+        ("nest", {"name": "add", "arguments": {"a": 1}}, {"output": 'ok: {"result": 3}'}),
+        ("nest", {"name": "add", "arguments": '{"a": 2}'}, {"output": 'ok: {"result": 4}'}),
+        ("nest", {"name": "note", "arguments": {}}, {"actions": {"state_delta": {"seen": True}}}),
+    ],
+)
+def test_what_is_answered(local, name, arguments, facts):
+    response = run_locally(local(*ALL, busy, LATE.evolve(handler=LateHandler(lambda: LATE))), name, **arguments)
+    assert {key: getattr(response, key) for key in facts} == facts
+
+
+@pytest.mark.parametrize(("name", "kind"), [("add", "invalid_arguments"), ("missing", "unknown_tool")])
+def test_an_inner_call_that_fails_is_the_tools_to_answer(local, name, kind):
+    assert run_locally(local(), "nest", name=name, arguments="{").output.startswith(f"{kind}: ")
+
+
+def test_an_unknown_name_is_answered_with_what_there_is(local):
+    missing = run_locally(local(), "ech")
     assert (missing.kind, missing.is_error) == ("unknown_tool", True)
     assert "Did you mean 'echo'" in missing.error
-    failed = run_locally(executor, "fail")
-    assert (failed.kind, failed.error) == ("tool_failure", "fail failed: ValueError.")
-    assert "secret" in failed.detail
 
 
 def test_the_text_of_an_exception_is_shown_where_the_request_allows_it(local):
@@ -646,11 +669,6 @@ def test_a_tool_that_is_not_active_is_not_offered(local):
 def test_a_tool_without_a_handler_is_not_executed(local):
     response = run_locally(local(Tool.from_schema("far", {"type": "object"})), "far")
     assert (response.not_executed, response.kind, response.is_error) == (True, "not_executed", True)
-
-
-def test_a_handler_that_is_found_late_is_found(local):
-    found = as_tools(echo)[0]
-    assert run_locally(local(found.evolve(handler=LateHandler(lambda: found))), "echo", text="late").output == "late"
 
 
 def test_a_fatal_error_is_raised(local):
@@ -678,11 +696,6 @@ def test_the_context_is_the_requests(local):
     request = ExecutionRequest(tool="about", call_id="c9", user="ann", session="s1", state={"n": 1}, work_dir="/w")
     response = asyncio.run(local(about).execute(request))
     assert response.structured_content == {"result": ["c9", "ann", "s1", {"n": 1}, "/w", "about"]}
-
-
-def test_what_the_call_asks_of_its_host_and_tells_people_is_answered(local):
-    response = run_locally(local(), "note")
-    assert (response.title, response.actions) == ("Noted", {"state_delta": {"seen": True}})
 
 
 def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
@@ -775,15 +788,6 @@ def test_a_question_has_nobody_to_answer_it_unless_it_was_answered_before(local)
 # Tools that call tools ------------------------------------------------------------------------------------------------
 
 
-def test_tools_call_tools_of_the_same_executor(local):
-    executor = local()
-    assert run_locally(executor, "nest", name="add", arguments={"a": 1}).output == 'ok: {"result": 3}'
-    assert run_locally(executor, "nest", name="add", arguments='{"a": 2}').output == 'ok: {"result": 4}'
-    assert run_locally(executor, "nest", name="add", arguments="{").output.startswith("invalid_arguments: ")
-    assert run_locally(executor, "nest", name="missing", arguments={}).output.startswith("unknown_tool: ")
-    assert run_locally(executor, "nest", name="note", arguments={}).actions == {"state_delta": {"seen": True}}
-
-
 def test_what_an_inner_call_needs_is_asked_for_the_outer_one(local):
     executor = local()
     facts = {"name": "edit", "arguments": {"path": "a.txt"}}
@@ -805,13 +809,3 @@ def test_calls_inside_calls_end_somewhere(local):
 
 def test_nothing_goes_on_in_the_background_there(local):
     assert "its result is all that is sent back" in run_locally(local(), "background").output
-
-
-def test_a_tool_error_keeps_its_words(local):
-    @tool
-    def busy() -> None:
-        """Is busy."""
-        raise ToolError("busy", retryable=True)
-
-    response = run_locally(local(busy), "busy")
-    assert (response.error, response.metadata) == ("busy", {"retryable": True})

@@ -200,6 +200,18 @@ def test_no_other_name_gets_round_a_forbid_rule(top, change, name):
     assert RAN == []
 
 
+def test_what_a_running_tool_asks_for_is_resolved_as_it_resolves_paths(top):
+    @tool(permission="cat", permission_arguments={"path": "path"}, work_dir=lambda arguments, context: "secret")
+    async def below(path: str, context: ToolContext) -> str:
+        await context.ask("cat", ["key"])
+        RAN.append(path)
+        return "ran"
+
+    assert registry_of(below).call_sync("below", {"path": "../src/a"}).kind == "denied"
+    assert registry_of(below).call_sync("below", {"path": "key"}).kind == "denied"
+    assert RAN == []
+
+
 @pytest.mark.parametrize("answer", [ChangeArguments({"path": "secret/key"}), ChangeArguments({"path": "way/key"})])
 def test_no_callback_changes_arguments_behind_the_rules(top, answer):
     registry = registry_of()

@@ -208,6 +208,7 @@ def test_what_a_rule_seems_to_mean_and_does_not_is_reported(rule, problem, monke
         *(
             Rule("*", "*.env", "deny", forbid=True),
             Rule("*_file", "a/../src/*/", "allow"),
+            Rule("*", "rm x", "deny"),
             Rule("look", "$HOME/*", "deny"),
         ),
         *(Rule("fetch", "*.example.com", "allow"), Rule("fetch", "10.0.0.0/8", "deny"), Rule("fetch", "::1", "deny")),

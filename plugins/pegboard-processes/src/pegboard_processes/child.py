@@ -129,6 +129,8 @@ class Server:
         except BaseException as error:  # noqa: BLE001  (the tool's module may raise anything when it is imported)
             self._send(task.request, _unloadable(task.request, error), {})
             return
+        if task.payload.tool:
+            self.connection.send({"imported": task.payload.key})
         limit = task.request.memory_limit
         with _memory_limit(limit):
             response, extra, error = self._run(task, tool)

@@ -164,7 +164,7 @@ class ChildProcesses:
         if response is None:
             has_time = ended.ending in (Ending.TIMED_OUT, Ending.STOPPED)
             code = await self._in_thread(child.end, self.grace if has_time else 0.0)
-            return _unanswered(ended, request, code, child.printed)
+            return _unanswered(ended, request, code, child)
         printed = child.printed
         if child.calls == self.calls or response.kind == "crashed":
             await self._in_thread(child.end, self.grace)
@@ -248,18 +248,23 @@ class _Semaphore:
 # What a call comes to ------------------------------------------------------------------------------------------------
 
 
-def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, printed: str) -> ExecutionResponse:
+_GUARD: Final = 'The host has to put what the program runs below `if __name__ == "__main__":`.'
+
+
+def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, child: ChildProcess) -> ExecutionResponse:
     """The response for a call whose child did not answer.
 
     Args:
         ended: How the session ended.
         request: The call.
         code: The child's exit code, below 0 the number of a signal; `None` where it had to be killed.
-        printed: The end of what the child printed.
+        child: Where it ran.
     """
-    name, output = request.tool, f"\nIt printed last:\n{printed}" if printed else ""
+    name, output = request.tool, f"\nIt printed last:\n{child.printed}" if child.printed else ""
     if ended.ending is Ending.TIMED_OUT:
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
+        if child.is_importing:
+            text = f"{name} was not run: importing what it stands in took longer than {request.timeout:g} s. {_GUARD}"
         return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{output}")
     if ended.ending is Ending.STOPPED:
         return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
@@ -270,10 +275,7 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, print
         text = f"{name} has changed since it was loaded and was not run."
         return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
     if ended.ending is Ending.REENTERED:
-        text = (
-            f"{name} was not run: its process would have run the whole program again. The host has to put what the "
-            'program runs below `if __name__ == "__main__":`.'
-        )
+        text = f"{name} was not run: its process would have run the whole program again. {_GUARD}"
         return ExecutionResponse.failed("not_executed", text)
     text = f"{name} crashed. What it had done by then may stand; the same call may crash again."
     cause = f"the child process {exit_status(code)}"

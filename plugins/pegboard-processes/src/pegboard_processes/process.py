@@ -54,6 +54,7 @@ class ChildProcess:
         calls: How many calls it was given.
         is_ready: Whether it has begun to listen.
         is_disconnected: Whether it will send no more.
+        is_importing: Whether it still imports what the call's tool stands in.
     """
 
     process: subprocess.Popen[bytes]
@@ -64,6 +65,7 @@ class ChildProcess:
     calls: int = field(default=0, init=False)
     is_ready: bool = field(default=False, init=False)
     is_disconnected: bool = field(default=False, init=False)
+    is_importing: bool = field(default=False, init=False)
     _frames: Frames = field(init=False)
     _known: set[int] = field(factory=set[int], init=False)  # the payloads that it has
     _outgoing: bytearray = field(factory=bytearray, init=False)
@@ -120,7 +122,8 @@ class ChildProcess:
         self.read_output()
         self._printed.clear()
         self.calls += 1
-        self.send(task if task.payload.key not in self._known else task.without_payload())
+        self.is_importing = task.payload.key not in self._known
+        self.send(task if self.is_importing else task.without_payload())
         self._known.add(task.payload.key)
 
     def send(self, message: object) -> None:

@@ -9,6 +9,7 @@ What the child sends is JSON, and isn't trusted; what it is sent is pickled by i
 | `{"question": number, "name": ..., "arguments": {...}}` | what the tool asks, see `pegboard.ExecutorCall.answer` |
 | `{"response": {...}, "fatal": text, "raised": number}` | the end; `raised` is a question whose error ended the call |
 | `{"stale": reason}` | the tool's code isn't the parent's |
+| `{"imported": key}` | the tool's module is imported; only the first call of a tool sends it |
 | `{"reentered": true}` | importing the tool's module has asked for a child of its own; this one ends |
 
 It is sent a `Task`, and a `Reply` to each question.

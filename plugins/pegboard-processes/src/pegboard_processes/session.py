@@ -218,6 +218,8 @@ class Session:
                 self.call.emit(cast("JsonObject", message["event"]))
         elif "stale" in message:
             self._end(Ended(Ending.STALE, reason=f"{message['stale']}"))
+        elif "imported" in message:
+            child.is_importing = False
         elif "reentered" in message:
             self._end(Ended(Ending.REENTERED))
         elif "ready" in message:

@@ -281,7 +281,7 @@ def _run_turn(  # noqa: PLR0913  the options of the command
 
 
 def _exit_code(outcome: TurnOutcome) -> int:
-    """Says why there is no answer, where there is none; gives the exit code."""
+    """Reports why there is no answer, where there is none; gives the exit code."""
     if outcome.ended in WELL:
         return 0
     if outcome.ended == "suspended":

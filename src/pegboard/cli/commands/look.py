@@ -167,7 +167,7 @@ def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
 
 
 def report_misses(only: Sequence[str], offered: ResolvedTools) -> None:
-    """Says which of the names in `-T` no tool has."""
+    """Reports the names in `-T` that no tool has."""
     for name in (item.strip() for item in ",".join(only).split(",")):
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
             remark(f"-T: no tool is called {name!r}.{did_you_mean(suggest(name, offered.considered))}")

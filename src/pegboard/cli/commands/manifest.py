@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,63 +26,35 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
 
 
-@frozen
-class Package:
-    """The names of a new package.
+def package_names(name: str) -> dict[str, str]:
+    """What a new package's template calls its parts; `pegboard-` before the plugin's name may be there.
 
-    Attributes:
-        plugin: The plugin's name, such as `"word-count"`.
+    Raises:
+        click.UsageError: Nothing can be called so.
     """
+    plugin = name.replace("_", "-").removeprefix("pegboard-")
+    if not _NAME.fullmatch(plugin) or len(plugin) > _MOST:
+        raise click.UsageError(
+            f"{name!r} can't name a plugin: use a-z, 0-9 and '-', a letter first, at most {_MOST} characters"
+        )
+    module = f"pegboard_{plugin.replace('-', '_')}"
+    return {
+        "plugin": plugin,
+        "distribution": f"pegboard-{plugin}",
+        "module": module,
+        "title": plugin.replace("-", " ").capitalize(),
+        "tool": f"{module.removeprefix('pegboard_')}_count_words",
+    }
 
-    plugin: str
 
-    @classmethod
-    def named(cls, name: str) -> Package:
-        """The package for a plugin of this name; `pegboard-` before it may be there.
-
-        Raises:
-            click.UsageError: Nothing can be called so.
-        """
-        plugin = name.replace("_", "-").removeprefix("pegboard-")
-        if not _NAME.fullmatch(plugin) or len(plugin) > _MOST:
-            raise click.UsageError(
-                f"{name!r} can't name a plugin: use a-z, 0-9 and '-', a letter first, at most {_MOST} characters"
-            )
-        return cls(plugin)
-
-    @property
-    def distribution(self) -> str:
-        """What is installed."""
-        return f"pegboard-{self.plugin}"
-
-    @property
-    def module(self) -> str:
-        """What is imported."""
-        return self.distribution.replace("-", "_")
-
-    def filled(self, text: str) -> str:
-        """A template's text with the names in it."""
-        words = self.plugin.replace("-", " ").capitalize()
-        names = {
-            "plugin": self.plugin,
-            "distribution": self.distribution,
-            "module": self.module,
-            "title": words,
-            "tool": f"{self.plugin.replace('-', '_')}_count_words",
-        }
+def package_files(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Path below the new package's folder, and text, of each of its files."""
+    for path in sorted(TEMPLATE.rglob("*.txt")):
+        text = path.read_text(encoding="utf-8")
         for key, name in names.items():
             text = text.replace(f"{{{{{key}}}}}", name)
-        return text
-
-    def files(self) -> dict[str, str]:
-        """The package's files: path below its folder -> text."""
-        found = sorted(path for path in TEMPLATE.rglob("*.txt"))
-        return {
-            path.relative_to(TEMPLATE).as_posix().removesuffix(".txt").replace("/package/", f"/{self.module}/"): (
-                self.filled(path.read_text(encoding="utf-8"))
-            )
-            for path in found
-        }
+        below = path.relative_to(TEMPLATE).as_posix().removesuffix(".txt")
+        yield below.replace("/package/", f"/{names['module']}/"), text
 
 
 @click.command("new")
@@ -101,17 +73,17 @@ def new_command(name: str, path: Path) -> int:
 
     NAME is the plugin's name; the package is called pegboard-NAME.
     """
-    package = Package.named(name)
-    folder = path / package.distribution
+    names = package_names(name)
+    folder = path / names["distribution"]
     if folder.exists():
         raise click.UsageError(f"{folder} is there already; choose another name or --path")
-    for below, text in package.files().items():
+    for below, text in package_files(names):
         file = folder / below
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         write(f"{file}\n")
     write(
-        f"\nNext:\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  registry list --plugin {package.plugin}\n",
+        f"\nNext:\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  registry list --plugin {names['plugin']}\n",
     )
     return 0
 
@@ -160,13 +132,13 @@ class ManifestFile:
         """In what the code differs from the file, a sentence each; empty where that is true."""
         try:
             file = read_manifest_file(self.path)
-            told = [(found, manifest_in(file, found)) for found in self.plugins]
+            listed = [(found, manifest_in(file, found)) for found in self.plugins]
             made = self.made()
         except ManifestError as error:
             return [str(error)]
         extra = sorted({*file["plugins"]} - {found.name for found in self.plugins})
         differences = [f"plugin {name!r} is in it, and the package has none of that name" for name in extra]
-        for (found, then), now in zip(told, made, strict=True):
+        for (found, then), now in zip(listed, made, strict=True):
             if then is None:
                 differences.append(f"plugin {found.name!r} is not in it")
             elif changes := now.differences(then):

@@ -29,7 +29,7 @@ from pegboard.dispatch.executors.execution import (
 )
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions, policy_of
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import run_stages
@@ -584,7 +584,8 @@ class _Host:
         assert isinstance(state, CallState)
         assert state.tool is not None
         tool = state.tool
-        decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=context.work_dir)
+        folders = policy_of(self.permissions, tool).folders(state.arguments, context.request)
+        decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=folders)
         if decision.action == "allow":
             return
         if decision.action == "deny":

@@ -211,10 +211,10 @@ class ToolPolicy:
             for value in self._values(arguments, name, kind)
         )
         whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
-        return Evaluation(self.rules, resources, self._folders(arguments, context), tuple(granted), whole)
+        return Evaluation(self.rules, resources, self.folders(arguments, context), tuple(granted), whole)
 
-    def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
-        """None where the tool fails: then deny rules apply, and allow rules don't."""
+    def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
+        """Where relative paths start; none where the tool fails: then deny rules apply, and allow rules don't."""
         call = context.work_dir or "."
         if self.work_dir is None:
             return Folders([call])
@@ -404,7 +404,7 @@ class Permissions:
         permission: str,
         patterns: Iterable[str],
         *,
-        work_dir: str | None = None,
+        work_dir: str | Folders | None = None,
         grants: Sequence[Rule] = (),
     ) -> Decision:
         """What is to be done where a running tool itself asks (`context.ask`).
@@ -414,18 +414,24 @@ class Permissions:
             permission: What it asks for.
             patterns: What for; `*` and `?` in them stand for anything. They are read as the tool's arguments are,
                 where it asks for its own permission and all that it declares are of one kind, else as texts.
-            work_dir: As for `decide`.
+            work_dir: As for `decide`; or the folders of the call that asks.
             grants: As for `decide`.
         """
-        evaluation = self._asked(tool, permission, patterns, work_dir, grants)
+        folders = work_dir if isinstance(work_dir, Folders) else Folders([work_dir or "."])
+        evaluation = self._asked(tool, permission, patterns, folders, grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
 
-    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None) -> str | None:
+    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders) -> str | None:
         """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
-        return self._asked(tool, permission, patterns, work_dir, ()).exact
+        return self._asked(tool, permission, patterns, folders, ()).exact
 
     def _asked(
-        self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None, grants: Sequence[Rule]
+        self,
+        tool: Tool,
+        permission: str,
+        patterns: Iterable[str],
+        folders: Folders,
+        grants: Sequence[Rule],
     ) -> Evaluation:
         owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
         rules, granted = (
@@ -433,7 +439,7 @@ class Permissions:
             for each in (self.rules.rules, grants)
         )
         resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
-        return Evaluation(rules, resources, Folders([work_dir or "."]), granted, patterns if kind == "text" else None)
+        return Evaluation(rules, resources, folders, granted, patterns if kind == "text" else None)
 
     def ask(  # noqa: PLR0913  (a decision, and what it was made of)
         self,

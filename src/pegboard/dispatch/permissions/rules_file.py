@@ -100,10 +100,11 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
     if named and complete and rule.field is not None and not any(may_have(tool.spec, rule.field) for tool in named):
         yield f"no tool that it names has an argument {rule.field!r}."
     kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
-    if kinds & {"path", "url"}:
+    if kinds in ({"path"}, {"url"}):  # a pattern for several kinds may be meant for one of them
         from pegboard.dispatch.permissions.places import pattern_problem  # loaded only where a rule needs it
 
-        yield from filter(None, (pattern_problem(rule, kind) for kind in sorted(kinds & {"path", "url"})))
+        if found := pattern_problem(rule, *kinds):
+            yield found
     if rule.allows:
         yield from _allows_more(rule)
     else:
