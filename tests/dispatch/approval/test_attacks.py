@@ -171,6 +171,19 @@ def test_always_is_good_for_no_other_user_session_or_folder(other):
     assert (call(registry, {"path": "a"}).kind, call(registry, {"path": "a"}, other).kind) == (None, "denied")
 
 
+@pytest.mark.parametrize("kind", ["command", "url", None])
+def test_a_command_is_another_in_another_folder_or_with_other_arguments(kind):
+    facts = {} if kind else {"permission_arguments": {}}
+    registry = registry_with(writer(kind=kind, **facts))
+    here = evolve(ANN, work_dir="/d")
+    assert call(registry, {"path": "https://a.org/b", "cwd": "/a"}, here, approver=lambda *_: Always()).kind is None
+    assert call(registry, {"path": "https://a.org/b", "cwd": "/a"}, here).kind is None
+    other = call(registry, {"path": "https://a.org/b", "cwd": "/a"}, evolve(here, work_dir="/e")).kind
+    assert other == (None if kind == "url" else "denied")
+    other = call(registry, {"path": "https://a.org/b", "cwd": "/b"}, here).kind
+    assert other == (None if kind == "url" else "denied")
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -142,7 +142,8 @@ class Evaluation:
         resources: What the call touches.
         folders: Where relative paths start.
         grants: What people have allowed: they answer what asks, and nothing else.
-        whole: All that is asked, as JSON data, where the resources don't make it up.
+        whole: All that is asked, where the resources don't make it up: the arguments of a call, or what a running tool
+            asks for as a tuple.
     """
 
     rules: tuple[Rule, ...]
@@ -171,18 +172,18 @@ class Evaluation:
     def exact(self) -> str | None:
         """Text that stands for what is asked and for nothing else; `None` where there is none."""
         asked: Any = self.whole
-        if asked is None:
-            asked = {}
+        if not isinstance(asked, tuple):
+            touched: dict[str, list[str | None]] = {}
             for resource, parts in self.declared:
-                assert resource is not None
                 literals = [part.literal for part in parts if not part.inside]
-                if None in literals:
+                if resource is not None and None in literals:
                     return None
-                shown = [resource.value] if resource.kind == "command" else literals
-                asked.setdefault(resource.field or "", []).extend(shown)
+                touched.setdefault((resource and resource.field) or "", []).extend(literals)
             for resource in self.resources:
                 if not resource.declared:
-                    asked.setdefault(resource.field, []).append(resource.value)
+                    touched.setdefault(resource.field or "", []).append(resource.value)
+            # In another folder the same arguments mean something else.
+            asked = touched if asked is None else {"arguments": asked, "in": self.folders.places}
         try:
             text = canonical_json(asked)
         except (TypeError, ValueError, RecursionError):

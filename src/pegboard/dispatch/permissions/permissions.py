@@ -210,8 +210,12 @@ class ToolPolicy:
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
-        return Evaluation(self.rules, resources, self.folders(arguments, context), tuple(granted), whole)
+        kinds = self.spec.permission_arguments.values()
+        whole = (
+            None if kinds and "command" not in kinds else dict(arguments)
+        )  # a command means what all of them make it
+        granted = tuple(filter(self.is_ruled_by, grants))
+        return Evaluation(self.rules, resources, self.folders(arguments, context), granted, whole)
 
     def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
         """Where relative paths start; none where the tool fails: then deny rules apply, and allow rules don't."""
