@@ -152,30 +152,13 @@ class FakeTerminal(io.StringIO):
         return -1
 
 
-@pytest.mark.parametrize(
-    ("environ", "on_terminal", "colour"),
-    [
-        ({}, True, True),
-        ({}, False, False),
-        ({"TERM": "dumb"}, True, False),
-        ({"NO_COLOR": "1"}, True, False),
-        ({"NO_COLOR": ""}, True, True),
-        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
-        ({"FORCE_COLOR": "1"}, False, True),
-        ({"FORCE_COLOR": "1", "TERM": "dumb"}, False, True),
-        ({"FORCE_COLOR": "0"}, False, False),
-        ({"FORCE_COLOR": ""}, False, False),
-    ],
-)
-def test_colour(environ, on_terminal, colour):
-    assert screen_of(FakeTerminal() if on_terminal else io.StringIO(), environ).colour is colour
-
-
 def test_size():
     assert screen_of(FakeTerminal(), {"COLUMNS": "33", "LINES": "7"}) == Screen(33, 7, colour=True)
     assert screen_of(FakeTerminal(), {}).is_terminal
     assert screen_of(io.StringIO(), {"COLUMNS": "33"}) == PLAIN
     assert not PLAIN.is_terminal
+    assert screen_of(io.StringIO(), {"FORCE_COLOR": "1"}) == Screen(colour=True)
+    assert not screen_of(FakeTerminal(), {"NO_COLOR": "1"}).colour
 
 
 def test_a_stream_that_is_closed_is_no_terminal():

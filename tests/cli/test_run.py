@@ -13,10 +13,12 @@ import threading
 from contextlib import suppress
 
 import pytest
+from hypothesis import given, strategies as st
 
 from pegboard import ToolRegistry, tool
 from pegboard.cli import run as cli_loop
-from pegboard.cli.run import answer_of, has_left_threads, run_to_end
+from pegboard.cli.run import answer_of, has_left_threads, run_to_end, whole
+from pegboard.cli.table import cells
 from pegboard.dispatch.approval.request import Always, Once, Reject
 
 
@@ -149,6 +151,14 @@ def test_what_a_line_says(line, answer):
 def test_always_is_no_answer_where_it_allows_nothing_more():
     assert answer_of("a", may_always=False) is None
     assert [answer_of("w", may_always=True, wider=wider) for wider in ((), ("git *",))] == [None, Always(["git *"])]
+
+
+@given(st.text("ab 漢\u0301", max_size=60), st.integers(20, 30) | st.none())
+def test_a_line_of_a_prompt_is_broken_without_losing_a_space_and_makes_no_line_of_its_own(line, width):
+    first, *others = whole(line, width)
+    assert line == first + "".join(other.removeprefix(" " * 8) for other in others)
+    assert all(other.startswith(" " * 8) for other in others)
+    assert width is None or all(cells(part) <= width for part in (first, *others))
 
 
 def test_what_is_too_long_to_be_read_to_the_end_isnt_approved(monkeypatch, capsys):

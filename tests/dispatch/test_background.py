@@ -502,7 +502,8 @@ async def test_a_tool_may_go_on_after_its_first_result(doing, in_thread):
     (completion,) = later
     assert first.text == completion.operation.id
     assert (completion.call_id, completion.result.text) == ("1", "later")
-    assert (events[-1].state, events[-1].result.text) == ("completed", "later")
+    ended = [(event.state, event.result.text) for event in events if event.state == "completed"]
+    assert sorted(ended) == sorted([("completed", "later"), ("completed", first.text)])  # in either order, of a thread
 
 
 def test_beyond_the_most_the_oldest_that_is_never_completed_is_given_up(registry):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import stat
 import sys
 
@@ -264,6 +265,16 @@ def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(tmp_path
     accept({"tools": {"b": "dist"}})
     file.chmod(0o644)
     assert accepted_names() == {}
+
+
+def test_environments_that_are_gone_are_forgotten(tmp_path, monkeypatch) -> None:
+    file = tmp_path / "state" / "pegboard" / "accepted.json"
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "gone"))
+    accept({"tools": {"a": "dist"}})
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    accept({"tools": {"b": "dist"}})
+    assert list(json.loads(file.read_text())["environments"]) == [sys.prefix]
 
 
 def test_loading_writes_nothing_down(both, tmp_path) -> None:

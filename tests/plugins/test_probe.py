@@ -128,3 +128,12 @@ if os.fork() == 0:
 def test_memory_is_bounded(site) -> None:
     site("a", "much = [bytearray(1 << 30) for _ in range(5)]")
     assert probed(site, seconds=60)["a"].cause == "MemoryError"
+
+
+def test_without_a_temporary_folder_each_plugin_fails_by_itself(site, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    site("a")
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    assert "can't be loaded in a child process: [Errno 28] No space left" in probed(site, seconds=60)["a"].cause

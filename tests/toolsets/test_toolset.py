@@ -27,7 +27,7 @@ from pegboard.toolsets.toolset import (
     _abandoned,
     _close,
     ask_all,
-    check_schemas,
+    check_once,
     check_tools,
     close_all,
     error_text,
@@ -134,20 +134,20 @@ def test_those_speak_that_have_instructions_or_else_those_inside():
 def test_a_schema_that_cannot_judge_is_refused(facts, said):
     for _ in range(2):
         with pytest.raises(SchemaError) as caught:
-            check_schemas(make_tool("bad", **facts))
+            check_once(make_tool("bad", **facts))
         assert str(caught.value).startswith(f"tool 'bad': {said}")
 
 
 def test_a_tool_is_checked_once(monkeypatch):
     tool = make_tool("a", input_schema={"type": "object", "title": "once"})
-    check_schemas(tool)
+    check_once(tool)
     monkeypatch.setattr(validator, "check_schema", None)
-    check_schemas(tool)
+    check_once(tool)
 
 
 def test_a_tool_is_not_kept_alive():
     before = len(module._checked)
-    check_schemas(make_tool())
+    check_once(make_tool())
     gc.collect()
     assert len(module._checked) <= before
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 
-from pegboard.cli.output import Status, block, json_line, quiet, remark, stderr_screen, write_through
+from pegboard.cli.output import Status, json_line, quiet, remark, stderr_screen, write_through
+from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
@@ -83,7 +84,9 @@ class TerminalPrompt:
         if len(text) > MOST_SHOWN:
             remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
             return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
-        self._write(block(text, stderr_screen(), style="bold", is_visible=True))
+        screen = stderr_screen()
+        for line in text.split("\n"):
+            self._write("".join(screen.styled(part, "bold") + "\n" for part in whole(line, screen.width)))
         always = ", [a]lways exactly this in this run" if request.always else ""
         wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
         flush_input()
@@ -100,6 +103,20 @@ class TerminalPrompt:
     def _write(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def whole(line: str, width: int | None) -> Iterator[str]:
+    """The line in parts that fit a screen; no space is lost, and what goes on is indented: it is no line of its own."""
+    start, room = 0, width or sys.maxsize
+    for place, character in enumerate(line):
+        room -= cells(character)
+        if room < 0:
+            yield line[start:place] if start == 0 else _GOES_ON + line[start:place]
+            start, room = place, max((width or 0) - len(_GOES_ON), 2) - cells(character)
+    yield line if start == 0 else _GOES_ON + line[start:]
+
+
+_GOES_ON: Final = "        "
 
 
 def flush_input() -> None:

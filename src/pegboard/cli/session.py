@@ -186,20 +186,15 @@ class Session:
         try:
             return self._read(self.config.where)
         except ExpressionError as error:
-            raise self._of_file(error) from error
+            file = _file_with("where", self.config, lambda own: not self._parses(own))
+            raise ConfigError(str(error), file=file, key="where") from error
 
-    def _of_file(self, error: ExpressionError) -> ConfigError:
-        """The same in the words of the file whose own predicate is wrong."""
-        from pegboard.config.config import parse_config, read_config
-
-        for file in self.config.files:
-            own = parse_config(read_config(file) or b"", file).get("where")
-            try:
-                if own is not None:
-                    self._read(own)
-            except ExpressionError as of_file:
-                return ConfigError(str(of_file), file=file, key="where")
-        return ConfigError(str(error), file=", ".join(self.config.files), key="where")
+    def _parses(self, predicate: str) -> bool:
+        try:
+            self._read(predicate)
+        except ExpressionError:
+            return False
+        return True
 
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
@@ -315,13 +310,14 @@ def _clash(error: DuplicateToolError, config: Config) -> ConfigError:
     return ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
 
 
-def _file_with(key: str, config: Config) -> str:
-    """The last of the files that has a key."""
+def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> str:
+    """The last of the files whose own value of a key fits, and holds."""
     from pegboard.config.config import parse_config, read_config
 
     ignored = {one.file for one in config.ignored if one.key == key}
-    saying = [file for file in config.files if key in parse_config(read_config(file) or b"", file)]
-    return next((file for file in reversed(saying) if file not in ignored), "configuration")
+    values = ((file, parse_config(read_config(file) or b"", file).get(key)) for file in reversed(config.files))
+    fitting = (file for file, value in values if file not in ignored and value is not None and fits(value))
+    return next(fitting, "configuration")
 
 
 def configuration_of(options: Options) -> Config:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
 from attrs import define, field, frozen
@@ -40,7 +41,8 @@ def accept(names: Names) -> None:
         OSError: It can't be kept.
     """
     own = {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}
-    write_state(_FILE, {"environments": {**_environments(), sys.prefix: own}})
+    others = {prefix: kinds for prefix, kinds in _environments().items() if Path(prefix).exists()}
+    write_state(_FILE, {"environments": {**others, sys.prefix: own}})
 
 
 def _environments() -> dict[str, Any]:

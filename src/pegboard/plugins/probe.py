@@ -66,19 +66,24 @@ def probe(
         One answer a plugin, in order.
     """
     waiting = deque(enumerate(plugins))
-    running: deque[_Child] = deque()
+    running: deque[_Child | Probed] = deque()
     try:
         while waiting or running:
             while waiting and len(running) < _AT_ONCE:
                 number, found = waiting.popleft()
                 if progress is not None:
                     progress(number, found.name)
-                running.append(_Child.start(found, settings.get(found.name, {})))
-            yield running[0].answered(seconds)
+                try:
+                    running.append(_Child.start(found, settings.get(found.name, {})))
+                except OSError as error:  # no temporary file, or no process
+                    running.append(Probed(found, None, f"can't be loaded in a child process: {error}"))
+            first = running[0]
+            yield first if isinstance(first, Probed) else first.answered(seconds)
             running.popleft()
     finally:
         for child in running:
-            child.end()
+            if isinstance(child, _Child):
+                child.end()
 
 
 @define(eq=False)

@@ -135,7 +135,7 @@ def _handlers() -> Mapping[int, Any]:
 
 
 def _functions() -> dict[tuple[str, str], Any]:
-    modules = [(name, vars(sys.modules[name])) for name in _MODULES if name in sys.modules]
+    modules = [(name, vars(sys.modules[name]).copy()) for name in _MODULES if name in sys.modules]
     return {(module, name): value for module, names in modules for name, value in names.items() if callable(value)}
 
 

@@ -170,6 +170,13 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
 }
 """What each option has to be; the others are functions."""
 
+_BOUNDS: Final[Mapping[str, tuple[Callable[[Any], bool] | None, str]]] = {
+    "timeout": (lambda seconds: seconds > 0, "more than 0 seconds"),
+    "retries": (lambda times: times >= 0, "a whole number and at least 0"),
+    "max_concurrency": (lambda calls: calls >= 1, "a whole number and at least 1"),
+    "memory_limit": (lambda size: size >= LEAST_MEMORY, "at least 64 MiB (67,108,864 bytes)"),
+    "executor": (bool, "a name"),
+}
 _POLICY: Final = attrs.fields_dict(Policy).keys()
 _BESIDE: Final = ("work_dir", "preview", "format_validation_error", "process_request", "instructions", "offered")
 _MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
@@ -188,33 +195,16 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
         if not _is_fit(name, value):
             words = _TYPES.get(name, _CALLABLE)[1]
             raise DefinitionError(f"{name} must be {words}, got {value!r:.100}.", tool=tool)
+        fits, wanted = _BOUNDS.get(name, (None, ""))
+        if fits is not None and not fits(value):
+            raise DefinitionError(f"{name} must be {wanted}, got {value!r}.", tool=tool)
         if name in _PLAIN and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
             hint = "Write it with def; what has to wait belongs in the tool itself."
             raise DefinitionError(f"{name} must not be async: its answer is needed at once.", tool=tool, hint=hint)
-    if not given.get("timeout", 1) > 0:
-        raise DefinitionError(f"timeout must be more than 0 seconds, got {given['timeout']!r}.", tool=tool)
-    if given.get("retries", 0) < 0:
-        raise DefinitionError(f"retries must be a whole number and at least 0, got {given['retries']!r}.", tool=tool)
-    if given.get("max_concurrency", 1) < 1:
-        wanted = "max_concurrency must be a whole number and at least 1"
-        raise DefinitionError(f"{wanted}, got {given['max_concurrency']!r}.", tool=tool)
-    _check_place(given, tool)
-    return given
-
-
-def _check_place(given: Mapping[str, Any], tool: str) -> None:
-    """Refuses what can't be kept where the tool runs."""
-    executor, memory = given.get("executor"), given.get("memory_limit")
-    if executor == "":
-        raise DefinitionError("executor must be a name.", tool=tool)
-    if memory is None:
-        return
-    if memory < LEAST_MEMORY:
-        wanted = "memory_limit must be at least 64 MiB (67,108,864 bytes)"
-        raise DefinitionError(f"{wanted}, got {memory!r}.", tool=tool)
-    if executor in (None, "loop", "thread"):
+    if "memory_limit" in given and given.get("executor") in (None, "loop", "thread"):
         hint = "Pass executor='process', too, or the name of an executor that keeps it."
         raise DefinitionError("memory_limit can't be kept in this process.", tool=tool, hint=hint)
+    return given
 
 
 def _is_fit(name: str, value: Any) -> bool:

@@ -313,6 +313,16 @@ LONG_RUNNING: Final = (
 """What the description of a long-running tool ends with, so that the model waits."""
 
 
+def check_schemas(tool: Tool, *, foreign: bool) -> None:
+    """Raises `SchemaError` for a tool with an unusable schema, or one of unbounded cost."""
+    from pegboard.schema.validator import check_schema
+
+    spec, skip = tool.spec, tool.policy.skip_patterns
+    for what, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
+        if text is not None:
+            check_schema(text, tool=spec.name, what=what, skip_patterns=foreign if skip is None else skip)
+
+
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:

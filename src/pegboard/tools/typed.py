@@ -15,13 +15,12 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.schema.json import JsonText, StructureError, json_text, problem
-from pegboard.schema.validator import check_schema
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, checked_schema
 from pegboard.tools.options import CommonOptions, checked_options
 from pegboard.tools.signature import lenient, resolved
 from pegboard.tools.spec import NO_INPUT
-from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, made_tool, snake_case
+from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, made_tool, snake_case
 from pegboard.typing import JsonSchema
 
 Input = TypeVar("Input")
@@ -272,7 +271,8 @@ def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
         InvalidNameError: A name isn't one that every provider takes.
     """
     if isinstance(thing, Tool):
-        return [_checked(thing, foreign=foreign)]
+        check_schemas(thing, foreign=foreign)  # a spec made by hand wasn't checked before
+        return [thing]
     if _is_typed_class(thing):
         return [_instance_of(thing).as_tool()]
     one = tool_of(thing)
@@ -284,15 +284,6 @@ def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
         return [Tool.from_function(thing)]
     hint = "Decorate its functions or methods with @tool."
     raise DefinitionError(f"{thing!r:.100} is no tool and holds none.", hint=hint)
-
-
-def _checked(tool: Tool, *, foreign: bool) -> Tool:
-    """The tool, its schemas found to be sound: a spec made by hand wasn't checked before."""
-    skip = foreign if tool.policy.skip_patterns is None else tool.policy.skip_patterns
-    check_schema(tool.spec.input_schema_text, tool=tool.name, skip_patterns=skip)
-    if tool.spec.output_schema_text is not None:
-        check_schema(tool.spec.output_schema_text, tool=tool.name, what="output_schema", skip_patterns=skip)
-    return tool
 
 
 def _carried(thing: object) -> Tool | Method | None:

@@ -17,7 +17,7 @@ from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
-from pegboard.tools.tool import LateHandler, Tool
+from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Not, Predicate
 
@@ -106,17 +106,11 @@ async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
 _checked: Final[WeakSet[Tool]] = WeakSet()
 
 
-def check_schemas(tool: Tool) -> None:
-    """Raises `SchemaError` for a tool with an unusable schema, or one of unbounded cost; checks each tool once."""
-    if tool in _checked:
-        return
-    from pegboard.schema.validator import check_schema
-
-    spec = tool.spec
-    for what, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
-        if text is not None:
-            check_schema(text, tool=spec.name, what=what, skip_patterns=tool.policy.skip_patterns is not False)
-    _checked.add(tool)
+def check_once(tool: Tool) -> None:
+    """Raises `SchemaError` for a tool whose schemas are refused; checks each tool once."""
+    if tool not in _checked:
+        check_schemas(tool, foreign=True)
+        _checked.add(tool)
 
 
 _MOST_TOOLS: Final = 100_000
@@ -293,7 +287,7 @@ def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProb
 def schema_problem(toolset: str, tool: Tool, origin: Origin = HOST) -> ToolsetProblem | None:
     """The problem of a tool whose schemas are refused."""
     try:
-        check_schemas(tool)
+        check_once(tool)
     except SchemaError as error:
         return ToolsetProblem(toolset, error_text(error), tool.spec.name, origin, error)
     return None
@@ -598,7 +592,7 @@ class OwnedToolset(ChangedToolset):
         return Offer(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
 
     def _with_origin(self, tool: Tool) -> Tool:
-        check_schemas(tool)  # an `Offer` of a toolset of others comes unchecked
+        check_once(tool)  # an `Offer` of a toolset of others comes unchecked
         own, owner = tool.origin, self.origin
         base = own if owner.plugin is None else owner
         origin = evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)

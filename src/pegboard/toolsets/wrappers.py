@@ -28,7 +28,7 @@ from pegboard.toolsets.toolset import (
     Toolset,
     ToolsetProblem,
     WrapperToolset,
-    check_schemas,
+    check_once,
     check_tools,
     explain_filter,
     filter_tools,
@@ -407,7 +407,7 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         # What is hidden keeps its name: rules then find it missing, which takes away no caution.
         permission_arguments={reshape.rename.get(name, name): k for name, k in own.permission_arguments.items()},
     )
-    check_schemas(tool.evolve(spec=spec))
+    check_once(tool.evolve(spec=spec))
     if isinstance(tool.handler, LateHandler):
         return tool.evolve(spec=spec)
     return _Reshaping(tool, tool.handler, reshape).outer().evolve(spec=spec)

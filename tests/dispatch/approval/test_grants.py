@@ -45,6 +45,7 @@ def store(request, path):
 
 
 TOOL = "shop sha256:1"
+SESSION = ReadonlyContext(session="s")
 
 
 def patterns(grants, session="s", tool=TOOL):
@@ -80,11 +81,12 @@ def test_a_grant_may_expire(store):
 
 def test_a_session_can_be_forgotten(store):
     grants, *_ = store
-    for session in ("s", None):
+    for context in (ReadonlyContext(user="ann", session="s"), ReadonlyContext()):
+        session = session_key(context)
         allow(grants, session, "a")
+        grants.forget(ReadonlyContext(session="never was"))
         assert patterns(grants, session) == ["a"]
-        grants.forget(session)
-        grants.forget("never was")
+        grants.forget(context)
         assert patterns(grants, session) == []
 
 
@@ -162,10 +164,11 @@ def test_what_was_allowed_is_allowed_in_another_process(path):
     """Another one's change is seen, without the file being read anew where nothing has changed."""
     one, other = FileApprovals(path), FileApprovals(str(path))
     assert patterns(one) == []
-    allow(other, "s", "a")
-    assert patterns(one) == patterns(FileApprovals(path)) == ["a"]
-    other.forget("s")
-    assert patterns(one) == []
+    key = session_key(SESSION)
+    allow(other, key, "a")
+    assert patterns(one, key) == patterns(FileApprovals(path), key) == ["a"]
+    other.forget(SESSION)
+    assert patterns(one, key) == []
 
 
 def test_the_file_says_what_was_done(path):
@@ -290,7 +293,7 @@ def allows_nothing(path, caplog, reason):
     with caplog.at_level(logging.ERROR, "pegboard"):
         assert grants.rules("s", TOOL) == grants.rules("s", TOOL) == ()
     assert len(caplog.records) == 1
-    for change in (lambda: grants.consume("x"), lambda: allow(grants, "s", "a"), lambda: grants.forget("s")):
+    for change in (lambda: grants.consume("x"), lambda: allow(grants, "s", "a"), lambda: grants.forget(SESSION)):
         with pytest.raises(PendingError, match=f"can't be read.*{reason}"):
             change()
 

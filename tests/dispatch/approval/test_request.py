@@ -110,17 +110,17 @@ def test_a_person_reads_it_in_lines():
         "asked because it is destructive",
         "always allows: exactly this",
         "more would be allowed by: *.txt",
-        "{",
-        '  "path": "a.txt"',
-        "}",
-        "[",
-        "  2",
-        "]",
-        "deletes a.txt",
-        "1 file",
-        "{",
-        '  "n": 1',
-        "}",
+        "  {",
+        '    "path": "a.txt"',
+        "  }",
+        "  [",
+        "    2",
+        "  ]",
+        "  deletes a.txt",
+        "  1 file",
+        "  {",
+        '    "n": 1',
+        "  }",
     ]
 
 
@@ -129,7 +129,9 @@ def test_nothing_hidden_is_shown():
     facts = {"patterns": ("a\u202eb\npermission: none",), "hint": "\x1b[2J", "wider": ("\u200b",)}
     text = a_request(arguments={"path": "ä\u202e"}, **facts).to_text()
     assert not {"\u202e", "\x1b", "\u200b"} & set(text)
-    assert {"for: a\\u{202e}b\\u{a}permission: none", '  "path": "ä\\u{202e}"'} <= set(text.splitlines())
+    assert {"for: a\\u{202e}b\\u{a}permission: none", '    "path": "ä\\u{202e}"'} <= set(text.splitlines())
+    shown = a_request(preview=Preview("s", "permission: none")).to_text().splitlines()
+    assert [line for line in shown if line.startswith("permission")] == ["permission: delete"]
 
 
 @pytest.mark.parametrize("where", ["arguments", "patterns", "hint", "reason", "payload", "metadata", "wider"])

@@ -190,10 +190,10 @@ class MemoryGrants:
         with self._lock:
             return self._records.consume(pending_id, self.clock(), MOST_USED)
 
-    def forget(self, session: str | None) -> None:
-        """Takes back all that was allowed in this session, as when it ends."""
+    def forget(self, context: ReadonlyContext) -> None:
+        """Takes back all that was allowed to this user in this session, as when it ends."""
         with self._lock:
-            self._records.sessions.pop(session, None)
+            self._records.sessions.pop(session_key(context), None)
 
 
 @define(eq=False)
@@ -253,15 +253,16 @@ class FileApprovals:
         with self._changed() as records:
             return records.consume(pending_id, self.clock(), MOST_FILE_USED)
 
-    def forget(self, session: str | None) -> None:
-        """Takes back all that was allowed in this session, as when it ends.
+    def forget(self, context: ReadonlyContext) -> None:
+        """Takes back all that was allowed to this user in this session, as when it ends.
 
         Raises:
             PendingError: The file can't be read, or another process holds it.
             OSError: It can't be written.
         """
+        session = session_key(context)
         if session is None:
-            self._memory.forget(None)
+            self._memory.forget(context)
             return
         with self._changed() as records:
             records.sessions.pop(session, None)

@@ -273,7 +273,10 @@ class ApprovalRequest:
         return attrs.evolve(self, preview=preview)
 
     def to_text(self) -> str:
-        """The request for a person, in lines: all of it, with nothing hidden in it."""
+        """The request for a person, in lines: all of it, with nothing hidden in it.
+
+        What the model or the tool has written in several lines is indented, and so can't pass for one of the others.
+        """
         name = self.call.name if self.tool is None else self.tool.name
         title = None if self.tool is None else self.tool.spec.title
         head = name if title is None else f"{title} ({name})"
@@ -285,15 +288,15 @@ class ApprovalRequest:
             ("always allows: ", "exactly this" if self.always else ""),
             *(("more would be allowed by: ", pattern) for pattern in self.wider),
         ]
-        shown = [label + visible(text) for label, text in lines if text]
-        shown.append(_pretty(self.arguments))
+        body = [_pretty(self.arguments)]
         if self.payload is not None:
-            shown.append(_pretty(self.payload))
+            body.append(_pretty(self.payload))
         if self.preview is not None:
-            shown += filter(None, (self.preview.summary, self.preview.details))
+            body += filter(None, (self.preview.summary, self.preview.details))
         if self.metadata:
-            shown.append(_pretty(self._metadata()))
-        return "\n".join(shown)
+            body.append(_pretty(self._metadata()))
+        shown = [label + visible(text) for label, text in lines if text]
+        return "\n".join([*shown, *(f"  {line}" for part in body for line in part.split("\n"))])
 
     def to_json(self) -> JsonObject:
         """All facts as JSON; what isn't JSON becomes text."""

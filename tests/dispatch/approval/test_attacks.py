@@ -1,0 +1,268 @@
+"""Attempts to run what no person has approved: by models, clients, other users, other tools, and by timing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from attrs import evolve
+
+from pegboard import (
+    Always,
+    MemoryGrants,
+    Once,
+    Permissions,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    ask_later,
+    tool,
+)
+from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.errors import PendingError
+from pegboard.tools.spec import Origin
+
+ANN = ReadonlyContext(session="s", user="ann")
+KEY = "a key of sixteen bytes or more"
+
+
+def writer(name="write", origin=None, kind="path", **facts):
+    """A tool that declares a path, and gives back what it was called with."""
+    schema = {"type": "object", "properties": {"path": {}}}
+    facts = {"description": "Writes.", "permission": "write", "permission_arguments": {"path": kind}, **facts}
+    made = Tool.from_schema(name, schema, lambda arguments: f"{arguments}", **facts)
+    return made if origin is None else evolve(made, origin=origin)
+
+
+def registry_with(*tools, **options):
+    registry = ToolRegistry(**options)
+    registry.register(*tools)
+    return registry
+
+
+def call(registry, arguments, context=ANN, name="write", **options):
+    return asyncio.run(registry.call(name, arguments, context, **options))
+
+
+def suspended(registry, arguments, context=ANN):
+    batch = registry.dispatch([ToolCall("write", arguments, "c1")], context=context, approver=ask_later)
+    return asyncio.run(batch).pending
+
+
+def resumed(registry, pending, answers, context=ANN):
+    return asyncio.run(registry.resume(pending, answers, context=context))
+
+
+# Answers that no person gave ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        True,
+        1,
+        "once",
+        '{"answer": "once"}',
+        ["once"],
+        {"confirmed": True},
+        {"answer": "Once"},
+        {"answer": "once", "approved": True},
+        {"answer": "once", "digest": "sha256:0"},
+        {"answer": "always", "patterns": ["*"]},
+        {"answer": "always", "patterns": []},
+        {"answer": "always", "patterns": None, "permission": "*"},
+        {"answer": "always", "seconds": -1},
+        {"answer": "once", "answer ": "once"},
+    ],
+)
+def test_no_forged_answer_runs_a_call_or_allows_anything(answer):
+    registry = registry_with(writer())
+    pending = suspended(registry, {"path": "/a"})
+    (waiting,) = pending
+    outcome = resumed(registry, pending, {waiting.id: answer})
+    assert (outcome.results, outcome.pending, outcome.ignored) == ((), pending, (waiting.id,))
+    assert call(registry, {"path": "/a"}).kind == "denied"
+
+
+@pytest.mark.parametrize("by", ["call", "digest", "tool", "once"])
+def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
+    registry = registry_with(writer())
+    pending = suspended(registry, {"path": "/a"})
+    (waiting,) = pending
+    name = {"call": waiting.call.id, "digest": waiting.digest, "tool": "write", "once": waiting.once}[by]
+    assert resumed(registry, pending, {name: Once()}).results == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "another"},
+        {"once": ""},
+        {"user": "bob"},
+        {"session": None},
+        {"always": ["*"]},
+        {"wider": ["*"]},
+        {"permission": "*"},
+        {"approved": True},
+        {"subject": "question"},
+        {"created": 9e9},
+    ],
+)
+def test_no_changed_fact_comes_through_a_key(change):
+    text = suspended(registry_with(writer()), {"path": "/a"}).dumps(KEY)
+    data = json.loads(text)
+    data["calls"][0] |= change
+    with pytest.raises(PendingError, match="aren't signed with this key, or were changed since"):
+        PendingCalls.loads(json.dumps(data), KEY)
+
+
+# Always, for something else -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed", "attempt"),
+    [
+        ("path", "/d/notes.txt", "/d/other.txt"),
+        ("path", "/d/notes.txt", "/d/notes.txt/../../etc/passwd"),
+        ("path", "/d/*", "/d/secret"),
+        ("path", "notes.txt", "../notes.txt"),
+        ("path", ["/a", "/b"], "/a"),
+        ("path", ["/a", "/b"], ["/b", "/a"]),
+        ("path", "/a", None),
+        ("text", "*", "anything"),
+        ("text", "a?", "ab"),
+        ("text", "e\u0301", "\u00e9"),
+        ("text", '["a"]', ["a"]),
+        ("command", "git push", "git push --force"),
+        ("command", "git push", "git push; rm -rf /"),
+        ("command", "echo a > b", "echo a > /etc/passwd"),
+        ("command", "rm *", "rm a"),
+        ("command", "echo $HOME", "echo $HOME"),
+        ("url", "https://example.com/a", "https://evil.example.com/a"),
+        ("url", "https://example.com/a?b", "https://example.com/axb"),
+        ("url", "https://example.com/a/../b", "https://example.com/a/../b"),
+    ],
+)
+def test_always_is_good_for_nothing_else(kind, allowed, attempt):
+    registry = registry_with(writer(kind=kind))
+    assert call(registry, {"path": allowed}, approver=lambda *_: Always()).kind is None
+    assert call(registry, {} if attempt is None else {"path": attempt}).kind == "denied"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ReadonlyContext(session="s", user="bob"),
+        ReadonlyContext(session="s"),
+        ReadonlyContext(user="ann"),
+        ReadonlyContext(session="t", user="ann"),
+        ReadonlyContext(session='ann", "s'),
+        ReadonlyContext(session="s", user="ann", work_dir="/elsewhere"),
+    ],
+)
+def test_always_is_good_for_no_other_user_session_or_folder(other):
+    registry = registry_with(writer())
+    assert call(registry, {"path": "a"}, approver=lambda *_: Always()).kind is None
+    assert (call(registry, {"path": "a"}).kind, call(registry, {"path": "a"}, other).kind) == (None, "denied")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        writer("write2"),
+        writer(origin=Origin(plugin="evil")),
+        writer(origin=Origin(plugin="evil", distribution="evil")),
+        writer(title="Write"),
+        writer(kind="text"),
+    ],
+)
+def test_always_is_good_for_no_other_tool_with_the_same_permission(other):
+    grants = MemoryGrants()
+    registry = registry_with(writer(), grants=grants)
+    assert call(registry, {"path": "/a"}, approver=lambda *_: Always(["*"])).kind is None
+    assert call(registry, {"path": "/b"}).kind is None
+    assert call(registry_with(other, grants=grants), {"path": "/a"}, name=other.name).kind == "denied"
+
+
+def test_always_follows_no_link_that_is_turned_elsewhere(tmp_path):
+    (tmp_path / "harmless").touch()
+    (tmp_path / "secret").touch()
+    link = tmp_path / "link"
+    link.symlink_to("harmless")
+    registry = registry_with(writer())
+    assert call(registry, {"path": str(link)}, approver=lambda *_: Always()).kind is None
+    assert call(registry, {"path": str(link)}).kind is None
+    link.unlink()
+    link.symlink_to("secret")
+    assert call(registry, {"path": str(link)}).kind == "denied"
+
+
+def test_a_tool_cant_widen_what_is_asked_for_its_model():
+    """The model's own wildcard is asked for; what is allowed always is that text."""
+
+    @tool
+    async def fetch(host: str, context: ToolContext) -> str:
+        """Asks for what the model names."""
+        await context.ask("net", [host])
+        return "fetched"
+
+    registry = registry_with(fetch)
+    assert call(registry, {"host": "*"}, name="fetch", approver=lambda *_: Always()).kind is None
+    assert call(registry, {"host": "*"}, name="fetch").kind is None
+    assert call(registry, {"host": "a.org"}, name="fetch").kind == "denied"
+
+
+# Between the prompt and the run ---------------------------------------------------------------------------------------
+
+
+def test_what_is_changed_while_a_person_reads_doesnt_run():
+    """The host's own mapping, the call's state, and the tool of that name."""
+    given = {"path": "/a"}
+    registry = registry_with(writer())
+
+    async def approver(request, context):
+        given["path"] = "/etc/passwd"
+        request.arguments["path"] = "/etc/passwd"
+        registry.unregister("write")
+        registry.register(writer(title="Another tool by now"))
+        return Once()
+
+    assert call(registry, given, approver=approver).text == "{'path': '/a'}"
+
+
+def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():
+    registry, asked, both = registry_with(writer()), {}, asyncio.Event()
+
+    async def approver(request, context):
+        asked[request.user] = asyncio.get_running_loop().create_future()
+        if len(asked) == 2:
+            both.set()
+        return await asked[request.user]
+
+    async def main():
+        names = ("ann", "bob")
+        calls = [
+            asyncio.create_task(registry.call("write", {"path": "/a"}, evolve(ANN, user=name), approver=approver))
+            for name in names
+        ]
+        await both.wait()
+        asked["bob"].set_result(Reject())
+        assert (await calls[1]).kind == "rejected"
+        assert not calls[0].done()
+        asked["ann"].set_result(Once())
+        assert (await calls[0]).kind is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answer", [Once(), Always(), Always(["*"])])
+def test_no_answer_beats_a_rule_that_denies(answer):
+    rules = Permissions([Rule("write", "/etc/*", "deny")])
+    registry = registry_with(writer(), permissions=rules, approver=lambda *_: answer)
+    assert call(registry, {"path": "/a"}).kind is None
+    assert call(registry, {"path": "/etc/passwd"}).kind == "denied"
