@@ -377,7 +377,7 @@ class Raising(Mapping):
 
 
 @pytest.mark.parametrize("error", [KeyError("gone"), ValueError("secret path"), RecursionError(), StopIteration()])
-def test_a_mapping_that_raises_when_it_is_read_is_refused_and_told_to_the_operator(error):
+def test_a_mapping_that_raises_when_it_is_read_is_refused_and_the_operator_learns_why(error):
     with pytest.raises(CallError) as caught:
         taken(Raising(error))
     assert caught.value.problems == ("(root): they can't be read",)
@@ -615,7 +615,7 @@ def test_huge_names_and_arguments_are_refused_in_few_words(tools):
 EXECUTED = {"id": "1", "name": "web_search", "arguments": "not JSON", "providerExecuted": True}
 
 
-def test_a_call_that_the_provider_has_executed_is_judged_by_nobody(tools):
+def test_a_call_that_the_provider_has_executed_is_not_judged(tools):
     call = parse_call({**EXECUTED, "providerMetadata": {"signature": "abc"}, "title": "Searched"}, tools)
     assert (call.provider_executed, call.invalid, call.arguments, call.title) == (True, False, "not JSON", "Searched")
     assert call.provider_metadata == {"signature": "abc"}
@@ -807,7 +807,7 @@ def read(monkeypatch):
     return lengths
 
 
-def test_nothing_is_read_until_somebody_looks_nor_twice(read):
+def test_nothing_is_read_before_it_is_asked_for_nor_twice(read):
     so_far = ArgumentsSoFar()
     for piece in cut('{"a": "bcd"}', 3):
         so_far.feed(piece)
@@ -962,7 +962,7 @@ def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, r
         assert state.result.kind == "invalid_arguments"
 
 
-def test_conversions_are_told_as_an_event(make, prepare):
+def test_conversions_are_an_event(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
     state = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
     events = []
@@ -1017,7 +1017,7 @@ def test_a_tool_may_word_what_is_wrong_itself(make, send):
     assert (result.kind, result.text) == ("invalid_arguments", "5 things are wrong")
 
 
-def test_wording_that_fails_falls_back_to_ours_and_is_told_to_the_operator(make, send):
+def test_wording_that_fails_falls_back_to_ours_and_the_operator_learns_why(make, send):
     tool = make(never, schema=BAD_SCHEMA, format_validation_error=lambda problems: 1 / 0)
     result = send(tool, BAD).result
     assert result.kind == "invalid_arguments"
@@ -1190,7 +1190,7 @@ def test_null_for_what_may_be_left_out_is_left_out():
     assert converted(MAYBE_INTEGER, None) == ({"a": None}, ())
 
 
-def test_every_change_is_told_by_its_place():
+def test_every_change_is_listed_by_its_place():
     schema = {"type": "object", "properties": {"rows": INTEGERS, "on": FLAG}}
     result = converted(schema, {"rows": ["1", 2, "3"], "on": "true"})
     assert result == (
@@ -1208,7 +1208,7 @@ def test_changes_without_number_are_counted():
     assert (len(result[1]), result[1][-1]) == (21, "and 10 more")
 
 
-def test_a_long_value_is_told_in_few_characters():
+def test_a_long_value_is_listed_in_few_characters():
     (change,) = converted(TEXTS, "x" * 10_000)[1]
     assert len(change) < 100
 

@@ -144,7 +144,7 @@ def test_a_late_handler_is_loaded_off_the_loop_and_its_tool_runs(make, send):
         (RuntimeError("no module x"), "probe failed: RuntimeError."),
     ],
 )
-def test_a_plugin_that_fails_late_costs_the_call_and_is_told_to_the_operator(make, send, error, text):
+def test_a_plugin_that_fails_late_costs_the_call_and_the_operator_learns_why(make, send, error, text):
     def load():
         raise error
 

@@ -571,7 +571,7 @@ def test_a_tools_own_limits_win_over_the_registrys(make, send):
     assert send(make(lambda: "1\n2\n3\n", blocking=False), limits=limits).result.text.startswith("1\n2\n[Only")
 
 
-def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
+def test_the_full_text_is_kept_where_there_is_a_store(make, prepare, tmp_path):
     state = prepare(make(lambda: "line\n" * 3_000, blocking=False))
     keeping = ResultStore(parent=str(tmp_path))
     state.services = state.services.evolve(kept=keeping)

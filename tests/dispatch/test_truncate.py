@@ -466,7 +466,7 @@ def test_closing_removes_everything_and_the_next_text_begins_anew(kept, tmp_path
     assert kept.read(again.id).text == "b"
 
 
-def test_what_nobody_holds_any_more_is_removed(tmp_path):
+def test_what_nothing_refers_to_any_more_is_removed(tmp_path):
     keeping = ResultStore(parent=str(tmp_path))
     keeping.keep("a")
     del keeping
@@ -547,7 +547,7 @@ def test_a_full_disk_leaves_no_half_text(kept, seen, monkeypatch, tmp_path):
     assert len(kept) == 0
 
 
-def test_where_somebody_has_cleaned_up_a_new_folder_is_made(kept, tmp_path):
+def test_where_the_folder_was_removed_a_new_one_is_made(kept, tmp_path):
     first = kept.keep("a")
     Path(first.path).unlink()
     Path(first.path).parent.rmdir()

@@ -432,7 +432,7 @@ def test_a_tool_without_a_handler_is_not_executed(call):
     assert call(Tool.from_schema("far", {"type": "object"})).kind == "not_executed"
 
 
-def test_a_system_that_is_not_posix_is_told_so(call, monkeypatch):
+def test_a_system_that_is_not_posix_runs_nothing(call, monkeypatch):
     monkeypatch.setattr("pegboard_processes.pool.os.name", "nt")
     response = call("add", a=1)
     assert response.kind == "not_executed"

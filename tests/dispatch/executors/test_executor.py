@@ -604,7 +604,7 @@ def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
     assert executor.tools() == ()
 
 
-def test_what_is_told_of_a_tool_is_what_a_model_needs(local):
+def test_what_is_listed_of_a_tool_is_what_a_model_needs(local):
     (info,) = local(echo).tools()
     assert info == ToolInfo("echo", "Gives it back.", as_tools(echo)[0].spec.input_schema)
     assert info.to_json()["input_schema"]["required"] == ["text"]
@@ -774,7 +774,7 @@ def test_rules_decide_what_a_tool_may_access_on_its_way(local):
     assert run_locally(executor, "keep_allowed", paths=["a", "b.env"]).output == '{"result": ["a"]}'
 
 
-def test_a_question_has_nobody_to_answer_it_unless_it_was_answered_before(local):
+def test_a_question_is_refused_unless_it_was_answered_before(local):
     executor = local()
     assert (
         run_locally(executor, "confirm").error

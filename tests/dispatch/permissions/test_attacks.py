@@ -94,6 +94,11 @@ flock /l -c 'rm x'   unshare -r rm x   nsenter -t 1 -m rm x   chroot / rm x   ta
 strace -f rm x   fakeroot rm x   firejail --quiet rm x   bwrap --bind / / rm x   tmux new 'rm x'   at now <<< 'rm x'
 echo 'rm x' | at now   echo 'rm x' | batch   docker run -v /:/h i rm x   kubectl exec p -- rm x   uv run rm x
 trap 'rm x' EXIT   alias l='rm x'   source <<28>echo rm x)   . /dev/stdin <<< 'rm x'   mapfile -C 'rm x' a
+echo 'rm x' | bash -C   bash -C <<< 'rm x'   echo 'rm x' | bash --rcfile f   echo 'rm x' | zsh --emulate sh
+echo 'rm x' | sh //dev/./stdin   echo 'rm x' | sh ../../dev/stdin   . //dev/stdin <<< 'rm x'   pwsh -Command 'rm x'
+env - rm x   trap -- 'rm x' EXIT   eval -- rm x   sudo -s 'rm x'   nix-shell --run 'rm x'   [[ $(rm x) ]]
+crontab <<< '* * * * * rm x'   source -- /dev/stdin <<< 'rm x'   case $(rm x) in *) ;; esac   time ls | rm x
+find . -exec env rm {} +   docker exec b sh -c 'rm x'   parallel 'rm {}' ::: x   until rm x; do :; done   eval rm x
 systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from posixpath import normpath
 from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
@@ -65,8 +66,23 @@ _FILL_IN: Final = frozenset({"xargs", "parallel"})
 """Add words that they read elsewhere."""
 
 _READ_TEXTS: Final = frozenset(
-    {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh", "tmux", "screen", "entr"}
-    | {"mapfile", "readarray"}
+    {
+        "ssh",
+        "su",
+        "runuser",
+        "env",
+        "watch",
+        "script",
+        "flock",
+        "parallel",
+        "sg",
+        "capsh",
+        "tmux",
+        "screen",
+        "entr",
+        "nix-shell",
+    }
+    | {"mapfile", "readarray", "nix-shell"}
 )
 """Hand a word to a shell, or split it as one."""
 
@@ -81,20 +97,20 @@ _FINDERS: Final = {
 
 _ENDS_OF_EXEC: Final = (";", "+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*|-C|--(init-)?command", re.IGNORECASE)
+_TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
-_TAKES_NAME: Final = re.compile(r"[-+][A-Za-z]*[oO]")
+_TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO]|-C|--(init-|rc)?(command|file)|-Command|--emulate")
 _GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]|\w*command[ =]", re.IGNORECASE)
 MOST_STARTS: Final = 8
 _VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
 """What may stand in the name of a program beside it: `bash-5.2`, `ld-linux-x86-64.so.2`."""
 
-_LATER: Final = frozenset({"at", "batch"})
+_LATER: Final = frozenset({"at", "batch", "crontab"})
 """Read lines for a shell that is started later, unless an option only lists or removes them."""
 
-_LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-V"})
+_LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-e", "-V"})
 _SOURCES: Final = frozenset({".", "source"})
-_STANDARD_INPUT: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_STANDARD_INPUT: Final = re.compile(r"^-$|/dev/stdin$|/fd/0$")
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
 
 
@@ -131,13 +147,15 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
 
 def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
     """The texts that a shell's own commands run."""
+    if arguments[:1] == ["--"]:
+        arguments = arguments[1:]
     if name == "eval":
         yield " ".join(arguments)
     elif name == "trap":
         yield from arguments[:1]
     elif name == "alias":
         yield from (each.partition("=")[2] for each in arguments)
-    elif name in _SOURCES and (HOLE in "".join(arguments[:1]) or not _STANDARD_INPUT.isdisjoint(arguments[:1])):
+    elif name in _SOURCES and any(HOLE in each or _STANDARD_INPUT.search(normpath(each)) for each in arguments[:1]):
         yield HOLE
 
 
@@ -149,8 +167,8 @@ def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
     least = most = found = 0
     behind_option = False
     for place, word in enumerate(arguments):
-        if HOLE not in word and ((word.startswith("-") and word != "-") or _ASSIGNMENT.match(word)):
-            behind_option = word.startswith("-") and "=" not in word and word != "--"
+        if HOLE not in word and (word.startswith("-") or _ASSIGNMENT.match(word)):
+            behind_option = word.startswith("-") and "=" not in word and word not in ("-", "--")
             continue
         if least <= own <= most:
             found += 1
@@ -189,19 +207,19 @@ def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]
     for word in arguments:
         if HOLE in word and not operands and not text_follows:
             yield HOLE
-        if text_follows:
+        if text_follows or skip:
             yield word
         if word.startswith("--") and "=" in word:
             yield word.partition("=")[2]
-        if word.startswith(("-", "+")) and word not in _STANDARD_INPUT:
+        if word.startswith(("-", "+")) and word != "-":
             text_follows = text_follows or _TAKES_TEXT.fullmatch(word) is not None
             reads = reads or (not word.startswith("--") and "s" in word)
-            skip = _TAKES_NAME.fullmatch(word) is not None
+            skip = _TAKES_VALUE.fullmatch(word) is not None
         elif skip:
             skip = False
         else:
             operands.append(word)
-    if not text_follows and (reads or not operands or operands[0] in _STANDARD_INPUT):
+    if not text_follows and (reads or not operands or _STANDARD_INPUT.search(normpath(operands[0]))):
         yield from scripts or (HOLE,)
 
 
