@@ -36,7 +36,6 @@ from pegboard.threads import HangingThreadsError, WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
-from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -357,6 +356,8 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
     limit = _note_start(state, tool)
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
+        from pegboard.tools.portal import LoopPortal  # async tools need none
+
         context.internals.portal = LoopPortal(asyncio.get_running_loop(), state.services.threads.waiting)
         state.thread = None if state.lock is None or state.lock.is_shared else Future()
     try:
