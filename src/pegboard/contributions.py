@@ -97,9 +97,8 @@ class Contributions:
         from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        tools = [
-            tool for thing in things if not is_toolset(thing) for tool in as_tools(thing, foreign=origin is not HOST)
-        ]
+        others = (thing for thing in things if not is_toolset(thing))
+        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin is not HOST)]
         if origin is not HOST:
             tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self._lock:
