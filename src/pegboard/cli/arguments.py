@@ -285,7 +285,6 @@ def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
 
 
 def _value(words: Sequence[_Word]) -> Any:
-    """The value of all words with one path."""
     first, hint = words[0], words[0].hint
     if len(words) > 1:
         if "array" not in hint.types:

@@ -217,7 +217,6 @@ class Session:
         return self.config.settings(found.name, found.distribution)
 
     def _brings(self, hook: str) -> bool:
-        """Whether a plugin implements this hook."""
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
     def asks_live(self, name: str) -> bool:

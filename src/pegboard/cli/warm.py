@@ -37,8 +37,7 @@ WARM_OPTIONS: dict[str, dict[str, bool]] = {
 TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False, "call": False}
 """The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
-SEARCH_LIMIT = 10
-"""How many tools `search` shows by default."""
+SEARCH_LIMIT = 10  # how many tools `search` shows by default
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")
 
 

@@ -232,8 +232,7 @@ def _stands_alone(text: str) -> bool:
 
 
 def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
-    tables = _table(value, key, file)
-    return {plugin: _table(settings, f"{key}.{plugin}", file) for plugin, settings in tables.items()}
+    return {plugin: _table(settings, f"{key}.{plugin}", file) for plugin, settings in _table(value, key, file).items()}
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {

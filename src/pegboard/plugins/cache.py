@@ -124,8 +124,7 @@ class Stamps:
         """Whether something changed just now. A time in the future is no change, but a wrong clock."""
         if stamp == MISSING:
             return False
-        changed = int(stamp.partition(b":")[0])
-        return self._started - _SETTLED_NS < changed <= time.time_ns()
+        return self._started - _SETTLED_NS < int(stamp.partition(b":")[0]) <= time.time_ns()
 
     def add_plugin(self, found: FoundPlugin) -> None:
         """Adds a plugin's metadata and its manifest; where the metadata doesn't cover the code, the code too.

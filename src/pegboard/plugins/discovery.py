@@ -311,7 +311,6 @@ def _entry_points(distribution: Distribution) -> tuple[EntryPoint, ...]:
 
 
 def _text(distribution: Distribution, file: str) -> str | None:
-    """A file of its metadata; `None` where there is none."""
     return distribution.read_text(file)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -151,8 +151,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     loaded.implementations[caller.name] = implementation
             elif not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
-                near = did_you_mean(suggest(caller.name, known))
-                loaded.faults.append(f"there is no hook {caller.name!r}.{near}")
+                loaded.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
 
 
 def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
@@ -219,7 +218,6 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
 
 
 def _processor_fault(name: str, thing: Any) -> str | None:
-    """Why something can't be a request processor, or `None`."""
     from pegboard.request.processors import check_processor
 
     try:
@@ -320,8 +318,7 @@ class PluginManager:
 
     def note(self, found: FoundPlugin, status: Status, cause: str) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
-        record = PluginRecord(found.name, found.distribution, found.version, status, cause=cause)
-        self._record(record)
+        self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
         if status == "quarantined":
             self._report(found.name, found.distribution, cause)
 
@@ -398,8 +395,7 @@ class PluginManager:
         Returns:
             Its record, with its `status`.
         """
-        plugin = self._new(name, Origin(name, distribution, version), lambda: thing)
-        self._load(plugin)
+        self._load(self._new(name, Origin(name, distribution, version), lambda: thing))
         return self.registry.catalogue.plugins[name]
 
     # Names -------------------------------------------------------------------------------------------------------
@@ -502,8 +498,7 @@ class PluginManager:
         stale = _stale(plugin, loaded) if was_listed else []
         if stale and self.on_stale is not None:
             self.on_stale(plugin.name)
-        faults = [*loaded.faults, *stale]
-        self._swap(plugin, loaded, faults, was_listed=was_listed)
+        self._swap(plugin, loaded, [*loaded.faults, *stale], was_listed=was_listed)
 
     def _swap(self, plugin: _Plugin, loaded: LoadedPlugin, faults: list[str], *, was_listed: bool) -> None:
         origin = plugin.origin

@@ -70,14 +70,12 @@ sys.__stdout__.write("\\n" + json.dumps(answer) + "\\n")
 """
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
 """Kinds of error that no call with valid arguments may end in."""
-_OTHERS: Final[tuple[Any, ...]] = (
+_OTHERS: Final[tuple[Any, ...]] = (  # values of every kind, small and large
     *("text", "", "a" * 10_001, -(2**40), 0, 1, 2**40, 1.5, True, None),
     *([], ["text"], {}, {"key": "text"}),
 )
-"""Values of every kind, small and large."""
 _MOST_LEVELS: Final = 6
-_MOST_ROUND: Final = 500
-"""Invalid arguments of one tool; some 2 us each."""
+_MOST_ROUND: Final = 500  # invalid arguments of one tool; some 2 us each
 _MOST_LISTED: Final = 3
 _MOST_SHOWN: Final = 200
 

@@ -115,9 +115,7 @@ def innermost(function: Any) -> Any:
             return function  # pyright: ignore[reportUnknownVariableType]
 
 
-EMPTY: Final = inspect.Parameter.empty
-"""The default of a parameter without one."""
-
+EMPTY: Final = inspect.Parameter.empty  # the default of a parameter without one
 OMITTED: Final = object()
 """The default of a parameter that may be left out and then isn't passed; no schema shows it, as JSON can't say it."""
 
@@ -223,8 +221,7 @@ def is_method(function: Callable[..., Any]) -> bool:
     around = function.__qualname__.rpartition(".")[0]
     if not around or around.endswith("<locals>"):
         return False
-    first = next(iter(inspect.signature(function, **lenient()).parameters.values()))
-    return first.annotation is EMPTY
+    return next(iter(inspect.signature(function, **lenient()).parameters.values())).annotation is EMPTY
 
 
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:

@@ -17,9 +17,7 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 Keep: TypeAlias = Literal["head", "tail", "middle"]
 """Which part stays: the beginning, the end, or both ends without the middle."""
 
-TokenCounter: TypeAlias = Callable[[str], int]
-"""How many tokens a text has: at most one a byte."""
-
+TokenCounter: TypeAlias = Callable[[str], int]  # how many tokens a text has: at most one a byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))
@@ -220,7 +218,7 @@ ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
 
 ARGUMENT_KINDS: Final = ("text", "command", "path", "url")
 
-FREEFORM_SCHEMA: Final = json_text(
+FREEFORM_SCHEMA: Final = json_text(  # what a freeform tool's input is listed as: an object with one string, `input`
     {
         "type": "object",
         "properties": {"input": {"type": "string"}},
@@ -228,14 +226,12 @@ FREEFORM_SCHEMA: Final = json_text(
         "additionalProperties": False,
     }
 )
-"""What a freeform tool's input is listed as: an object with one string, `input`."""
 
 NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProperties": False})
 """The schema of a tool that takes nothing."""
 
 
 def _strings_only(what: str, given: Any) -> dict[str, None]:
-    """Strings, each once, in their order."""
     kept = None if isinstance(given, str) else dict.fromkeys(given)
     if kept is None or not all(isinstance(each, str) for each in kept):
         raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
@@ -364,7 +360,6 @@ EXCLUSIVE: Final = Concurrency("exclusive")
 
 
 def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
-    """What a permission is asked for: argument -> kind."""
     if type(given) is JsonText:
         return given
     if not isinstance(given, Mapping):
@@ -589,7 +584,6 @@ _PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
 
 
 def _read(wire: str, value: Any) -> Any:
-    """A fact's value out of JSON."""
     kind = _FACTS[wire][1]
     if wire in _ITEMS:
         item, items = _ITEMS[wire]
@@ -605,7 +599,6 @@ def _read(wire: str, value: Any) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """A fact's value as JSON."""
     if isinstance(value, ToolAnnotations | Grammar | Concurrency):
         return value.to_json()
     return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value

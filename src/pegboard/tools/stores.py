@@ -143,7 +143,6 @@ class _InMemoryArtifacts(Artifacts):
 
 
 def _latest(kept: Mapping[tuple[str, int], Content], name: str) -> int:
-    """The latest version of a name, 0 where there is none."""
     return max((version for each, version in kept if each == name), default=0)
 
 

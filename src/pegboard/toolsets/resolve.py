@@ -471,7 +471,6 @@ def _resolved(
     active: Sequence[str] | None,
     order: Sequence[str] | None,
 ) -> ResolvedTools:
-    """What is resolved, once predicates have been asked."""
     tools = candidates.tools
     passes: list[_Pass] = []
     problems = list(candidates.problems)
@@ -515,7 +514,6 @@ def _predicate_text(
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
-    """The tools of these names, in the order of the names, each once."""
     if isinstance(names, str):
         raise TypeError(f"{argument} has to be a list of names, not the string {names!r}")
     known = {tool.spec.name: tool for tool in tools}

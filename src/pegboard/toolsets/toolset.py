@@ -356,8 +356,7 @@ class ToolMapper:
             self._cache = {tool: known for tool in tools if (known := self._cache.get(tool)) is not None}
 
 
-Faults: TypeAlias = dict[str, str]
-"""Names of tools for which a predicate gave no answer, and why."""
+Faults: TypeAlias = dict[str, str]  # names of tools for which a predicate gave no answer, and why
 
 
 PREDICATE_SECONDS: Final = 5.0  # what the functions of a predicate may take for all tools together
@@ -426,8 +425,7 @@ def _cause(error: BaseException) -> str:
 def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[list[Tool], Faults]:
     kept = [tool for tool in tools if answers.get(tool) is True]
     late = "no answer in time (predicate_timeout)"
-    faults = {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
-    return kept, faults
+    return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
 
 
 def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, *, passed: bool) -> str:

@@ -163,8 +163,7 @@ class PreparedToolset(WrapperToolset):
 
 
 MOST_KEPT: Final = 256
-Key: TypeAlias = Callable[[ReadonlyContext], Hashable]
-"""The cache key of a context."""
+Key: TypeAlias = Callable[[ReadonlyContext], Hashable]  # the cache key of a context
 
 
 def whole_identity(context: ReadonlyContext) -> Hashable:

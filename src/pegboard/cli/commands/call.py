@@ -101,8 +101,7 @@ def _called(  # noqa: PLR0913, PLR0917  the options of the command
     how: dict[str, Any],
 ) -> Outcome:
     where = session.where()
-    live = session.options.live or session.asks_live(name)
-    offered = None if live else session.resolved(context=context)
+    offered = None if session.options.live or session.asks_live(name) else session.resolved(context=context)
 
     async def work() -> Outcome:
         resolved = await session.registry.resolve(context, where=where) if offered is None else offered

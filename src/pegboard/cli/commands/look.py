@@ -291,8 +291,7 @@ def search_command(
             _write_list(tools, None, input_schema=False)
         _notice(session, offered)
     if not tools:
-        near = did_you_mean([each.name for each in found[:3]])
-        remark(f"no tool fits {' '.join(words)[:100]!r}.{near}")
+        remark(f"no tool fits {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
 
 
