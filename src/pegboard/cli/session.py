@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import evolve, frozen
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    add_completion_class,
-    shell_complete,
-    split_arg_string,
-)
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete, split_arg_string
 
 from pegboard.cli.arguments import WORDS, SchemaType, json_type, place
 from pegboard.cli.options import Options

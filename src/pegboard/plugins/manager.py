@@ -644,11 +644,7 @@ def _rank(implementation: Any, place: int) -> tuple[int, int]:
 
 
 def gathered(
-    name: str,
-    fetch: Callable[[], Any],
-    settings: Mapping[str, Any],
-    notes: list[str],
-    seconds: float = LOAD_SECONDS,
+    name: str, fetch: Callable[[], Any], settings: Mapping[str, Any], notes: list[str], seconds: float = LOAD_SECONDS
 ) -> LoadedPlugin:
     """Imports a plugin and asks it for what it brings, in a thread, within a time limit, its side effects observed.
 

@@ -210,10 +210,7 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
         findings.error(f"{called} is marked both read-only and destructive: take one of the marks off")
-    for what, schema, examples in (
-        ("input", spec.input_schema, spec.examples),
-        ("output", spec.output_schema, ()),
-    ):
+    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
         if schema is None:
             continue
         findings.warnings += [f"{called}: its {what} schema: {text}" for text in lint_schema(schema)]

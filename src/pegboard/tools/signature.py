@@ -310,11 +310,7 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
 _AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
 _ITERATORS: Final = (collections.abc.Iterator, collections.abc.Generator)
 
-_ASYNC_ITERATORS: Final = (
-    collections.abc.AsyncIterator,
-    collections.abc.AsyncGenerator,
-    collections.abc.AsyncIterable,
-)
+_ASYNC_ITERATORS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, collections.abc.AsyncIterable)
 
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)

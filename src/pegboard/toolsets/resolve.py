@@ -98,10 +98,7 @@ class _Candidates:
 
 
 def settled_names(
-    static: Sequence[Tool],
-    offers: Sequence[Offer],
-    policy: ConflictPolicy = "keep",
-    contested: Collection[str] = (),
+    static: Sequence[Tool], offers: Sequence[Offer], policy: ConflictPolicy = "keep", contested: Collection[str] = ()
 ) -> _Candidates:
     """The static tools and the toolsets' as one sequence, each name once.
 

@@ -226,10 +226,7 @@ def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
     words = question_words(text)
     if not words:
         return [(name, 0.0) for name in named][:limit]
-    statement = _BEST.format(
-        hits=" UNION ALL ".join([_OF_WORD] * len(words)),
-        named=", ".join("?" * len(named)),
-    )
+    statement = _BEST.format(hits=" UNION ALL ".join([_OF_WORD] * len(words)), named=", ".join("?" * len(named)))
     values = (len(words), *map(expression, words), *named, limit)
     found: list[Hit] = connection.execute(statement, values).fetchall()
     missed = [(name, 0.0) for name in named if name not in dict(found)]

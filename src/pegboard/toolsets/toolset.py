@@ -164,10 +164,7 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
     dropped: tuple[Dropped, ...]
 
     def __new__(
-        cls,
-        tools: Iterable[Tool] = (),
-        problems: Iterable[ToolsetProblem] = (),
-        dropped: Iterable[Dropped] = (),
+        cls, tools: Iterable[Tool] = (), problems: Iterable[ToolsetProblem] = (), dropped: Iterable[Dropped] = ()
     ) -> Self:
         """An offer of tools whose names are distinct."""
         offer = super().__new__(cls, tools)

@@ -9,14 +9,7 @@ import click
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
-from pegboard.cli.options import (
-    Options,
-    call_options,
-    context_of,
-    context_options,
-    tool_options,
-    with_timeout,
-)
+from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options, with_timeout
 from pegboard.cli.output import (
     block,
     error_text,
