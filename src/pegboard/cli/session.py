@@ -453,5 +453,4 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def _session(context: click.Context) -> Session:
-
     return open_session(context.ensure_object(Options))

@@ -257,18 +257,16 @@ def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
 
 
 def _listing(lines: list[bytes], places: list[int]) -> bytes:
+    """The lines, as a table for a terminal; a list that is longer than it is paged, which isn't done here."""
     chosen = [lines[place] for place in places]
-    return _table(chosen) if sys.stdout.isatty() else b"".join(chosen)
-
-
-def _table(lines: list[bytes]) -> bytes:
-    """The lines as a table for the terminal; a list that is longer than it is paged, which isn't done here."""
+    if not sys.stdout.isatty():
+        return b"".join(chosen)
     from pegboard.cli.table import table, terminal_size, wants_colour
 
     width, height = terminal_size(sys.stdout.fileno())
-    if len(lines) + 2 > height:
+    if len(chosen) + 2 > height:
         raise Declined
-    rows = [line.decode().rstrip("\n").split("\t") for line in lines]
+    rows = [line.decode().rstrip("\n").split("\t") for line in chosen]
     return table(HEAD, rows, width=width, colour=wants_colour(on_terminal=True)).encode()
 
 
@@ -317,9 +315,7 @@ def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
     if word.startswith("-") or any(earlier.startswith("-") for earlier in before):
         raise Declined
     section = b"plain" if before else b"commands"
-    if before and before[0] not in TOOL_COMMANDS:
-        raise Declined
-    if len(before) > 1 and not TOOL_COMMANDS[before[0]]:
+    if before and (before[0] not in TOOL_COMMANDS or (len(before) > 1 and not TOOL_COMMANDS[before[0]])):
         raise Declined
     offered = [line.decode().split("\t") for line in snapshot.section(section).splitlines()]
     if not offered:

@@ -409,17 +409,14 @@ class PluginManager:
         try:
             return tool.with_spec(name=name)
         except InvalidNameError:
-            self._misnamed(plugin, tool, name)
+            cause = (
+                f"tool {tool.name!r} keeps its name: {name[:100]!r}, which [prefix] or [rename] makes of it, can't "
+                "name a tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of "
+                "pegboard.toml"
+            )
+            if all(problem.cause != cause for problem in self.registry.problems()):
+                self._report(plugin, tool.origin.distribution, cause)
             return tool
-
-    def _misnamed(self, plugin: str, tool: Tool, name: str) -> None:
-        """Reports a name that the configuration makes and that no tool can have; the tool keeps its own."""
-        cause = (
-            f"tool {tool.name!r} keeps its name: {name[:100]!r}, which [prefix] or [rename] makes of it, can't name a "
-            f"tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of pegboard.toml"
-        )
-        if all(problem.cause != cause for problem in self.registry.problems()):
-            self._report(plugin, tool.origin.distribution, cause)
 
     # Listing -----------------------------------------------------------------------------------------------------
 
@@ -551,12 +548,11 @@ class PluginManager:
 
         The order follows the load order, not the moment at which a plugin happened to be imported.
         """
-        loaded = [plugin for plugin in self._plugins.values() if plugin.loaded is not None]
         chains: dict[str, tuple[Callback, ...]] = {}
         for stage, names in CALLBACK_STAGES.items():
             members = [
                 (_rank(implementation, plugin.place), plugin.name, implementation)
-                for plugin in loaded
+                for plugin in self._plugins.values()
                 if plugin.loaded is not None
                 and (implementation := plugin.loaded.implementations.get(f"pegboard_{stage}")) is not None
             ]

@@ -540,11 +540,10 @@ def check_plugin(
         AssertionError: The contract is broken; the text lists everything that was found, and what to do.
     """
     __tracebackhide__ = True  # pytest shows the author's line, not ours
-    given = plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__)
     try:
         subject = subject_of(plugin)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings = Findings(given)
+        findings = Findings(plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__))
         findings.error(error.cause if isinstance(error, PluginError) else f"it can't be imported: {cause_of(error)}")
         return findings.report()
     findings = Findings(subject.name)

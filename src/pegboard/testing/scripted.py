@@ -88,7 +88,10 @@ class ScriptedModel:
             step = step(request)
         if isinstance(step, Exception):
             raise step
-        return self._with_ids(_as_response(step))
+        if not isinstance(step, ModelResponse):
+            message = step if isinstance(step, Message) else Message("assistant", step)
+            step = ModelResponse(message, "tool_calls" if message.calls else "stop")
+        return self._with_ids(step)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """The same answer, piece by piece."""
@@ -131,13 +134,6 @@ class ScriptedModel:
                 part = CallPart(evolve(part.call, id=f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
             parts.append(part)
         return response.evolve(message=response.message.evolve(parts=parts))
-
-
-def _as_response(step: Any) -> ModelResponse:
-    if isinstance(step, ModelResponse):
-        return step
-    message = step if isinstance(step, Message) else Message("assistant", step)
-    return ModelResponse(message, "tool_calls" if message.calls else "stop")
 
 
 def _pieces(part: Part, index: int) -> Iterator[Delta]:

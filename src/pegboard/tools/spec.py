@@ -196,7 +196,9 @@ def mapped_name(foreign: str) -> str:
     Two foreign names get two names: those that were mapped end with a digest of the foreign name (40 bits of
     SHA-256), and a valid name that ends as if it had been mapped is mapped too.
     """
-    if is_valid_name(foreign) and not _looks_mapped(foreign):
+    readable, _, digest = foreign.rpartition("_")
+    looks_mapped = bool(readable) and len(digest) == _DIGITS and _HEX.issuperset(digest)
+    if is_valid_name(foreign) and not looks_mapped:
         return foreign
     import hashlib
 
@@ -205,10 +207,6 @@ def mapped_name(foreign: str) -> str:
     if not readable or readable[0] not in _FIRST or readable.startswith("pegboard_"):
         readable = "_" + readable
     return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
-
-
-def _looks_mapped(name: str) -> bool:
-    return len(name) > _DIGITS + 1 and name[-_DIGITS - 1] == "_" and _HEX.issuperset(name[-_DIGITS:])
 
 
 _Kind: TypeAlias = Literal["function", "freeform", "provider"]

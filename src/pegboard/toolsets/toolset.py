@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, settle
 from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
-from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
@@ -464,13 +464,10 @@ def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
     """Gives a tool without a handler one that calls its toolset's `call`, by the name that it has listed."""
     if tool.handler is not None or tool.spec.kind == "provider":
         return tool
-    return tool.evolve(handler=Handler(partial(call, tool.spec.name), lambda: _bind_whole, flavour))
-
-
-def _bind_whole(
-    context: ToolContext, arguments: Mapping[str, Any]
-) -> tuple[tuple[Mapping[str, Any], ToolContext], Mapping[str, Any]]:
-    return (arguments, context), {}
+    handler = Handler(
+        partial(call, tool.spec.name), lambda: lambda context, arguments: ((arguments, context), {}), flavour
+    )
+    return tool.evolve(handler=handler)
 
 
 class WrapperToolset:
