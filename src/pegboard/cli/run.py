@@ -314,18 +314,13 @@ async def run_turn(
         if going_on:
             names = ", ".join(sorted({operation.tool for operation in going_on}))
             remark(f"{len(going_on)} pending: what {names} would answer later is lost, as the command ends now")
-        return _worded(outcome)
-
-
-def _worded(outcome: Outcome) -> Outcome:
-    """What has to be confirmed, in the words of a command: no one will answer it later."""
-    results = [
-        ToolResult.error("confirmation_required", _TO_CONFIRM.format(call.name))
-        if result.kind == "confirmation_required"
-        else result
-        for call, result in outcome
-    ]
-    return attrs.evolve(outcome, results=tuple(results))
+        results = [  # what has to be confirmed, in the words of a command: no one will answer it later
+            ToolResult.error("confirmation_required", _TO_CONFIRM.format(call.name))
+            if result.kind == "confirmation_required"
+            else result
+            for call, result in outcome
+        ]
+        return attrs.evolve(outcome, results=tuple(results))
 
 
 def show_progress(status: Status, event: Any) -> None:

@@ -265,7 +265,11 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         try:
             registry = load_registry(config, options, discovery)
         except DuplicateToolError as error:
-            clash = _clash(error, config)
+            text = (
+                f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
+                "give one another name ([rename], [prefix]), or leave one out (block); 'registry doctor' lists all clashes"
+            )
+            clash = ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
             if not anyway:
                 raise clash from error
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
@@ -293,14 +297,6 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
     if names != accepted_names():
         with suppress(OSError):
             accept(names)
-
-
-def _clash(error: DuplicateToolError, config: Config) -> ConfigError:
-    text = (
-        f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
-        "give one another name ([rename], [prefix]), or leave one out (block); 'registry doctor' lists all clashes"
-    )
-    return ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
 
 
 def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> str:

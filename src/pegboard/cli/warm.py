@@ -148,8 +148,11 @@ def answer(argv: Sequence[str]) -> int | None:
     instruction = os.environ.get(COMPLETE_VARIABLE)
     try:
         request = _read(argv) if instruction is None else None
-        snapshot = _snapshot()
     except Declined:
+        return None
+    place = environment()
+    snapshot = None if place is None else open_snapshot(place)
+    if snapshot is None:
         return None
     try:
         texts = _ANSWERS[request.command](snapshot, request) if request else _completed(snapshot, instruction or "")
@@ -180,14 +183,6 @@ def _read(argv: Sequence[str]) -> Request:
             if known[name] and not options[name]:
                 raise Declined
     return Request(command, options, arguments)
-
-
-def _snapshot() -> Snapshot:
-    place = environment()
-    snapshot = None if place is None else open_snapshot(place)
-    if snapshot is None:
-        raise Declined
-    return snapshot
 
 
 def _bare(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:

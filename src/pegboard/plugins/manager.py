@@ -336,7 +336,15 @@ class PluginManager:
             self.claim(plugin.origin, plugin.listed.values(), manifest)
         for plugin, found, manifest in expected:
             tools += self._own("tools", plugin.listed.values(), plugin.origin)
-            records[plugin.name] = _listed_record(plugin, manifest)
+            records[plugin.name] = PluginRecord(
+                plugin.name,
+                found.distribution,
+                found.version,
+                "partial" if manifest.faults else "listed",
+                tuple(sorted(manifest.hooks)),
+                tuple(sorted(tool.name for tool in plugin.listed.values())),
+                "; ".join(manifest.faults) or None,
+            )
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
             self.registry.lazy_plugins.add(
                 plugin.name,
@@ -606,18 +614,6 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
 
 
 _REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry manifest write'"
-
-
-def _listed_record(plugin: _Plugin, manifest: PluginManifest) -> PluginRecord:
-    return PluginRecord(
-        plugin.name,
-        plugin.origin.distribution,
-        plugin.origin.version,
-        "partial" if manifest.faults else "listed",
-        tuple(sorted(manifest.hooks)),
-        tuple(sorted(tool.name for tool in plugin.listed.values())),
-        "; ".join(manifest.faults) or None,
-    )
 
 
 def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:

@@ -382,7 +382,15 @@ class _ArgumentCheck:
         return f"tool {self.tool.name!r}"
 
     def run(self) -> None:
-        self._examples()
+        for place, example in enumerate(self.tool.spec.examples):
+            problems = self._checked(example)
+            if problems:
+                self.findings.error(
+                    f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
+                    "correct the example, or what refuses it"
+                )
+            else:
+                self.accepted += 1
         schema = self.tool.spec.input_schema
         samples = Samples(References(schema), self.tool.validator.accepts)
         try:
@@ -401,17 +409,6 @@ class _ArgumentCheck:
         if known is not None:
             for text in islice(self._taken(dict(known)), _MOST_LISTED):
                 self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
-
-    def _examples(self) -> None:
-        for place, example in enumerate(self.tool.spec.examples):
-            problems = self._checked(example)
-            if problems:
-                self.findings.error(
-                    f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
-                    "correct the example, or what refuses it"
-                )
-            else:
-                self.accepted += 1
 
     def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The problems that the check finds; `None` where it raised instead, which is an error."""

@@ -382,8 +382,13 @@ def output_of(annotation: Any, *, tool: str) -> Output:
     spoken = _spoken(annotation)
     if spoken is EMPTY:
         return Output()
+    from pegboard.schema.types import Property, object_schema, schema_of
+
     try:
-        return _output_of_type(spoken)
+        schema = schema_of(spoken)
+        if schema.get("type") == "object":
+            return Output(spoken, json_text(schema))
+        return Output(spoken, json_text(object_schema([Property("result", spoken)])), is_wrapped=True)
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -416,15 +421,6 @@ def _is_ready(annotation: Any) -> bool:
     """Whether a list's items are content already, or may be."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)
-
-
-def _output_of_type(annotation: Any) -> Output:
-    from pegboard.schema.types import Property, object_schema, schema_of
-
-    schema = schema_of(annotation)
-    if schema.get("type") == "object":
-        return Output(annotation, json_text(schema))
-    return Output(annotation, json_text(object_schema([Property("result", annotation)])), is_wrapped=True)
 
 
 __all__ = ["EMPTY", "OMITTED", "STARRED", "Kind", "Parameter", "Signature", "is_method", "signature_of"]

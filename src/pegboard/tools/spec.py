@@ -516,7 +516,9 @@ class ToolSpec:
         for wire, (name, _) in _FACTS.items():
             value = getattr(self, name)
             if name not in _DEFAULTS or value != _DEFAULTS[name]:
-                data[wire] = _written(value)
+                if isinstance(value, ToolAnnotations | Grammar | Concurrency):
+                    value = value.to_json()
+                data[wire] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
         return data
 
     @classmethod
@@ -594,12 +596,6 @@ def _read(wire: str, value: Any) -> Any:
         return cast("Any", value) if read is None else read(cast("Any", value))
     except TypeError as error:
         raise ValueError(f"{wire}: {error}") from None
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, ToolAnnotations | Grammar | Concurrency):
-        return value.to_json()
-    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
 
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")

@@ -245,10 +245,8 @@ class ToolIndex:
             raise ValueError(f"limit has to be at least 1, not {limit!r}")
         with self._lock:
             hits = table.best(self._connection, words, limit)
-            near = not hits
-            if near:
-                hits = self._near(words[:MOST_TEXT], limit)
-            return tuple(Found(self._specs[name], score, near) for name, score in hits if name in self._specs)
+            found = hits or self._near(words[:MOST_TEXT], limit)
+            return tuple(Found(self._specs[name], score, not hits) for name, score in found if name in self._specs)
 
     def search_among(self, specs: Iterable[ToolSpec], words: str, *, limit: int = 10) -> tuple[Found, ...]:
         """`update` and `search`, with no other thread's between them."""
