@@ -483,26 +483,3 @@ _TYPES: Final[Mapping[type[Any], str]] = {
     ReasoningDelta: "reasoning",
     CallDelta: "call",
 }
-
-
-__all__ = [
-    "DELTA_TYPES",
-    "NO_USAGE",
-    "CallDelta",
-    "CallPart",
-    "Citation",
-    "Delta",
-    "FinishReason",
-    "HostedPart",
-    "MediaPart",
-    "Message",
-    "ModelResponse",
-    "Part",
-    "ReasoningDelta",
-    "ReasoningPart",
-    "ResultPart",
-    "TextDelta",
-    "TextPart",
-    "Usage",
-    "Writable",
-]

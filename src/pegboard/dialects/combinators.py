@@ -248,17 +248,18 @@ class Conjunction:
     def _alternatives(self, one: list[Any], other: list[Any], place: Place, level: int) -> Any:
         if len(one) * len(other) > MOST_ALTERNATIVES:
             return CANNOT
-        pairs = [self._possible(first, second, place, level) for first in one for second in other]
-        possible = [pair for pair in pairs if pair is not None]
+        pairs = [self._both(first, second, place, level) for first in one for second in other]
+        possible = [pair for pair in pairs if pair is not False]
         if not possible:
             raise NothingFitsError
         return distinct(possible)
 
-    def _possible(self, one: Any, other: Any, place: Place, level: int) -> Any:
+    def _both(self, one: Any, other: Any, place: Place, level: int) -> Any:
+        """Two schemas, booleans among them, as one; `False` where nothing fits both."""
         try:
             return self.of(one, other, place, level + 1)
         except NothingFitsError:
-            return None
+            return False
 
     def _merge_members(self, new: JsonSchema, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> None:
         if all(keyword not in other for keyword in _OBJECT):
@@ -284,13 +285,8 @@ class Conjunction:
         if patterns:
             new["patternProperties"] = patterns
         if "additionalProperties" in other or "additionalProperties" in one:
-            rest = self._both(
-                one.get("additionalProperties", True),
-                other.get("additionalProperties", True),
-                place.below(("additionalProperties",)),
-                level,
-            )
-            new["additionalProperties"] = rest
+            mine, its = (each.get("additionalProperties", True) for each in (one, other))
+            new["additionalProperties"] = self._both(mine, its, place.below(("additionalProperties",)), level)
         if patterns and not ("patternProperties" in one and "additionalProperties" not in other):
             place.lost("patternProperties", "merged with other rules; it may take more")
 
@@ -313,11 +309,6 @@ class Conjunction:
             new["prefixItems"] = first
         if isinstance(rest, dict):
             new["items"] = rest
-
-    def _both(self, one: Any, other: Any, place: Place, level: int) -> Any:
-        """Two schemas, booleans among them, as one; `False` where nothing fits both."""
-        possible = self._possible(one, other, place, level)
-        return False if possible is None else possible
 
     def _merge_together(self, new: JsonSchema, other: JsonSchema, left_out: list[str]) -> None:
         """Keywords that mean something only together go over together, or not at all."""
@@ -457,9 +448,7 @@ def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
 
 
 def _exclusive(members: list[Any]) -> bool:
-    if not all(isinstance(member, dict) for member in members):
-        return len(members) == 1
-    return len(members) == 1 or _by_types(members) or _by_tag(members)
+    return len(members) == 1 or (all(map(is_object, members)) and (_by_types(members) or _by_tag(members)))
 
 
 def _by_types(members: list[JsonSchema]) -> bool:

@@ -253,16 +253,8 @@ def _beside(rule: Mapping[str, Sequence[str]]) -> str:
     return " ".join(pairs[:_MOST_LISTED])
 
 
-def _keys(rule: Mapping[str, Any]) -> str:
-    return " ".join(f"Keys matching {pattern} hold {shown(part)}." for pattern, part in rule.items())
-
-
-def _kinds(rule: Sequence[Any]) -> str:
-    """Schemas by what they say of their values: the title, a plain type, or the schema itself."""
-    return ", ".join(_kind(part) for part in rule[:_MOST_LISTED])
-
-
 def _kind(part: Any) -> str:
+    """A schema by what it says of its values: the title, a plain type, or the schema itself."""
     known: JsonSchema = part if is_object(part) else {}
     plain = known.get("type") if set(known) == {"type"} else None
     return str(known.get("title") or plain or shown(part))
@@ -284,11 +276,13 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "maxItems": _counted("At most", "item"),
     "uniqueItems": lambda rule: "No item twice." if rule else "",
     "contains": lambda rule: f"Holds an item that fits {shown(rule)}.",
-    "prefixItems": lambda rule: f"Its first items, in this order: {_kinds(rule)}.",
+    "prefixItems": lambda rule: f"Its first items, in this order: {', '.join(map(_kind, rule[:_MOST_LISTED]))}.",
     "minProperties": _counted("At least", "key"),
     "maxProperties": _counted("At most", "key"),
     "propertyNames": lambda rule: f"Its keys fit {shown(rule)}.",
-    "patternProperties": _keys,
+    "patternProperties": lambda rule: " ".join(
+        f"Keys matching {pattern} hold {shown(part)}." for pattern, part in rule.items()
+    ),
     "additionalProperties": lambda rule: f"Other keys hold {shown(rule)}." if rule else "",
     "dependentRequired": _beside,
     "dependentSchemas": lambda rule: f"Depending on its keys, it fits {shown(rule)}.",
@@ -308,13 +302,9 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
 
 def in_words(keyword: str, schema: JsonSchema) -> str:
     """What a keyword of a schema asks, as a sentence; empty where there is none."""
-    if keyword == "if":
-        return _condition(schema)
-    words = _WORDS.get(keyword)
-    return words(schema[keyword]) if words else ""
-
-
-def _condition(schema: JsonSchema) -> str:
+    if keyword != "if":
+        words = _WORDS.get(keyword)
+        return words(schema[keyword]) if words else ""
     ways = (("then", "it"), ("else", "otherwise it"))
     branches = [f"{what} fits {shown(schema[way])}" for way, what in ways if way in schema]
     return f"If it fits {shown(schema['if'])}: {'; '.join(branches)}." if branches else ""

@@ -130,14 +130,6 @@ _SHAPES: Final[Mapping[str, Callable[[Any], Any]]] = {
 @everywhere
 def well_formed(schema: JsonSchema, place: Place) -> JsonSchema:
     """Leaves out what is not valid by draft 2020-12, so that later steps may rely on every rule's shape."""
-    for keyword, rule in schema.items():
-        shape = _SHAPES.get(keyword)
-        if shape is not None and shape(rule) is not rule:
-            return _mended(schema, place)
-    return schema
-
-
-def _mended(schema: JsonSchema, place: Place) -> JsonSchema:
     kept: JsonSchema = {}
     for keyword, rule in schema.items():
         shape = _SHAPES.get(keyword)
@@ -146,7 +138,7 @@ def _mended(schema: JsonSchema, place: Place) -> JsonSchema:
             kept[keyword] = sound
         if sound is _NOTHING or (sound is not rule and keyword != "enum"):
             place.lost(keyword, "not valid, left out")
-    return kept
+    return schema if all(kept.get(keyword, _NOTHING) is rule for keyword, rule in schema.items()) else kept
 
 
 _CURRENT: Final = "2020-12"

@@ -93,13 +93,10 @@ class _Naming:
 
     def _in_order(self, definitions: dict[str, JsonSchema]) -> dict[str, JsonSchema]:
         """The definitions as the schema had them in its own, and then the others."""
-        own: dict[str, Any] = {**self._own("definitions"), **self._own("$defs")}
+        given = [self.references.root.get(keyword) for keyword in ("definitions", "$defs")]
+        own = {name: part for each in given if is_object(each) for name, part in each.items()}
         first = [name for part in own.values() if (name := self.names.get(id(part))) is not None]
         return {name: definitions[name] for name in dict.fromkeys((*first, *definitions))}
-
-    def _own(self, keyword: str) -> dict[str, Any]:
-        found = self.references.root.get(keyword)
-        return found if is_object(found) else {}
 
 
 def target_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema | None:

@@ -65,7 +65,9 @@ def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
         new = {keyword: _without_booleans(keyword, rule) for keyword, rule in schema.items()}
         if any(new[keyword] is not schema[keyword] for keyword in schema):
             schema = new
-    return _without_forbidden(_without_items(schema), place)
+    if schema.get("items") is False:
+        schema = _of_most(without(schema, {"items"}))
+    return _without_forbidden(schema, place)
 
 
 def _without_booleans(keyword: str, rule: Any) -> Any:
@@ -87,11 +89,10 @@ def _plain(part: Any) -> Any:
     return ({} if part else {"not": {}}) if isinstance(part, bool) else part
 
 
-def _without_items(schema: JsonSchema) -> JsonSchema:
-    if schema.get("items") is not False:
-        return schema
+def _of_most(schema: JsonSchema) -> JsonSchema:
+    """Without items beyond the first ones."""
     most = len(schema.get("prefixItems", ()))
-    return {**without(schema, {"items"}), "maxItems": min(schema.get("maxItems", most), most)}
+    return {**schema, "maxItems": min(schema.get("maxItems", most), most)}
 
 
 def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
@@ -199,15 +200,10 @@ def tuple_items(*, closed: bool = False) -> Step:
         if len(kinds) > 1 or new.get("maxItems") != schema.get("maxItems"):
             place.lost("prefixItems", "the order of its items is moved into the description")
             new = described(new, in_words("prefixItems", schema))
-        return {**new, "items": _any(kinds)}
+        items: JsonSchema = {} if {} in kinds else {"anyOf": kinds}
+        return {**new, "items": kinds[0] if len(kinds) == 1 else items}
 
     return everywhere(visit)
-
-
-def _any(kinds: list[Any]) -> JsonSchema:
-    if len(kinds) == 1:
-        return kinds[0]
-    return {} if {} in kinds else {"anyOf": kinds}
 
 
 _NUMBER: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
@@ -352,10 +348,7 @@ def _simply(schema: JsonSchema, keyword: str, simple: str) -> JsonSchema:
     if keyword == "unevaluatedProperties" or not isinstance(rule, bool):
         return exchanged(schema, keyword, simple, rule)
     schema = without(schema, (keyword,))
-    if rule:
-        return schema
-    most = len(schema.get("prefixItems", ()))
-    return {**schema, "maxItems": min(schema.get("maxItems", most), most)}
+    return schema if rule else _of_most(schema)
 
 
 @everywhere

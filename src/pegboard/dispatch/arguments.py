@@ -407,9 +407,7 @@ def _fault(given: Any) -> CallFault | None:
 
 # Arguments that are still being written -------------------------------------------------------------------------------
 
-_READ_EACH_TIME: Final = 4096
-"""Bytes up to which every look reads the text anew: some 10 us for a kibibyte."""
-
+_READ_EACH_TIME: Final = 4096  # bytes up to which every look reads the text anew: some 10 us for a kibibyte
 _PART: Final = 16
 """Beyond that, a look reads once a sixteenth has come to what was read: all looks together read 16 times the text."""
 

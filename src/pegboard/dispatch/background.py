@@ -300,12 +300,7 @@ class Operations:
         if self.emit is not None:
             now = time.time()
             event = ended(result)(
-                operation.call_id,
-                operation.tool,
-                now,
-                state.index,
-                result=result,
-                seconds=now - operation.started,
+                operation.call_id, operation.tool, now, state.index, result=result, seconds=now - operation.started
             )
             try:
                 self.emit(event)

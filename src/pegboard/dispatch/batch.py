@@ -125,9 +125,7 @@ Interruption: TypeAlias = Literal["abort", "skip", "finish"]
 """What becomes of a batch that is interrupted: running calls are aborted and the rest is skipped; running calls finish
 and the rest is skipped; everything finishes."""
 
-_Steering: TypeAlias = Callable[[], Any]
-"""Asked between calls, plain or async: anything true means that the user spoke."""
-
+_Steering: TypeAlias = Callable[[], Any]  # asked between calls, plain or async: anything true means that the user spoke
 MOST_WAITING: Final = 10_000
 """Events that a slow listener may leave waiting before it misses updates; it never misses a result."""
 

@@ -18,9 +18,7 @@ from pegboard.schema.json import canonical_json
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 
-_ALL: Final = 1 << 60
-"""The size of a lock: a reader takes 1 of it, a writer everything."""
-
+_ALL: Final = 1 << 60  # the size of a lock: a reader takes 1 of it, a writer everything
 _by_order: Final = attrgetter("order")
 
 

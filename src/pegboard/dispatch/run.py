@@ -36,15 +36,12 @@ from pegboard.threads import HangingThreadsError, WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
-from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_CHARACTERS: Final = 64
-"""How many characters or bytes of a generator's items count as one value more."""
-
+_CHARACTERS: Final = 64  # how many characters or bytes of a generator's items count as one value more
 TURN: Final = 1_000
 """After how many items an async generator lets the rest of the loop go on."""
 
@@ -153,10 +150,6 @@ async def tried_again(
     return await attempts(attempt_once)
 
 
-def _asks_for_another(error: BaseException) -> bool:
-    return isinstance(error, ToolError) and error.retryable is True
-
-
 def _pause(state: RetryCallState) -> float:
     import tenacity
 
@@ -169,8 +162,7 @@ def _pause(state: RetryCallState) -> float:
 
 _ASYNC: Final = Flavour.ASYNC
 _COROUTINE: Final[type] = CoroutineType
-_HERE: Final = (None, "loop", "thread")
-"""The executors that are this process."""
+_HERE: Final = (None, "loop", "thread")  # the executors that are this process
 
 
 def run(state: CallState) -> Awaitable[None] | None:
@@ -198,9 +190,8 @@ def run(state: CallState) -> Awaitable[None] | None:
         or state.approval is not None
         or services.slots is not None
         or services.callbacks.wrap
+        or not locks.enter(state)
     ):
-        return _in_turn(state, tool)
-    if not locks.enter(state):
         return _in_turn(state, tool)
     pending = None
     try:
@@ -304,8 +295,13 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
         emit_note(state, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
-    limit = _limit_of(state, tool)
-    return await tried_again(attempt, tool.policy.retries, _asks_for_another, on_retry=note_retry, limit=limit)
+    return await tried_again(
+        attempt,
+        tool.policy.retries,
+        lambda error: isinstance(error, ToolError) and error.retryable is True,
+        on_retry=note_retry,
+        limit=_limit_of(state, tool),
+    )
 
 
 async def _attempt(state: CallState, tool: Tool) -> Any:
@@ -360,6 +356,8 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
     limit = _note_start(state, tool)
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
+        from pegboard.tools.portal import LoopPortal  # async tools need none
+
         context.internals.portal = LoopPortal(asyncio.get_running_loop(), state.services.threads.waiting)
         state.thread = None if state.lock is None or state.lock.is_shared else Future()
     try:
@@ -400,10 +398,8 @@ async def _finish(
 def deadline_of(state: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
     if state.deadline is None:
-        services = state.services
-        state.deadline = Deadline(
-            running_task(), None, services.limits.grace, services.watchdog, state.call.name, state.context
-        )
+        grace, watchdog = state.services.limits.grace, state.services.watchdog
+        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.context)
     return state.deadline
 
 

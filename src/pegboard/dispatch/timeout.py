@@ -39,11 +39,10 @@ Report: TypeAlias = Callable[[str, float, str], None]
 
 
 def _log_blocked(name: str, seconds: float, where: str) -> None:
-    """Logs a warning of the logger `pegboard`."""
     import logging
 
-    log = logging.getLogger("pegboard")
-    log.warning("%s blocks the event loop, for %.1f s up to now%s; run it off the loop", name, seconds, where)
+    text = "%s blocks the event loop, for %.1f s up to now%s; run it off the loop"
+    logging.getLogger("pegboard").warning(text, name, seconds, where)
 
 
 _Step: TypeAlias = list[Any]
@@ -157,8 +156,7 @@ def place_of(thread: int) -> str:
     return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"
 
 
-_GRACE_SECONDS: Final = 1.0
-"""How long a coroutine may take to end once it is cancelled at its limit."""
+_GRACE_SECONDS: Final = 1.0  # how long a coroutine may take to end once it is cancelled at its limit
 
 
 class LimitExpiredError(Exception):

@@ -213,26 +213,20 @@ def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, str
         strictly: What it takes of tools that it holds calls to, or `None` where it has no such thing.
         strict: Whether that is wanted; where it can't be, the tool is written plainly, with a loss.
     """
-    if not strict:
-        return _written(spec, plain)
-    if strictly is None:
-        return _fallen_back(_written(spec, plain), spec, "the provider doesn't hold calls to schemas")
-    rewritten = strictly.rewrite(spec.input_schema)
-    if not rewritten.refused:
-        return ConvertedSchema(rewritten.schema, strict=True, losses=losses_of(spec, rewritten.changes))
-    faults = [change for change in rewritten.changes if change.refused]
-    why = "; ".join(f"{change.path or 'the root'}: {change.keyword} {change.what}" for change in faults[:3])
-    return _fallen_back(_written(spec, plain), spec, f"can't be strict: {why}")
-
-
-def _written(spec: ToolSpec, plain: Dialect) -> ConvertedSchema:
+    fallen_back: tuple[Loss, ...] = ()
+    if strict:
+        why = "the provider doesn't hold calls to schemas"
+        if strictly is not None:
+            rewritten = strictly.rewrite(spec.input_schema)
+            if not rewritten.refused:
+                return ConvertedSchema(rewritten.schema, strict=True, losses=losses_of(spec, rewritten.changes))
+            faults = [change for change in rewritten.changes if change.refused][:3]
+            words = (f"{change.path or 'the root'}: {change.keyword} {change.what}" for change in faults)
+            why = f"can't be strict: {'; '.join(words)}"
+        fallen_back = (Loss(spec.name, "/strict", "strict", f"exported without: {why}"),)
     rewritten = plain.rewrite(spec.input_schema)
-    return ConvertedSchema(rewritten.schema, strict=False, losses=losses_of(spec, rewritten.changes))
-
-
-def _fallen_back(plainly: ConvertedSchema, spec: ToolSpec, why: str) -> ConvertedSchema:
-    fall = Loss(spec.name, "/strict", "strict", f"exported without: {why}")
-    return ConvertedSchema(plainly.schema, strict=False, losses=(fall, *plainly.losses))
+    losses = (*fallen_back, *losses_of(spec, rewritten.changes))
+    return ConvertedSchema(rewritten.schema, strict=False, losses=losses)
 
 
 def losses_of(spec: ToolSpec, changes: Iterable[Change], root: str = INPUT) -> tuple[Loss, ...]:

@@ -44,10 +44,7 @@ class MCP:
     """
 
     name: str = field(default="mcp", init=False)
-    _written: Entries = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._written = Entries(_write)
+    _written: Entries = field(factory=lambda: Entries(_write), init=False)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """What `tools` holds in the answer to `tools/list`."""
@@ -77,14 +74,15 @@ def _write(spec: ToolSpec, strict: bool | None) -> Entry:
     if schema.refused:
         return Entry(None, schema.losses)
     output, losses = _output(spec)
+    hint = spec.annotations.edit_hint
     facts: JsonObject = {
         "name": spec.name,
         "title": spec.title,
         "description": description_of(spec, examples=True, grammar=True),
         "inputSchema": {**schema.schema, "type": "object"},  # MCP wants to read it
         "outputSchema": output,
-        "annotations": _annotations(spec),
-        "_meta": _meta(spec),
+        "annotations": {key: fact for key, fact in spec.annotations.to_json().items() if key != "editHint"},
+        "_meta": spec.meta if hint is None else {**spec.meta, EDIT_HINT: hint},
     }
     facts = {name: fact for name, fact in facts.items() if fact not in (None, "", {})}
     return Entry({**facts, **passthrough(spec.provider_options, ("mcp",))}, (*schema.losses, *losses))
@@ -102,19 +100,7 @@ def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:
     return rewritten.schema, losses_of(spec, rewritten.changes, "/outputSchema")
 
 
-def _annotations(spec: ToolSpec) -> JsonObject:
-    return {key: hint for key, hint in spec.annotations.to_json().items() if key != "editHint"}
-
-
-def _meta(spec: ToolSpec) -> JsonObject:
-    hint = spec.annotations.edit_hint
-    return spec.meta if hint is None else {**spec.meta, EDIT_HINT: hint}
-
-
 @cache
 def mcp() -> MCP:
     """The one listing of this process, which keeps what it has written."""
     return MCP()
-
-
-__all__ = ["EDIT_HINT", "MCP", "mcp"]

@@ -384,8 +384,10 @@ class _History:
                 self._settle(part, message)
             elif not isinstance(part, CallPart):
                 rest.append(part)
-        if rest:
-            self.rounds.append(_Round(_with_rest(message, rest)))
+        if rest:  # beside results it is the user's
+            role = "user" if message.role == "tool" else message.role
+            unchanged = role == message.role and len(rest) == len(message.parts)
+            self.rounds.append(_Round(message if unchanged else message.evolve(role=role, parts=rest)))
 
     def _add_answer(self, message: Message) -> None:
         """An answer: its calls want results, those that are in it, where they don't belong, among them."""
@@ -438,13 +440,6 @@ class _History:
             yield made.message
             if made.slots:
                 yield _results(made)
-
-
-def _with_rest(message: Message, rest: list[Part]) -> Message:
-    """A message without results and calls; other parts of a message of results become the user's."""
-    role = "user" if message.role == "tool" else message.role
-    unchanged = role == message.role and len(rest) == len(message.parts)
-    return message if unchanged else message.evolve(role=role, parts=rest)
 
 
 def _results(made: _Round) -> Message:

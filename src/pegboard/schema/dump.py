@@ -252,7 +252,10 @@ def _unstructure_union(adapter: UnionAdapter) -> UnstructureHook:
     if len(hooks) == 2 and adapter.members[1] is NULL:
         hook = hooks[0][1]
         return lambda value: None if value is None else hook(value)
-    exact = _by_class(adapter)
+    # For instances of exactly a member's class, so that a base class doesn't take them.
+    records = [found for each in adapter.members if isinstance(found := bare(each), RecordAdapter)]
+    classes = [each.cls for each in records if each.cls is not dict]
+    exact = {each.cls: unstructure_hook(each) for each in records if classes.count(each.cls) == 1}
 
     def unstructure_union(value: Any) -> Any:
         if (hook := exact.get(cast("type[Any]", type(value)))) is not None:
@@ -263,13 +266,6 @@ def _unstructure_union(adapter: UnionAdapter) -> UnstructureHook:
         return to_json_data(value)
 
     return unstructure_union
-
-
-def _by_class(adapter: UnionAdapter) -> Mapping[type[Any], UnstructureHook]:
-    """The hooks for instances of exactly a member's class, so that a base class doesn't take them."""
-    records = [found for each in adapter.members if isinstance(found := bare(each), RecordAdapter)]
-    classes = [each.cls for each in records if each.cls is not dict]
-    return {each.cls: unstructure_hook(each) for each in records if classes.count(each.cls) == 1}
 
 
 def _matches(adapter: TypeAdapter, value: Any, depth: int) -> bool:

@@ -20,7 +20,6 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
-"""Stands where there is no default."""
 _PURE: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
 
 
@@ -189,8 +188,7 @@ def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
     come after what is derived from them.
     """
     found: dict[Any, Binding] = {}
-    cls = typing.get_origin(annotation) or annotation
-    _collect(cls, typing.get_args(annotation), found)
+    _collect(typing.get_origin(annotation) or annotation, typing.get_args(annotation), found)
     return found
 
 

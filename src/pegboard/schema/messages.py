@@ -328,8 +328,7 @@ def _not(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: Any
 
 
 def _if(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Any) -> _Found:
-    branch = "else" if search.problems(rule, value) else "then"
-    yield from search.problems(schema.get(branch, True), value)
+    yield from search.problems(schema.get("else" if search.problems(rule, value) else "then", True), value)
 
 
 def _rule(

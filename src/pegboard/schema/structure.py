@@ -141,10 +141,6 @@ def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
 # JSON into Python -----------------------------------------------------------------------------------------------------
 
 
-def _structure_integer(value: Any, _type: Any) -> int:
-    return value if type(value) is int else int(value)
-
-
 def _structure_number(value: Any, _type: Any) -> float:
     try:
         return float(value)
@@ -153,7 +149,8 @@ def _structure_number(value: Any, _type: Any) -> float:
 
 
 def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
-    hook = {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same)
+    hooks: Mapping[str, StructureHook] = {"integer": lambda value, _: int(value), "number": _structure_number}
+    hook = hooks.get(adapter.type, same)
     if (cls := adapter.cls) is None:
         return hook
 
@@ -207,22 +204,23 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
         return _structure_set(adapter, hook)
     if hook is same:
         return same if make is None else lambda value, _: make(value)
-    items = _structure_items(hook)
-    return items if make is None else lambda value, _: make(items(value, None))
+    return _structure_items(hook, make)
 
 
-def _structure_items(hook: StructureHook | Sequence[StructureHook]) -> StructureHook:
+def _structure_items(
+    hook: StructureHook | Sequence[StructureHook], make: Callable[[list[Any]], Any] | None = None
+) -> StructureHook:
     """Of a hook for each item, or of one for each place of a tuple."""
     hooks = repeat(hook) if callable(hook) else hook
 
-    def structure_items(value: Any, _type: Any) -> list[Any]:
+    def structure_items(value: Any, _type: Any) -> Any:
         done: list[Any] = []
         try:
             for each, item in zip(hooks, value, strict=False):
                 done.append(each(item, None))
         except Exception as error:  # noqa: BLE001  (handled there)
             raise refusal(error, len(done)) from error.__cause__ or error
-        return done
+        return done if make is None else make(done)
 
     return structure_items
 
@@ -244,11 +242,6 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
         return made
 
     return structure_set
-
-
-def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
-    structure_items = _structure_items([structure_hook(each) for each in adapter.items])
-    return lambda value, _: tuple(structure_items(value, None))
 
 
 def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
@@ -480,7 +473,7 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     ChoiceAdapter: _structure_choice,
     FlagAdapter: _structure_flag,
     ArrayAdapter: _structure_array,
-    TupleAdapter: _structure_tuple,
+    TupleAdapter: lambda adapter: _structure_items([structure_hook(each) for each in adapter.items], tuple),
     MappingAdapter: _structure_mapping,
     RecordAdapter: _structure_record,
     UnionAdapter: _structure_union,

@@ -19,9 +19,8 @@ from pegboard.typing import JsonSchema
 if TYPE_CHECKING:
     from datetime import date, timedelta
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _DECIMAL: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_DECIMAL_PATTERN: Final = re.compile(_DECIMAL)
 _OTHERWISE: Final = "not written as ISO 8601 has it"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
@@ -30,16 +29,20 @@ _DURATION_PATTERN: Final = re.compile(
 )
 
 
-def _read_iso(pattern: str) -> Callable[[Any, str], Any]:
-    """Reads what `fromisoformat` of a class reads, as far as the pattern has it: Python takes other forms, too."""
+def _reader(pattern: str, make: Callable[[Any, str], Any], otherwise: str) -> Callable[[Any, str], Any]:
+    """Reads what `make` reads for a class, as far as the pattern has it: Python takes other forms, too."""
     fits = re.compile(pattern, re.ASCII).fullmatch
 
-    def read_iso(cls: Any, text: str) -> Any:
+    def read(cls: Any, text: str) -> Any:
         if fits(text) is None:
-            raise ValueError(_OTHERWISE)
-        return cls.fromisoformat(text.upper())
+            raise ValueError(otherwise)
+        return make(cls, text)
 
-    return read_iso
+    return read
+
+
+def _read_iso(pattern: str) -> Callable[[Any, str], Any]:
+    return _reader(pattern, lambda cls, text: cls.fromisoformat(text.upper()), _OTHERWISE)
 
 
 read_date: Final = _read_iso(_DATE)
@@ -121,22 +124,10 @@ def nearest_notation(cls: type[Any]) -> Notation | None:
     return next(filter(None, map(notation_of, cls.__mro__)), None)
 
 
-def _read_uuid(cls: Any, text: str) -> Any:
-    if _UUID.fullmatch(text) is None:
-        raise ValueError("not written as RFC 9562 has it")
-    return cls(text)
-
-
 def _write_uuid(value: Any) -> str:
     from uuid import UUID
 
     return UUID.__str__(value)  # unlike `str`, not of anything else
-
-
-def _read_decimal(cls: Any, text: str) -> Any:
-    if _DECIMAL_PATTERN.fullmatch(text) is None:
-        raise ValueError("not written as a JSON number is")
-    return cls(text)
 
 
 def _write_decimal(value: Any) -> str:
@@ -163,7 +154,11 @@ def _write_pattern(value: Any) -> str:
     return value.pattern
 
 
-_PATH: Final = Notation("a path", {}, lambda cls, text: cls(text), os.fspath)
+def _made(cls: Any, text: str) -> Any:
+    return cls(text)
+
+
+_PATH: Final = Notation("a path", {}, _made, os.fspath)
 _BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, _read_bytes, _write_bytes)
 
 # By name, so that none of these modules is imported here: it has been where one of its classes is in play.
@@ -176,9 +171,14 @@ _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
     ("datetime", "timedelta"): Notation(
         "a duration such as P1DT2H30M", {"format": "duration"}, read_duration, write_duration
     ),
-    ("uuid", "UUID"): Notation("a UUID", {"format": "uuid"}, _read_uuid, _write_uuid),
+    ("uuid", "UUID"): Notation(
+        "a UUID", {"format": "uuid"}, _reader(_UUID, _made, "not written as RFC 9562 has it"), _write_uuid
+    ),
     ("decimal", "Decimal"): Notation(
-        "a decimal number such as 12.50 in a string", {"pattern": f"^{_DECIMAL}$"}, _read_decimal, _write_decimal
+        "a decimal number such as 12.50 in a string",
+        {"pattern": f"^{_DECIMAL}$"},
+        _reader(_DECIMAL, _made, "not written as a JSON number is"),
+        _write_decimal,
     ),
     **{("builtins", name): _BYTES for name in ("bytes", "bytearray", "memoryview")},
     ("re", "Pattern"): Notation(

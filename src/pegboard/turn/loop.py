@@ -77,8 +77,7 @@ class _Inbox:
         return bool(self.messages)
 
 
-_End: TypeAlias = tuple[Ended, str | None]
-"""Why, and more on it for people."""
+_End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people
 
 
 def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
@@ -263,8 +262,7 @@ class Turn:
     async def _round(self) -> None:
         await self._asked("steering", self._inbox.listen)
         self._add_new_messages()
-        limit = self._progress.limit_reached(self.limits)
-        if limit is not None:
+        if (limit := self._progress.limit_reached(self.limits)) is not None:
             return self._end("limit", limit)
         context = self._context_now()
         request = await self._processed(context)
@@ -291,12 +289,10 @@ class Turn:
 
     def _add_new_messages(self) -> None:
         """Adds what came meanwhile to the history: results of long-running calls, and what the user wrote."""
-        progress = self._progress
-        session = self.context.session
+        progress, session = self._progress, self.context.session
         mine = progress.call_ids if session is None else None  # without a session, others' completions come too
         for completion in self.registry.completions(session, mine):
-            message = progress.complete(completion)
-            if message is not None:
+            if (message := progress.complete(completion)) is not None:
                 self._events.emit_message(message)
         for message in self._inbox.messages:
             progress.messages.append(message)
@@ -317,8 +313,7 @@ class Turn:
     async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
         """The tools that may be offered now; its own permissions narrow them as the registry's do."""
         tools = await self.registry.resolve(context, where=self.where, active=self.active)
-        permissions = self.batch.get("permissions")
-        if permissions is None:
+        if (permissions := self.batch.get("permissions")) is None:
             return tools
         hidden = [tool.name for tool in tools if permissions.hides(tool)]
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
@@ -419,8 +414,7 @@ class Turn:
         options["listener"] = self._events.emit
         if self.steering is not None:
             options["steering"] = self._inbox.listen
-        left = self._progress.seconds_left()
-        if left is not None:
+        if (left := self._progress.seconds_left()) is not None:
             options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
         return options
 
@@ -439,11 +433,8 @@ class Turn:
 
     async def _resume(self, before: TurnOutcome, answers: Answers) -> None:
         """Goes on from where calls waited for an approval."""
-        context = self._context_now()
-        tools = self.request.tools
-        if tools is None:
-            tools = await self._resolved(context)
-        options = self._batch_options(self.request)
+        context, options = self._context_now(), self._batch_options(self.request)
+        tools = await self._resolved(context) if self.request.tools is None else self.request.tools
         batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
         await self._run_batch(batch, self._progress.take_late_results)
 
@@ -482,8 +473,7 @@ class Turn:
 
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""
-        skipped = self._progress.close()
-        if skipped is not None:
+        if (skipped := self._progress.close()) is not None:
             self._events.emit_message(skipped)
         ended, detail = self._ended or ("failed", None)
         facts = {"invocation": self.context.invocation, "error": self._error}

@@ -354,13 +354,11 @@ class AnsweredBlocks(ABC):
 
     def parts(self, blocks: Iterable[JsonMapping]) -> list[Part]:
         """The parts of blocks that came whole, in order."""
-        parts = [self.part(block) for block in blocks]
-        return [part for part in parts if part is not None]
+        return [part for block in blocks if (part := self.part(block)) is not None]
 
     def streamed(self, blocks: Iterable[StreamedBlock]) -> list[Part]:
         """The parts of blocks that came in pieces, as far as they came, in order."""
-        parts = [self._streamed(block) for block in blocks]
-        return [part for part in parts if part is not None]
+        return [part for block in blocks if (part := self._streamed(block)) is not None]
 
     def _streamed(self, block: StreamedBlock) -> Part | None:
         whole = block.whole() if block.can_go_back else None
@@ -371,11 +369,7 @@ class AnsweredBlocks(ABC):
 
     def facts(self, body: JsonMapping, *names: str) -> JsonObject:
         """What else is worth knowing of an answer: objects that its body has beside, and what couldn't be read."""
-        found: dict[str, Any] = {}
-        for name in names:
-            kept = opaque(object_in(body, name))
-            if kept:
-                found[name] = kept
+        found: JsonObject = {name: kept for name in names if (kept := opaque(object_in(body, name)))}
         return {**found, "passed_over": self.passed_over} if self.passed_over else found
 
 
@@ -484,7 +478,9 @@ class StrictBudget:
             if written.entry is not None:
                 names[spec.name] = None
                 called.update(() if name is None else (name,))
-                entries += _entries(written.entry, written)
+                entries.append(written.entry)
+                if isinstance(written, Followed) and written.behind is not None:
+                    entries.append(written.behind)
         return ExportedTools(tuple(entries), tuple(losses), frozenset(names))
 
     def name_of(self, spec: ToolSpec) -> str:
@@ -516,11 +512,6 @@ class StrictBudget:
         plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
         what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
-
-
-def _entries(entry: JsonObject, written: Entry) -> list[JsonObject]:
-    behind = written.behind if isinstance(written, Followed) else None
-    return [entry] if behind is None else [entry, behind]
 
 
 _TAKEN: Final = "another tool has this name; the first is exported"

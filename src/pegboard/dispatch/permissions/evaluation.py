@@ -214,9 +214,8 @@ class Evaluation:
                 for rule in self.ordinary:
                     match = self.match(rule, resource, part)
                     if match is not Match.NO:
-                        decision = _stricter(
-                            Decision(rule.action, rule, reason=_reason(_REASONS[rule.action], rule)), decision
-                        )
+                        reason = _reason(_REASONS[rule.action], rule)
+                        decision = _stricter(Decision(rule.action, rule, reason=reason), decision)
                     if match is Match.SURELY:
                         break
                 if (decision is None or decision.action == "ask") and self._is_granted(resource, part):

@@ -28,9 +28,7 @@ MOST_PATH: Final = 4096
 _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
 """The errors of `readlink` where there is no link, nothing at all, or where this process can't go either."""
 
-_MOST_FOLDERS: Final = 256
-"""For which one rule keeps its compiled pattern."""
-
+_MOST_FOLDERS: Final = 256  # for which one rule keeps its compiled pattern
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
@@ -451,15 +449,12 @@ def pattern_problem(rule: Rule, kind: str) -> str | None:
 
 MOST_URL: Final = 8192
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-_WEB: Final = frozenset({None, "http", "https", "ws", "wss"})
-"""What a pattern without a scheme allows."""
-
+_WEB: Final = frozenset({None, "http", "https", "ws", "wss"})  # what a pattern without a scheme allows
 _URL: Final = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::([0-9]*))?([/?][^#]*)?(?:#.*)?"
 )
 
-_STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
-"""What servers may shorten before they look at a path."""
+_STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")  # what servers may shorten before they look at a path
 
 
 def url_of(text: str) -> Url:
