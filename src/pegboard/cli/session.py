@@ -267,7 +267,8 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         except DuplicateToolError as error:
             text = (
                 f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
-                "give one another name ([rename], [prefix]), or leave one out (block); 'registry doctor' lists all clashes"
+                "give one another name ([rename], [prefix]), or leave one out (block); "
+                "'registry doctor' lists all clashes"
             )
             clash = ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
             if not anyway:
