@@ -24,8 +24,7 @@ from pegboard.tools.spec import Origin
 KINDS: Final = ("plugins", "tools", "toolsets", *EXTRAS)
 """What has names that plugins bring; the names of plugins are their entry points' and their distributions'."""
 _FILE: Final = "accepted.json"
-Names = Mapping[str, Mapping[str, str]]
-"""Kind -> name -> the normalised name of a distribution."""
+Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name of a distribution
 
 
 def accepted_names() -> Names:
