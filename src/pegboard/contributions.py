@@ -205,6 +205,9 @@ class Contributions:
         """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
 
         Without plugins of its own, the registry takes just that thing from the installed plugin that offers it.
+
+        Raises:
+            PluginError: A plugin offers it, but failed, or doesn't get the name.
         """
         of_kind = self._catalogue.extras.get(kind, {})
         if name in of_kind:
@@ -216,7 +219,7 @@ class Contributions:
                     self._catalogue = self._catalogue.with_extra(kind, name, *offered)
         found = self._catalogue.extras.get(kind, {}).get(name)
         for problem in self._catalogue.problems if found is None else ():
-            if problem.cause.startswith(f"{kind[:-1]} {name!r} is held back: "):
+            if (kind, name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         return found
 
