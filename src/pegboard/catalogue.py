@@ -170,12 +170,14 @@ class Problem:
         distribution: The distribution, or `None`.
         cause: What happened, and what to do.
         tool: The tool that it cost, or `None`.
+        offers: What else it cost, as (kind, name).
     """
 
     plugin: str | None
     distribution: str | None
     cause: str
     tool: str | None = None
+    offers: frozenset[tuple[str, str]] = frozenset()
 
     def to_json(self) -> dict[str, str | None]:
         """All facts by name."""
@@ -262,10 +264,12 @@ class Catalogue:
 
     def with_replaced(self, replacements: Mapping[int, Tool]) -> Catalogue:
         """A catalogue in which tools are replaced by others of the same name: `id(tool)` -> its replacement."""
-        tools = {name: replacements.get(id(tool), tool) for name, tool in self.tools.items()}
-        shadowed = {
-            name: tuple(replacements.get(id(tool), tool) for tool in stack) for name, stack in self.shadowed.items()
-        }
+
+        def now(tool: Tool) -> Tool:
+            return replacements.get(id(tool), tool)
+
+        tools = {name: now(tool) for name, tool in self.tools.items()}
+        shadowed = {name: tuple(map(now, stack)) for name, stack in self.shadowed.items()}
         return self.evolve(tools=tools, shadowed=shadowed)
 
     def with_extra(self, kind: str, name: str, thing: Any, owner: Origin) -> Catalogue:
@@ -289,8 +293,7 @@ class Catalogue:
         if name in of_kind:
             raise ValueError(f"{kind[:-1]} {name!r} is taken: {self.owners[f'{kind}:{name}']} has brought one")
         return self.evolve(
-            extras={**self.extras, kind: {**of_kind, name: thing}},
-            owners={**self.owners, f"{kind}:{name}": owner},
+            extras={**self.extras, kind: {**of_kind, name: thing}}, owners={**self.owners, f"{kind}:{name}": owner}
         )
 
     def with_host_callbacks(self, stage: str, callbacks: tuple[Callback, ...]) -> Catalogue:
@@ -303,8 +306,7 @@ class Catalogue:
 
     def without_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
         """A catalogue without exactly these."""
-        rest = (each for each in self.toolsets if all(each is not gone for gone in toolsets))
-        return self.evolve(toolsets=tuple(rest))
+        return self.evolve(toolsets=tuple(each for each in self.toolsets if all(each is not gone for gone in toolsets)))
 
     def without_extra(self, kind: str, name: str) -> Catalogue:
         """A catalogue without that one."""
@@ -392,11 +394,8 @@ class _ToolTable:
 
     def _forget(self, returned: Tool) -> None:
         """Drops the problem of a tool that was held back, now that it is back, or gone."""
-        self.problems[:] = [
-            problem
-            for problem in self.problems
-            if (problem.tool, problem.plugin) != (returned.name, returned.origin.plugin)
-        ]
+        gone = returned.name, returned.origin.plugin
+        self.problems[:] = [each for each in self.problems if (each.tool, each.plugin) != gone]
 
 
 def _held_back(tool: Tool, *, by: Tool) -> Problem:
@@ -405,9 +404,8 @@ def _held_back(tool: Tool, *, by: Tool) -> Problem:
         fix = "rename one of the two (name=...)"
     else:
         fix = f'in pegboard.toml, [prefix] {plugin} = "{plugin}_" gives its tools a prefix'
-    return Problem(
-        plugin, tool.origin.distribution, f"tool {name!r} is held back: {by.origin} has the name; {fix}", name
-    )
+    cause = f"tool {name!r} is held back: {by.origin} has the name; {fix}"
+    return Problem(plugin, tool.origin.distribution, cause, name)
 
 
 _SETTLED: Final[dict[ConflictPolicy, Callable[[_ToolTable, Tool, Tool], Tool]]] = {

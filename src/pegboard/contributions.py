@@ -97,9 +97,8 @@ class Contributions:
         from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        tools = [
-            tool for thing in things if not is_toolset(thing) for tool in as_tools(thing, foreign=origin is not HOST)
-        ]
+        others = (thing for thing in things if not is_toolset(thing))
+        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin is not HOST)]
         if origin is not HOST:
             tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self._lock:
@@ -206,6 +205,9 @@ class Contributions:
         """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
 
         Without plugins of its own, the registry takes just that thing from the installed plugin that offers it.
+
+        Raises:
+            PluginError: A plugin offers it, but failed, or doesn't get the name.
         """
         of_kind = self._catalogue.extras.get(kind, {})
         if name in of_kind:
@@ -216,14 +218,10 @@ class Contributions:
                 if name not in self._catalogue.extras.get(kind, {}):
                     self._catalogue = self._catalogue.with_extra(kind, name, *offered)
         found = self._catalogue.extras.get(kind, {}).get(name)
-        if found is None:
-            self._check_held_back(f"{kind[:-1]} {name!r} is held back: ")
-        return found
-
-    def _check_held_back(self, beginning: str) -> None:
-        for problem in self._catalogue.problems:
-            if problem.cause.startswith(beginning):
+        for problem in self._catalogue.problems if found is None else ():
+            if (kind, name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
+        return found
 
 
 def _offers() -> Any:

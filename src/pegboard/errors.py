@@ -109,8 +109,7 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
         name: What was asked for.
         known: The names that there are.
     """
-    package = PACKAGES[kind].get(name)
-    if package is not None:
+    if package := PACKAGES[kind].get(name):
         return f"No installed plugin provides {name!r}: pip install {package}"
     names = sorted(set(known))
     near = did_you_mean(suggest(name, {*names, *PACKAGES[kind]}))

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from pegboard.catalogue import (
-    TOOL_STAGES,
-)
+from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
-from pegboard.errors import (
-    ExportError,
-    ModelError,
-    RunningLoopError,
-    not_provided,
-    operator_log,
-)
+from pegboard.errors import ExportError, ModelError, RunningLoopError, log_failure, not_provided, operator_log
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -106,8 +98,7 @@ class ToolRegistry(Contributions):
         from pegboard.dispatch.callbacks import Chain
 
         await self._load_plugins(stage)
-        links = self._catalogue.callbacks(stage)
-        return Chain(links, self._call_services())
+        return Chain(self._catalogue.callbacks(stage), self._call_services())
 
     @property
     def kept(self) -> ResultStore:
@@ -205,8 +196,6 @@ class ToolRegistry(Contributions):
         Raises:
             ProcessorError: A step of the host's own failed; what a plugin's does wrong costs only itself.
         """
-        from pegboard.errors import log_failure
-
         pipeline = await self.processors()
         if request.tools is None:
             request = request.evolve(tools=await self.resolve(context))
@@ -341,8 +330,7 @@ class ToolRegistry(Contributions):
         Raises:
             asyncio.CancelledError: The caller was cancelled. `batch` gives something that still has the results.
         """
-        batch = await self.batch(calls, resolved, context, **options)
-        return await batch.run()
+        return await (await self.batch(calls, resolved, context, **options)).run()
 
     async def stream(
         self,
@@ -395,8 +383,7 @@ class ToolRegistry(Contributions):
             context: As for `dispatch`; of the same session and user.
             options: As for `dispatch`.
         """
-        batch = await self.resumed_batch(pending, answers, resolved, context, **options)
-        return await batch.run()
+        return await (await self.resumed_batch(pending, answers, resolved, context, **options)).run()
 
     async def resumed_batch(
         self,
@@ -473,12 +460,11 @@ class ToolRegistry(Contributions):
         """
         import asyncio
 
-        from pegboard.threads import in_event_loop
+        from pegboard.threads import running_loop
 
-        if in_event_loop():
-            raise RunningLoopError(
-                "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
-            )
+        if running_loop() is not None:
+            wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
+            raise RunningLoopError(wrong)
 
         async def call() -> ToolResult:
             try:
@@ -519,8 +505,10 @@ class ToolRegistry(Contributions):
     def _default(self) -> Predicate | None:
         """What every resolution starts with; read anew, as plugins may have brought words since."""
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
-        if self._permissions is not None:
-            parts.append(shown_by(self._permissions))
+        if (permissions := self._permissions) is not None:
+            from pegboard.toolsets.predicates import Custom
+
+            parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
         if len(parts) < 2:
             return parts[0] if parts else None
         from pegboard.toolsets.predicates import all_of
@@ -627,10 +615,3 @@ class ToolRegistry(Contributions):
             contested=catalogue.contested,
             predicate_timeout=self.limits.predicate_timeout,
         )
-
-
-def shown_by(permissions: Permissions) -> Predicate:
-    """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.predicates import Custom
-
-    return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")

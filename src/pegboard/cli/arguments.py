@@ -202,8 +202,9 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
     by_path: dict[tuple[str, ...], list[_Word]] = {}
     for word in words:
-        split = _split(word, root)
-        by_path.setdefault(split.path, []).append(split)
+        key, text, is_json = _parted(word)
+        path, hint = place(key, root)
+        by_path.setdefault(path, []).append(_Word(key, path, hint, text, is_json))
     for path in sorted(by_path, key=len):
         _put(arguments, by_path[path][0], _value(by_path[path]))
     return arguments
@@ -235,12 +236,6 @@ def typed(text: str, hint: SchemaType) -> Any:
         with suppress(ValueError, RecursionError):
             return _strict(text)
     return text
-
-
-def _split(word: str, root: SchemaType) -> _Word:
-    key, text, is_json = _parted(word)
-    path, hint = place(key, root)
-    return _Word(key, path, hint, text, is_json)
 
 
 def _parted(word: str) -> tuple[str, str, bool]:
@@ -285,7 +280,6 @@ def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
 
 
 def _value(words: Sequence[_Word]) -> Any:
-    """The value of all words with one path."""
     first, hint = words[0], words[0].hint
     if len(words) > 1:
         if "array" not in hint.types:

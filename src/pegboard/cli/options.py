@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext
 
 F = TypeVar("F", bound=Callable[..., Any])
-FILE: Final = click.Path(exists=True, dir_okay=False)
-"""Texts: `registry --help` loads no pathlib."""
+FILE: Final = click.Path(exists=True, dir_okay=False)  # texts: `registry --help` loads no pathlib
 
 
 class Options:

@@ -300,7 +300,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB")
 _STYLES: Final = {"partial": "yellow", "quarantined": "red"}
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-MISUSES: Final = (
+MISUSES: Final = (  # what the person at the keyboard can put right: exit code 2
     WordError,
     ConfigError,
     DefinitionError,
@@ -309,7 +309,6 @@ MISUSES: Final = (
     RegistrationError,
     UnknownToolError,
 )
-"""What the person at the keyboard can put right: exit code 2."""
 
 _UNWRITTEN: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 

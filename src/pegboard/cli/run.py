@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 TERMINAL: Final = "/dev/tty"
 MOST_LINE: Final = 10_000
-MOST_SHOWN: Final = 100_000
-"""Characters of a request that a person at a terminal may read to the end."""
-
+MOST_SHOWN: Final = 100_000  # characters of a request that a person at a terminal may read to the end
 TRIES: Final = 3
 
 
@@ -179,9 +177,7 @@ T = TypeVar("T")
 GRACE_SECONDS: Final = 1.0
 """How long tasks that are left may take to end once they are cancelled, and threads once nothing more comes."""
 
-INTERRUPTED: Final = ("interrupted", "cancelled")
-"""The outcomes of calls that a signal has ended."""
-
+INTERRUPTED: Final = ("interrupted", "cancelled")  # the outcomes of calls that a signal has ended
 WHOLE: Final = ResultLimits(lines=None, bytes=None)
 """A person, or whatever reads the output, gets results whole: there is no model to spare."""
 
@@ -199,8 +195,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     try:
         return runner.run(work)
     finally:
-        loop = runner.get_loop()
-        if _has_ended(loop):
+        if _has_ended(runner.get_loop()):
             runner.close()
         else:
             asyncio.set_event_loop(None)  # what is left stays with it; the process is about to end
@@ -319,18 +314,13 @@ async def run_turn(
         if going_on:
             names = ", ".join(sorted({operation.tool for operation in going_on}))
             remark(f"{len(going_on)} pending: what {names} would answer later is lost, as the command ends now")
-        return _worded(outcome)
-
-
-def _worded(outcome: Outcome) -> Outcome:
-    """What has to be confirmed, in the words of a command: no one will answer it later."""
-    results = [
-        ToolResult.error("confirmation_required", _TO_CONFIRM.format(call.name))
-        if result.kind == "confirmation_required"
-        else result
-        for call, result in outcome
-    ]
-    return attrs.evolve(outcome, results=tuple(results))
+        results = [  # what has to be confirmed, in the words of a command: no one will answer it later
+            ToolResult.error("confirmation_required", _TO_CONFIRM.format(call.name))
+            if result.kind == "confirmation_required"
+            else result
+            for call, result in outcome
+        ]
+        return attrs.evolve(outcome, results=tuple(results))
 
 
 def show_progress(status: Status, event: Any) -> None:

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import evolve, frozen
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    add_completion_class,
-    shell_complete,
-    split_arg_string,
-)
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete, split_arg_string
 
 from pegboard.cli.arguments import WORDS, SchemaType, json_type, place
 from pegboard.cli.options import Options
@@ -217,7 +211,6 @@ class Session:
         return self.config.settings(found.name, found.distribution)
 
     def _brings(self, hook: str) -> bool:
-        """Whether a plugin implements this hook."""
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
     def asks_live(self, name: str) -> bool:
@@ -272,7 +265,12 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         try:
             registry = load_registry(config, options, discovery)
         except DuplicateToolError as error:
-            clash = _clash(error, config)
+            text = (
+                f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
+                "give one another name ([rename], [prefix]), or leave one out (block); "
+                "'registry doctor' lists all clashes"
+            )
+            clash = ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
             if not anyway:
                 raise clash from error
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
@@ -300,14 +298,6 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
     if names != accepted_names():
         with suppress(OSError):
             accept(names)
-
-
-def _clash(error: DuplicateToolError, config: Config) -> ConfigError:
-    text = (
-        f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
-        "give one another name ([rename], [prefix]), or leave one out (block); 'registry doctor' lists all clashes"
-    )
-    return ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
 
 
 def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> str:
@@ -460,5 +450,4 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def _session(context: click.Context) -> Session:
-
     return open_session(context.ensure_object(Options))

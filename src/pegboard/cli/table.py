@@ -32,8 +32,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, col
     """
     widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
     last = len(widths) - 1
-    rest = max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST)
-    widths[last] = min(widths[last], rest)
+    widths[last] = min(widths[last], max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST))
     first = _row(head, widths)
     return "".join(
         (f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n", *(f"{_row(row, widths)}\n" for row in rows))

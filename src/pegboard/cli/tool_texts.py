@@ -15,8 +15,7 @@ from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible, visible_json
 from pegboard.typing import JsonObject, JsonSchema
 
-MOST_WORDS: Final = 160
-"""How many characters a type or a default may take."""
+MOST_WORDS: Final = 160  # how many characters a type or a default may take
 _LEVELS: Final = 3
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_SUMMARY: Final = 160
@@ -198,14 +197,12 @@ def _listed_tool(tool: Tool) -> ListedTool:
 
 
 def _summary(tool: Tool) -> str:
-    """The summary; of a tool that no model is offered with a mark."""
     return summary_of(tool.spec) if tool.offered else f"{_UNOFFERED} {summary_of(tool.spec)}".rstrip()
 
 
 def summary_of(spec: ToolSpec) -> str:
     """One line: the first sentence of the description, or the title, or nothing; at most 160 characters."""
-    paragraph = (spec.description.strip() or spec.title or "").partition("\n\n")[0]
-    words = paragraph.split()
+    words = (spec.description.strip() or spec.title or "").partition("\n\n")[0].split()
     line = " ".join(words[: _sentence_end(words)])
     return visible(line if len(line) <= MOST_SUMMARY else line[: MOST_SUMMARY - 1].rstrip() + "…")
 
@@ -253,8 +250,7 @@ def show_json(tool: Tool) -> str:
 
 def schema_text(tool: Tool) -> str:
     """What `schema NAME` prints: the input schema as JSON, laid out for people."""
-    schema = json.loads(tool.spec.input_schema_text)
-    return visible_json(json.dumps(schema, ensure_ascii=False, indent=2)) + "\n"
+    return visible_json(json.dumps(json.loads(tool.spec.input_schema_text), ensure_ascii=False, indent=2)) + "\n"
 
 
 def listing_of(

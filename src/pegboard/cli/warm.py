@@ -37,8 +37,7 @@ WARM_OPTIONS: dict[str, dict[str, bool]] = {
 TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False, "call": False}
 """The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
-SEARCH_LIMIT = 10
-"""How many tools `search` shows by default."""
+SEARCH_LIMIT = 10  # how many tools `search` shows by default
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")
 
 
@@ -149,8 +148,11 @@ def answer(argv: Sequence[str]) -> int | None:
     instruction = os.environ.get(COMPLETE_VARIABLE)
     try:
         request = _read(argv) if instruction is None else None
-        snapshot = _snapshot()
     except Declined:
+        return None
+    place = environment()
+    snapshot = None if place is None else open_snapshot(place)
+    if snapshot is None:
         return None
     try:
         texts = _ANSWERS[request.command](snapshot, request) if request else _completed(snapshot, instruction or "")
@@ -181,14 +183,6 @@ def _read(argv: Sequence[str]) -> Request:
             if known[name] and not options[name]:
                 raise Declined
     return Request(command, options, arguments)
-
-
-def _snapshot() -> Snapshot:
-    place = environment()
-    snapshot = None if place is None else open_snapshot(place)
-    if snapshot is None:
-        raise Declined
-    return snapshot
 
 
 def _bare(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
@@ -258,18 +252,16 @@ def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
 
 
 def _listing(lines: list[bytes], places: list[int]) -> bytes:
+    """The lines, as a table for a terminal; a list that is longer than it is paged, which isn't done here."""
     chosen = [lines[place] for place in places]
-    return _table(chosen) if sys.stdout.isatty() else b"".join(chosen)
-
-
-def _table(lines: list[bytes]) -> bytes:
-    """The lines as a table for the terminal; a list that is longer than it is paged, which isn't done here."""
+    if not sys.stdout.isatty():
+        return b"".join(chosen)
     from pegboard.cli.table import table, terminal_size, wants_colour
 
     width, height = terminal_size(sys.stdout.fileno())
-    if len(lines) + 2 > height:
+    if len(chosen) + 2 > height:
         raise Declined
-    rows = [line.decode().rstrip("\n").split("\t") for line in lines]
+    rows = [line.decode().rstrip("\n").split("\t") for line in chosen]
     return table(HEAD, rows, width=width, colour=wants_colour(on_terminal=True)).encode()
 
 
@@ -318,9 +310,7 @@ def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
     if word.startswith("-") or any(earlier.startswith("-") for earlier in before):
         raise Declined
     section = b"plain" if before else b"commands"
-    if before and before[0] not in TOOL_COMMANDS:
-        raise Declined
-    if len(before) > 1 and not TOOL_COMMANDS[before[0]]:
+    if before and (before[0] not in TOOL_COMMANDS or (len(before) > 1 and not TOOL_COMMANDS[before[0]])):
         raise Declined
     offered = [line.decode().split("\t") for line in snapshot.section(section).splitlines()]
     if not offered:

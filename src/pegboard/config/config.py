@@ -11,15 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from attrs import define, field, frozen
 
-from pegboard.config.files import (
-    CONFIG_NAME,
-    project_file,
-    read_bounded,
-    read_state,
-    reason,
-    user_folder,
-    write_state,
-)
+from pegboard.config.files import CONFIG_NAME, project_file, read_bounded, read_state, reason, user_folder, write_state
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
 
@@ -232,8 +224,7 @@ def _stands_alone(text: str) -> bool:
 
 
 def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
-    tables = _table(value, key, file)
-    return {plugin: _table(settings, f"{key}.{plugin}", file) for plugin, settings in tables.items()}
+    return {plugin: _table(settings, f"{key}.{plugin}", file) for plugin, settings in _table(value, key, file).items()}
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {

@@ -64,7 +64,6 @@ def known_user_folder(kind: str, environ: Mapping[str, str] = os.environ) -> str
 
 
 def _home_folder(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The user's home folder, or `None` where it isn't known."""
     home = environ.get("HOME")
     if home is None:
         home = os.path.expanduser("~")

@@ -14,8 +14,7 @@ from typing import Any, Final, cast
 from pegboard.config.files import read_state, write_state
 from pegboard.errors import ConfigError, cause_of
 
-SERVICE: Final = "pegboard"
-"""What the keyring knows the keys under."""
+SERVICE: Final = "pegboard"  # what the keyring knows the keys under
 HIDDEN: Final = "(hidden)"
 _FILE: Final = "keys.json"
 _NAMED: Final = re.compile(

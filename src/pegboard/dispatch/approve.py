@@ -168,18 +168,30 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     services = state.services
     if services.approvals is None:
         raise unanswerable(request)
-    before = permissions_of(state)
+    before, granted_before = permissions_of(state), granted_to(state)
+
+    def covered() -> bool:  # by now, though not when the request was made
+        granted = granted_to(state)
+        return (granted, permissions_of(state)) != (granted_before, before) and decide(granted).action == "allow"
+
     answer, shown = await services.approvals.ask(
         request,
         state.context,
         services.approver,
-        covered=_covered(state, decide),
+        covered=covered,
         grants=services.grants,
         seconds=services.limits.approval_timeout,
         observe=services.observe,
     )
     if isinstance(answer, Later):
-        state.pending = _pending(state, shown)
+        state.pending = PendingCall.of(
+            shown,
+            tool_of(state).spec.digest,
+            created=time.time(),
+            approved=state.approval is not None,
+            earlier=_history(state),
+            once=_once(state, shown),
+        )
         raise SuspendedError(state.pending)
     if isinstance(answer, Reject) and request.subject != "question":
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
@@ -192,28 +204,6 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
             raise RefusedError.of(denial(after, tool_of(state), decision, request.permission))
     state.context.confirmation = confirmation_of(shown, answer, _history(state)) or state.context.confirmation
     return answer
-
-
-def _covered(state: CallState, decide: Decide) -> Callable[[], bool]:
-    """Whether the rules allow by now what they didn't when the request was made."""
-    before = granted_to(state), permissions_of(state)
-
-    def covered() -> bool:
-        granted = granted_to(state)
-        return (granted, permissions_of(state)) != before and decide(granted).action == "allow"
-
-    return covered
-
-
-def _pending(state: CallState, request: ApprovalRequest) -> PendingCall:
-    return PendingCall.of(
-        request,
-        tool_of(state).spec.digest,
-        created=time.time(),
-        approved=state.approval is not None,
-        earlier=_history(state),
-        once=_once(state, request),
-    )
 
 
 def _once(state: CallState, request: ApprovalRequest) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
@@ -18,8 +18,7 @@ from pegboard.errors import FatalToolError, TurnAbortedError, detail_of, log_fai
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 
-_MOST_RUNS: Final = 100
-"""How often one wrapper may run what stands inside it."""
+_MOST_RUNS: Final = 100  # how often one wrapper may run what stands inside it
 
 
 async def _called(link: Callback, services: CallServices, *facts: Any) -> Any:
@@ -42,9 +41,17 @@ class _CallNext:
     _runs: int = 0
     _raised: list[BaseException] = field(factory=list[BaseException])
 
-    def __call__(self) -> Coroutine[Any, Any, Any]:
-        """Await what it gives."""
-        return self._run()
+    async def __call__(self) -> Any:
+        self._begin()
+        self._deadline.pause()
+        try:
+            return await self._run_inner()
+        except BaseException as error:
+            self._raised.append(error)
+            raise
+        finally:
+            self._deadline.resume()
+            self._task = None
 
     def has_raised(self, error: BaseException) -> bool:
         """Whether an exception came from inside."""
@@ -56,18 +63,6 @@ class _CallNext:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=2 * grace)
-
-    async def _run(self) -> Any:
-        self._begin()
-        self._deadline.pause()
-        try:
-            return await self._run_inner()
-        except BaseException as error:
-            self._raised.append(error)
-            raise
-        finally:
-            self._deadline.resume()
-            self._task = None
 
     def _begin(self) -> None:
         if not self._is_open:
@@ -131,11 +126,9 @@ class Chain:
             asyncio.CancelledError: The caller was cancelled.
         """
         limits, watchdog = self.services.limits, self.services.watchdog
-        running = _called(link, self.services, *facts)
+        running, name = _called(link, self.services, *facts), _title_of(link)
         try:
-            return await within(
-                limits.callback_timeout, running, grace=limits.grace, watchdog=watchdog, name=_title_of(link)
-            )
+            return await within(limits.callback_timeout, running, grace=limits.grace, watchdog=watchdog, name=name)
         except LimitExpiredError:
             raise self._late(link, f"gave no answer within {limits.callback_timeout:g} s") from None
         except BaseException as error:  # a callback's SystemExit costs this call only
@@ -179,16 +172,15 @@ class Chain:
         return await run()
 
     async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
-        limits = self.services.limits
-        deadline = Deadline(
-            running_task(), limits.callback_timeout, limits.grace, self.services.watchdog, _title_of(link)
-        )
+        limits, watchdog = self.services.limits, self.services.watchdog
+        deadline = Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, _title_of(link))
         call_next = _CallNext(run, deadline)
         try:
             return await within(deadline, _called(link, self.services, *facts, call_next))
         except LimitExpiredError:
-            text = f"took more than {limits.callback_timeout:g} s beside what it stands round"
-            raise self._late(link, text) from None
+            raise self._late(
+                link, f"took more than {limits.callback_timeout:g} s beside what it stands round"
+            ) from None
         except BaseException as error:
             if call_next.has_raised(error) or cancels_the_call(error):
                 raise
@@ -325,6 +317,3 @@ async def _result_of(state: CallState, answer: object, link: Callback, wanted: s
 
 def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> CallError:
     return _failure(state, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
-
-
-__all__ = ["Abort", "Chain", "ChangeArguments", "Deny", "after", "before", "on_error", "shown"]

@@ -19,15 +19,7 @@ from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
-from pegboard.dispatch.locks import (
-    EXCLUSIVE,
-    SHARED,
-    BatchScheduler,
-    LockManager,
-    LockRequest,
-    Semaphore,
-    lock_request,
-)
+from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
@@ -85,7 +77,6 @@ class _Hosted:
             await ask_inside(state, permission, patterns, always, metadata)
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access this."""
         return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
@@ -148,10 +139,6 @@ def _time_stands_still(state: CallState) -> Generator[None]:
         deadline.resume()
 
 
-HOOKS = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")
-"""The stages of `Callbacks`, in the order of its attributes."""
-
-
 @define(eq=False)
 class Dispatcher:
     """What one registry needs to run calls.
@@ -200,7 +187,8 @@ class Dispatcher:
     ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
-        callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
+        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
+        callbacks = Callbacks(*map(catalogue.callbacks, hooks))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(
@@ -311,12 +299,7 @@ class Dispatcher:
 
 
 def _in_order(
-    pending: PendingCalls,
-    resumption: Resumption,
-    services: CallServices,
-    context: ReadonlyContext,
-    *,
-    sequential: bool,
+    pending: PendingCalls, resumption: Resumption, services: CallServices, context: ReadonlyContext, *, sequential: bool
 ) -> Resumption:
     """Leaves calls that would overtake an earlier one that still waits: their answers have come too early."""
     answered = {each.pending.id: each for each in resumption.resumed}
@@ -345,16 +328,14 @@ async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallStat
 
 def _with(services: CallServices, options: BatchOptions) -> CallServices:
     """The services of one batch."""
-    names = ("approver", "permissions", "instructions")
-    changes: dict[str, Any] = {"longest": options.get("timeout")}
-    changes |= {name: value for name, value in options.items() if name in names and value is not None}
+    names, given = ("approver", "permissions", "instructions"), options.items()
+    changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
+    changes["longest"] = options.get("timeout")
     if "permissions" in changes:
         changes["current"] = None
-    most = options.get("max_concurrency")
-    if most is not None:
+    if (most := options.get("max_concurrency")) is not None:
         changes["slots"] = Semaphore(most)
-    results = options.get("results")
-    if results is not None:
+    if (results := options.get("results")) is not None:
         changes["limits"] = attrs.evolve(services.limits, results=results)
     return services.evolve(**changes)
 

@@ -171,19 +171,9 @@ class CallSuspended(CallEnded):
     pending: PendingCall | None = None
 
 
-_REFUSALS: Final[tuple[ErrorKind, ...]] = (
-    "unknown_tool",
-    "not_offered",
-    "invalid_arguments",
-    "denied",
-    "rejected",
-    "not_executed",
-    "cut_off",
-    "limit",
-)
-
 _ENDS: Final[dict[ErrorKind | None, type[CallEnded]]] = {
-    **dict.fromkeys(_REFUSALS, CallRefused),
+    **dict.fromkeys(("unknown_tool", "not_offered", "invalid_arguments", "denied"), CallRefused),
+    **dict.fromkeys(("rejected", "not_executed", "cut_off", "limit"), CallRefused),
     "aborted": CallAborted,
     "skipped": CallSkipped,
     "confirmation_required": CallSuspended,
@@ -196,18 +186,7 @@ def ended(result: ToolResult) -> type[CallEnded]:
 
 
 _STATES: Final[Mapping[str, type[CallEvent]]] = {
-    each.state: each
-    for each in (
-        CallPending,
-        CallRunning,
-        CallUpdated,
-        CallCompleted,
-        CallFailed,
-        CallRefused,
-        CallAborted,
-        CallSkipped,
-        CallSuspended,
-    )
+    each.state: each for each in (CallPending, CallRunning, CallUpdated, CallCompleted, CallFailed, *_ENDS.values())
 }
 
 
@@ -289,7 +268,6 @@ def emit_end(state: CallState) -> None:
 
 
 def _updated(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
-    """A running call has reported something."""
     if listener is not None:
         listener(update)
     if isinstance(update, Progress):
@@ -322,8 +300,7 @@ LIMIT_SECONDS: Final = 30.0
 LINGER_SECONDS: Final = 10.0
 """How long the thread of a plain observer waits for more before it ends."""
 
-_CLOSE_SECONDS: Final = 5.0
-"""How long closing waits for events that were emitted already."""
+_CLOSE_SECONDS: Final = 5.0  # how long closing waits for events that were emitted already
 
 
 @define(eq=False)
@@ -379,9 +356,8 @@ class _ThreadQueue:
             return
         if iscoroutine(answer):
             answer.close()
-        raise TypeError(
-            "a plain observer gave an awaitable, which is never awaited: register the async function itself"
-        )
+        wrong = "a plain observer gave an awaitable, which is never awaited: register the async function itself"
+        raise TypeError(wrong)
 
     def _next(self) -> Any:
         """What comes next; `None` where the thread shall end."""
@@ -539,6 +515,3 @@ class Observers:
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-__all__ = ["Observers"]

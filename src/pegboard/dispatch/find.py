@@ -45,8 +45,10 @@ def find(state: CallState) -> Awaitable[None] | None:
             a call that the provider has executed; for a call marked invalid, what it is marked with.
     """
     call = state.call
-    if call.error is not None or call.provider_executed:
-        raise _not_to_run(call)
+    if call.error is not None:
+        raise CallError(call.error.kind, call.error.text, problems=call.error.problems)
+    if call.provider_executed:
+        raise CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise UnknownNameError("The call names no tool: its name is no text.")
     tool = state.services.named.get(call.name) or state.services.find(call.name)
@@ -65,12 +67,6 @@ async def _load(state: CallState, late: LateHandler) -> None:
     except PluginError as error:
         text = f"{state.call.name} can't be run: what brings it failed to load."
         raise CallError("tool_failure", text, detail=str(error)) from error
-
-
-def _not_to_run(call: ToolCall) -> CallError:
-    if call.error is not None:
-        return CallError(call.error.kind, call.error.text, problems=call.error.problems)
-    return CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
 
 
 def refuse_registered(name: str, tools: Mapping[str, Tool]) -> NoReturn:
@@ -112,8 +108,7 @@ def _listed(names: Sequence[str]) -> str:
 
 # Near names ----------------------------------------------------------------------------------------------------------
 
-_SHORTEST: Final = 6
-"""Letters and digits that a name needs for a typing slip to differ from another word."""
+_SHORTEST: Final = 6  # letters and digits that a name needs for a typing slip to differ from another word
 
 
 def meant_name(name: str, names: Sequence[str]) -> str | None:
@@ -267,18 +262,14 @@ def _call_of(answer: object, call: ToolCall) -> ToolCall:
 def _mend_name(state: CallState, error: CallError) -> None:
     """The built-in repair: the one tool that a wrong name can only be a slip for, where running it does no harm."""
     call = state.call
-    name = _meant(state, error) if state.services.limits.repair and error.kind == "unknown_tool" else None
-    if name is None:
+    is_text = isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+    if not (is_text and state.services.limits.repair and error.kind == "unknown_tool"):
+        raise error
+    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in _tools(state)]
+    name = meant_name(call.name, names)
+    if name is None or _is_delicate(state.services.find(name)):
         raise error
     _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
-
-
-def _meant(state: CallState, error: CallError) -> str | None:
-    if not isinstance(state.call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
-        return None
-    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in _tools(state)]
-    name = meant_name(state.call.name, names)
-    return None if name is None or _is_delicate(state.services.find(name)) else name
 
 
 def _tools(state: CallState) -> Sequence[Tool]:

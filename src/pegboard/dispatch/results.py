@@ -50,9 +50,8 @@ def _made_once() -> Callable[[Any], str]:
     if make is None:
         return encoder.encode
     write_text: Any = getattr(json.encoder, "encode_basestring")  # noqa: B009  it isn't in the types
-    chunks = make(
-        None, encoder.default, write_text, None, ": ", ", ", 0, 0, 0
-    )  # no table, indent, sorting, skipping, NaN
+    # No table, indent, sorting, skipping, NaN.
+    chunks = make(None, encoder.default, write_text, None, ": ", ", ", 0, 0, 0)
     return lambda value: "".join(chunks(value, 0))
 
 
@@ -105,7 +104,6 @@ async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
 
 
 def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
-    """In a thread."""
     number = number_of_values(value.structured_content if issubclass(type(value), ToolResult) else value)
     if number > MOST_VALUES:
         text = f"{tool.name} ran, but its result holds more than {MOST_VALUES:,} values. Ask for less at once."
@@ -204,14 +202,10 @@ def _by_what_it_is(value: Any) -> Any:
     return to_json_data(value)
 
 
-def _data_of(value: Any) -> Any:
-    return value.structured_content if issubclass(type(value), ToolResult) else value
-
-
 def _fault(value: Any, error: Exception) -> str:
     """What isn't JSON, with its path."""
     try:
-        data = _by_what_it_is(_data_of(value))
+        data = _by_what_it_is(value.structured_content if issubclass(type(value), ToolResult) else value)
     except Exception as found:  # noqa: BLE001  (whatever a value of the tool's own makes of being read)
         return f"{found}" if _is_ours(found) else f"(root): {type(found).__name__}"
     return "; ".join(json_faults(data)) or f"(root): {type(error).__name__}"
@@ -377,9 +371,8 @@ def _worded(name: str, error: BaseException, expose: bool) -> ToolResult:
     if isinstance(error, CallStoppedError):
         return ToolResult.error(error.kind, f"{name} was stopped: {error.text}.", detail=detail)
     if isinstance(error, ToolError):
-        result = ToolResult.error(
-            "tool_failure", f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}", detail=detail
-        )
+        text = f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}"
+        result = ToolResult.error("tool_failure", text, detail=detail)
         return attrs.evolve(result, metadata={"retryable": error.retryable})
     if isinstance(error, asyncio.CancelledError):
         return ToolResult.error("aborted", f"{name} ended itself before it had a result.")

@@ -41,9 +41,7 @@ from pegboard.tools.tool import Tool
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_CHARACTERS: Final = 64
-"""How many characters or bytes of a generator's items count as one value more."""
-
+_CHARACTERS: Final = 64  # how many characters or bytes of a generator's items count as one value more
 TURN: Final = 1_000
 """After how many items an async generator lets the rest of the loop go on."""
 
@@ -152,10 +150,6 @@ async def tried_again(
     return await attempts(attempt_once)
 
 
-def _asks_for_another(error: BaseException) -> bool:
-    return isinstance(error, ToolError) and error.retryable is True
-
-
 def _pause(state: RetryCallState) -> float:
     import tenacity
 
@@ -168,8 +162,7 @@ def _pause(state: RetryCallState) -> float:
 
 _ASYNC: Final = Flavour.ASYNC
 _COROUTINE: Final[type] = CoroutineType
-_HERE: Final = (None, "loop", "thread")
-"""The executors that are this process."""
+_HERE: Final = (None, "loop", "thread")  # the executors that are this process
 
 
 def run(state: CallState) -> Awaitable[None] | None:
@@ -197,9 +190,8 @@ def run(state: CallState) -> Awaitable[None] | None:
         or state.approval is not None
         or services.slots is not None
         or services.callbacks.wrap
+        or not locks.enter(state)
     ):
-        return _in_turn(state, tool)
-    if not locks.enter(state):
         return _in_turn(state, tool)
     pending = None
     try:
@@ -303,8 +295,13 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
         emit_note(state, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
-    limit = _limit_of(state, tool)
-    return await tried_again(attempt, tool.policy.retries, _asks_for_another, on_retry=note_retry, limit=limit)
+    return await tried_again(
+        attempt,
+        tool.policy.retries,
+        lambda error: isinstance(error, ToolError) and error.retryable is True,
+        on_retry=note_retry,
+        limit=_limit_of(state, tool),
+    )
 
 
 async def _attempt(state: CallState, tool: Tool) -> Any:
@@ -401,10 +398,8 @@ async def _finish(
 def deadline_of(state: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
     if state.deadline is None:
-        services = state.services
-        state.deadline = Deadline(
-            running_task(), None, services.limits.grace, services.watchdog, state.call.name, state.context
-        )
+        grace, watchdog = state.services.limits.grace, state.services.watchdog
+        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.context)
     return state.deadline
 
 
@@ -469,6 +464,3 @@ async def _called(
         text = f"{context.tool} was not run: too many other tools hang here. Calling it again won't help for now."
         raise CallError("limit", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
-
-
-__all__ = ["exhausted", "exhausted_async", "tried_again"]

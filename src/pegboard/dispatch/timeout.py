@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from math import inf
 from threading import get_ident
 from time import monotonic
@@ -39,11 +40,10 @@ Report: TypeAlias = Callable[[str, float, str], None]
 
 
 def _log_blocked(name: str, seconds: float, where: str) -> None:
-    """Logs a warning of the logger `pegboard`."""
     import logging
 
-    log = logging.getLogger("pegboard")
-    log.warning("%s blocks the event loop, for %.1f s up to now%s; run it off the loop", name, seconds, where)
+    text = "%s blocks the event loop, for %.1f s up to now%s; run it off the loop"
+    logging.getLogger("pegboard").warning(text, name, seconds, where)
 
 
 _Step: TypeAlias = list[Any]
@@ -157,8 +157,7 @@ def place_of(thread: int) -> str:
     return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"
 
 
-_GRACE_SECONDS: Final = 1.0
-"""How long a coroutine may take to end once it is cancelled at its limit."""
+_GRACE_SECONDS: Final = 1.0  # how long a coroutine may take to end once it is cancelled at its limit
 
 
 class LimitExpiredError(Exception):
@@ -230,11 +229,6 @@ class Deadline:
             self._grace = self.task.get_loop().call_later(self.grace, self._expire, 2)
         return self._expired == 2
 
-    @property
-    def in_grace(self) -> bool:
-        """Whether the coroutine was cancelled, and cleans up."""
-        return self._grace is not None
-
     def undo(self) -> None:
         """Ends the grace period of a cancellation that was taken back, by a timeout inside that has been handled."""
         if self._grace is not None and self._expired < 2 and self.task.cancelling() <= self._before:
@@ -290,15 +284,15 @@ def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and deadline.is_over():
                     deadline.was_ignored = True
-                    _close(coroutine)
+                    with suppress(BaseException):  # it had its time to clean up
+                        coroutine.close()
                     raise
                 step, word = coroutine.throw, error
             else:
                 step, word = coroutine.send, sent
             waits_for = watched(watchdog, name, step, word)
             del step, word
-            if deadline.in_grace:
-                deadline.undo()
+            deadline.undo()
     except StopIteration as end:
         deadline.stop()
         return end.value
@@ -364,14 +358,3 @@ def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
-
-
-def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Ends a coroutine that ignores cancellation; what it raises on the way out is dropped."""
-    try:
-        coroutine.close()
-    except BaseException:  # noqa: BLE001  it had its time to clean up
-        return
-
-
-__all__ = ["Watchdog"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -22,9 +22,7 @@ from pegboard.tools.tool import Tool
 MOST_ITEMS: Final = 1_000
 """Pieces of content in one result."""
 
-_AT_ONCE: Final = 200_000
-"""Characters that may be looked at on the event loop."""
-
+_AT_ONCE: Final = 200_000  # characters that may be looked at on the event loop
 _MOST_TRIES: Final = 8
 _MOST_BYTES_A_TOKEN: Final = 64
 
@@ -52,9 +50,8 @@ def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     content = result.content
     if "truncated" in result.metadata:
         return True
-    if len(content) > MOST_ITEMS or (
-        limits.media_bytes is not None and sum(map(_weight, content)) > limits.media_bytes
-    ):
+    most = math.inf if limits.media_bytes is None else limits.media_bytes
+    if len(content) > MOST_ITEMS or sum(map(_weight, content)) > most:
         return False
     texts = [text for item in content if (text := _text_of(item)) is not None]
     length = sum(map(len, texts)) + len(texts)
@@ -85,16 +82,18 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
     facts: dict[str, object] = {"truncated": True}
     if done is not None:
         where = None if keeper.kept is None else keeper.kept.keep(whole, session=keeper.session)
-        content = _with_text(content, _shortened(done, where, keeper.reader))
+        first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
+        others = [item for item in content[first:] if _text_of(item) is None]
+        content = (*content[:first], TextContent(_shortened(done, where, keeper.reader)), *others)
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
             facts |= {"kept": where.id, "file": where.path}
-    return attrs.evolve(
-        result,
-        content=(*content, *_apology(moved, limits)),
-        metadata={**result.metadata, **facts},
-        attachments=(*result.attachments, *moved),
-    )
+    if moved:
+        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
+        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
+        content += (TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]"),)
+    metadata, attachments = {**result.metadata, **facts}, (*result.attachments, *moved)
+    return attrs.evolve(result, content=content, metadata=metadata, attachments=attachments)
 
 
 def cut_short(text: str, limits: ResultLimits) -> str:
@@ -134,20 +133,6 @@ def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tup
     return tuple(stays), tuple(moved)
 
 
-def _apology(moved: tuple[Content, ...], limits: ResultLimits) -> Iterable[TextContent]:
-    if moved:
-        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
-        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
-        yield TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]")
-
-
-def _with_text(content: tuple[Content, ...], text: str) -> tuple[Content, ...]:
-    """The text in the place of the first, and none of the others."""
-    first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
-    others = [item for item in content[first:] if _text_of(item) is None]
-    return (*content[:first], TextContent(text), *others)
-
-
 def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
     """What stays, and between its parts what was left out and how to read it."""
     head = f"{done.head}{_line_end(done.head)}" if done.head else ""
@@ -158,32 +143,26 @@ def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
 def _left_out(done: Cut) -> str:
     shown, whole = done.shown, done.whole
     sizes = f"{_bytes(shown.bytes)} of {_bytes(whole.bytes)}"
+    is_inside = done.gap.byte or done.end.byte  # of a line
     if done.head and done.tail:
-        return f"{_stretch(done)} left out here; {sizes} are shown."
+        lines = f"Lines {done.gap.line} to {done.end.line - 1} of {whole.lines} are"
+        gone = f"A part of {counted(whole.lines, 'line')} is" if is_inside else lines
+        return f"{gone} left out here; {sizes} are shown."
     part = "beginning" if done.head else "end"
-    if done.gap.byte or done.end.byte or not shown.lines:
+    if is_inside or not shown.lines:
         return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in all."
     part = "first" if done.head else "last"
     return f"Only the {part} {shown.lines} of {whole.lines} lines are shown ({sizes})."
-
-
-def _stretch(done: Cut) -> str:
-    if done.gap.byte or done.end.byte:
-        return f"A part of {counted(done.whole.lines, 'line')} is"
-    return f"Lines {done.gap.line} to {done.end.line - 1} of {done.whole.lines} are"
 
 
 def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
     if kept is None:
         return "The rest was not kept; ask for less at once."
     if reader is None:
-        return f"The full text is in {kept.path}; what is left out begins at {_named(gap)}."
+        place = f"line {gap.line}, byte {gap.byte}" if gap.byte else f"line {gap.line}"
+        return f"The full text is in {kept.path}; what is left out begins at {place}."
     byte = f", byte={gap.byte}" if gap.byte else ""
     return f'Read the rest with {reader}(id="{kept.id}", line={gap.line}{byte}).'
-
-
-def _named(place: TextPosition) -> str:
-    return f"line {place.line}, byte {place.byte}" if place.byte else f"line {place.line}"
 
 
 def _line_end(text: str) -> str:
@@ -586,23 +565,18 @@ def kept_result_tool(
             byte: Where in that line to begin; only for lines that are too long to be read at once.
             lines: How many lines to read at most.
         """
-        most = lines if limits.lines is None else min(lines, limits.lines)
-        page_limits = attrs.evolve(limits, lines=most)
+        page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
         try:
             page = kept.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
         except LookupError as error:
-            raise ToolError(
-                f"{error}.", hint="Call the tool that gave the result again, and ask it for less."
-            ) from None
-        return ToolResult(TextContent(_page_text(page, id, name)), metadata={"truncated": page.next is not None})
+            hint = "Call the tool that gave the result again, and ask it for less."
+            raise ToolError(f"{error}.", hint=hint) from None
+        rest = "The end."
+        if page.next is not None:
+            asked = f'id="{id}", line={page.next.line}' + (f", byte={page.next.byte}" if page.next.byte else "")
+            rest = f"There are {page.whole.lines} lines. Read on with {name}({asked})."
+        text = f"{page.text}{_line_end(page.text)}[{rest}]"
+        return ToolResult(TextContent(text), metadata={"truncated": page.next is not None})
 
     kept.reader = name
     return Tool.from_function(read_result, name=name, title="Read on", read_only=True, idempotent=True)
-
-
-def _page_text(page: _Page, key: str, reader: str) -> str:
-    """The part, and how to read on."""
-    if page.next is None:
-        return f"{page.text}{_line_end(page.text)}[The end.]"
-    asked = f'id="{key}", line={page.next.line}' + (f", byte={page.next.byte}" if page.next.byte else "")
-    return f"{page.text}{_line_end(page.text)}[There are {page.whole.lines} lines. Read on with {reader}({asked}).]"

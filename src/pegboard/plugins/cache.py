@@ -124,8 +124,7 @@ class Stamps:
         """Whether something changed just now. A time in the future is no change, but a wrong clock."""
         if stamp == MISSING:
             return False
-        changed = int(stamp.partition(b":")[0])
-        return self._started - _SETTLED_NS < changed <= time.time_ns()
+        return self._started - _SETTLED_NS < int(stamp.partition(b":")[0]) <= time.time_ns()
 
     def add_plugin(self, found: FoundPlugin) -> None:
         """Adds a plugin's metadata and its manifest; where the metadata doesn't cover the code, the code too.
@@ -280,26 +279,22 @@ def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, 
     """
     if place is None or not stamps.settled or not stamps.complete:
         return False
-    header, body = _contents(place.key, listing, stamps, until)
-    if sum(map(len, body)) > _MOST_SNAPSHOT_BYTES:
-        return False
-    front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
-    try:
-        write_private(place.path, front, header, *body)
-    except OSError:
-        return False
-    prune(Path(place.path).parent, most=_MOST_SNAPSHOTS)
-    return True
-
-
-def _contents(key: bytes, listing: Listing, stamps: Stamps, until: int) -> tuple[bytes, list[bytes]]:
     sections = dict(_sections(listing))
-    fields = [key, str(until).encode(), str(len(sections)).encode()]
+    fields = [place.key, str(until).encode(), str(len(sections)).encode()]
     offset = 0
     for name, data in sections.items():
         fields += [name, *(str(number).encode() for number in (offset, len(data), crc32(data)))]
         offset += len(data)
-    return b"\0".join((*fields, *stamps.fields())), list(sections.values())
+    if offset > _MOST_SNAPSHOT_BYTES:
+        return False
+    header = b"\0".join((*fields, *stamps.fields()))
+    front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
+    try:
+        write_private(place.path, front, header, *sections.values())
+    except OSError:
+        return False
+    prune(Path(place.path).parent, most=_MOST_SNAPSHOTS)
+    return True
 
 
 def _sections(listing: Listing) -> Iterator[tuple[bytes, bytes]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from pegboard.tools.spec import Origin
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from importlib_metadata import Distribution, EntryPoint
+    from importlib_metadata import Distribution
 
 GROUP: Final = "pegboard"
 MOST_SOURCES: Final = 1_000
@@ -269,7 +269,7 @@ class _Search:
             facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
             if normalised(facts[0]) != name:
                 raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")  # noqa: TRY301  reported like the rest
-            points = _entry_points(distribution)
+            points: Any = distribution.entry_points.select(group=GROUP)  # pyright: ignore[reportUnknownMemberType]
         except MetadataError as error:
             self._report(None, name, f"{_LEFT_OUT}: {error}")
         except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
@@ -277,19 +277,16 @@ class _Search:
         else:
             if not points and f"{_HEADER}\n" in f"{text}\n":
                 self._report(None, name, f"{_LEFT_OUT}: the group's name in entry_points.txt is damaged")
-            self._add(points, *facts)
-
-    def _add(
-        self, points: Iterable[EntryPoint], distribution: str, version: str, location: str | None, editable: bool
-    ) -> None:
-        for point in points:
-            try:
-                module, attribute = point.module, point.attr or None
-            except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
-                cause = f"entry point {point.name!r} names {point.value!r}, which isn't 'module' or 'module:attribute'"
-                self._report(point.name, distribution, cause)
-            else:
-                self.found.append(FoundPlugin(point.name, module, attribute, distribution, version, location, editable))
+            for point in points:
+                try:
+                    module, attribute = point.module, point.attr or None
+                except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
+                    cause = (
+                        f"entry point {point.name!r} names {point.value!r}, which isn't 'module' or 'module:attribute'"
+                    )
+                    self._report(point.name, facts[0], cause)
+                else:
+                    self.found.append(FoundPlugin(point.name, module, attribute, *facts))
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         self.problems.append(Problem(plugin, distribution, cause))
@@ -304,14 +301,7 @@ class _Search:
         return Discovery(tuple(taken.values()), tuple(self.problems))
 
 
-def _entry_points(distribution: Distribution) -> tuple[EntryPoint, ...]:
-    # Its classes are untyped in part.
-    selected: Any = distribution.entry_points.select(group=GROUP)  # pyright: ignore[reportUnknownMemberType]
-    return tuple(selected)
-
-
 def _text(distribution: Distribution, file: str) -> str | None:
-    """A file of its metadata; `None` where there is none."""
     return distribution.read_text(file)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -368,7 +368,7 @@ def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
     """
 
 
-REGISTER_HOOKS: Final = (
+REGISTER_HOOKS: Final = (  # called at load, in this order, for each plugin
     "pegboard_register_tools",
     "pegboard_register_toolsets",
     "pegboard_register_predicates",
@@ -377,4 +377,3 @@ REGISTER_HOOKS: Final = (
     "pegboard_register_executors",
     "pegboard_register_models",
 )
-"""Called at load, in this order, for each plugin."""

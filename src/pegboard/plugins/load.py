@@ -242,8 +242,7 @@ def is_wanted(config: Config, autoload: bool | None) -> bool:
     """Whether installed plugins are loaded: by the caller, else the environment, else the configuration."""
     if autoload is not None:
         return autoload
-    switch = os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
-    return config.autoload and switch not in OFF
+    return config.autoload and os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower() not in OFF
 
 
 def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
@@ -277,8 +276,7 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
         cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
         raise PluginError(found.name, cause, distribution=found.distribution)
     try:
-        brought = gathered(found.name, lambda: imported(found.module, found.attribute), {}, [])
-        thing = brought.extras[kind][name]
+        thing = gathered(found.name, lambda: imported(found.module, found.attribute), {}, []).extras[kind][name]
     except KeyboardInterrupt:
         raise
     except BaseException as error:

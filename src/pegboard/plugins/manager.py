@@ -16,6 +16,7 @@ from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRec
 from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
+    ManifestError,
     PegboardError,
     PluginError,
     RegistrationError,
@@ -151,8 +152,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     loaded.implementations[caller.name] = implementation
             elif not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
-                near = did_you_mean(suggest(caller.name, known))
-                loaded.faults.append(f"there is no hook {caller.name!r}.{near}")
+                loaded.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
 
 
 def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
@@ -219,7 +219,6 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
 
 
 def _processor_fault(name: str, thing: Any) -> str | None:
-    """Why something can't be a request processor, or `None`."""
     from pegboard.request.processors import check_processor
 
     try:
@@ -287,6 +286,7 @@ class _Plugin:
     own_specs: dict[str, ToolSpec] = field(factory=dict[str, ToolSpec])
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     loaded: LoadedPlugin | None = None
+    offers: frozenset[tuple[str, str]] = frozenset()
     failure: PluginError | None = None
     lock: threading.RLock = field(factory=threading.RLock)
 
@@ -320,10 +320,9 @@ class PluginManager:
 
     def note(self, found: FoundPlugin, status: Status, cause: str) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
-        record = PluginRecord(found.name, found.distribution, found.version, status, cause=cause)
-        self._record(record)
+        self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
         if status == "quarantined":
-            self._report(found.name, found.distribution, cause)
+            self._report(found.name, found.distribution, cause, _promised(found))
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Lists plugins by what their manifests say; none of their code is imported.
@@ -335,11 +334,20 @@ class PluginManager:
         problems: list[Problem] = []
         expected = [(self._expect(found), found, manifest) for found, manifest in known]
         for plugin, _, manifest in expected:
+            plugin.offers = manifest.offers
             self._listed_tools(plugin, manifest)
             self.claim(plugin.origin, plugin.listed.values(), manifest)
         for plugin, found, manifest in expected:
             tools += self._own("tools", plugin.listed.values(), plugin.origin)
-            records[plugin.name] = _listed_record(plugin, manifest)
+            records[plugin.name] = PluginRecord(
+                plugin.name,
+                found.distribution,
+                found.version,
+                "partial" if manifest.faults else "listed",
+                tuple(sorted(manifest.hooks)),
+                tuple(sorted(tool.name for tool in plugin.listed.values())),
+                "; ".join(manifest.faults) or None,
+            )
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
             self.registry.lazy_plugins.add(
                 plugin.name,
@@ -381,6 +389,7 @@ class PluginManager:
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
         plugin = self._expect(found)
+        plugin.offers = _promised(found)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
@@ -398,8 +407,7 @@ class PluginManager:
         Returns:
             Its record, with its `status`.
         """
-        plugin = self._new(name, Origin(name, distribution, version), lambda: thing)
-        self._load(plugin)
+        self._load(self._new(name, Origin(name, distribution, version), lambda: thing))
         return self.registry.catalogue.plugins[name]
 
     # Names -------------------------------------------------------------------------------------------------------
@@ -413,17 +421,14 @@ class PluginManager:
         try:
             return tool.with_spec(name=name)
         except InvalidNameError:
-            self._misnamed(plugin, tool, name)
+            cause = (
+                f"tool {tool.name!r} keeps its name: {name[:100]!r}, which [prefix] or [rename] makes of it, can't "
+                "name a tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of "
+                "pegboard.toml"
+            )
+            if all(problem.cause != cause for problem in self.registry.problems()):
+                self._report(plugin, tool.origin.distribution, cause)
             return tool
-
-    def _misnamed(self, plugin: str, tool: Tool, name: str) -> None:
-        """Reports a name that the configuration makes and that no tool can have; the tool keeps its own."""
-        cause = (
-            f"tool {tool.name!r} keeps its name: {name[:100]!r}, which [prefix] or [rename] makes of it, can't name a "
-            f"tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of pegboard.toml"
-        )
-        if all(problem.cause != cause for problem in self.registry.problems()):
-            self._report(plugin, tool.origin.distribution, cause)
 
     # Listing -----------------------------------------------------------------------------------------------------
 
@@ -489,7 +494,7 @@ class PluginManager:
         earlier = self.registry.catalogue.plugins.get(plugin.name)
         record = earlier or PluginRecord(plugin.name, plugin.origin.distribution, plugin.origin.version)
         self._record(attrs.evolve(record, status="quarantined", cause=cause))
-        self._report(plugin.name, plugin.origin.distribution, cause)
+        self._report(plugin.name, plugin.origin.distribution, cause, plugin.offers)
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
@@ -502,8 +507,7 @@ class PluginManager:
         stale = _stale(plugin, loaded) if was_listed else []
         if stale and self.on_stale is not None:
             self.on_stale(plugin.name)
-        faults = [*loaded.faults, *stale]
-        self._swap(plugin, loaded, faults, was_listed=was_listed)
+        self._swap(plugin, loaded, [*loaded.faults, *stale], was_listed=was_listed)
 
     def _swap(self, plugin: _Plugin, loaded: LoadedPlugin, faults: list[str], *, was_listed: bool) -> None:
         origin = plugin.origin
@@ -556,12 +560,11 @@ class PluginManager:
 
         The order follows the load order, not the moment at which a plugin happened to be imported.
         """
-        loaded = [plugin for plugin in self._plugins.values() if plugin.loaded is not None]
         chains: dict[str, tuple[Callback, ...]] = {}
         for stage, names in CALLBACK_STAGES.items():
             members = [
                 (_rank(implementation, plugin.place), plugin.name, implementation)
-                for plugin in loaded
+                for plugin in self._plugins.values()
                 if plugin.loaded is not None
                 and (implementation := plugin.loaded.implementations.get(f"pegboard_{stage}")) is not None
             ]
@@ -576,8 +579,10 @@ class PluginManager:
     def _record(self, record: PluginRecord) -> None:
         self.registry.change(lambda catalogue: catalogue.evolve(plugins={**catalogue.plugins, record.name: record}))
 
-    def _report(self, plugin: str, distribution: str | None, cause: str) -> None:
-        problem = Problem(plugin, distribution, cause)
+    def _report(
+        self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
+    ) -> None:
+        problem = Problem(plugin, distribution, cause, offers=offers)
         self.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, problem)))
 
 
@@ -617,18 +622,6 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
 _REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry manifest write'"
 
 
-def _listed_record(plugin: _Plugin, manifest: PluginManifest) -> PluginRecord:
-    return PluginRecord(
-        plugin.name,
-        plugin.origin.distribution,
-        plugin.origin.version,
-        "partial" if manifest.faults else "listed",
-        tuple(sorted(manifest.hooks)),
-        tuple(sorted(tool.name for tool in plugin.listed.values())),
-        "; ".join(manifest.faults) or None,
-    )
-
-
 def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
     """In what the code differs from the manifest or the cache, one sentence a tool."""
     now = {tool.name: tool.spec for tool in loaded.tools}
@@ -642,6 +635,17 @@ def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
     ]
 
 
+def _promised(found: FoundPlugin) -> frozenset[tuple[str, str]]:
+    """What a plugin's manifest offers; nothing where it has none that can be read."""
+    from pegboard.plugins.manifest import read_manifest  # as in `load`
+
+    try:
+        manifest = read_manifest(found, stale=True)
+    except ManifestError:
+        return frozenset()
+    return frozenset() if manifest is None else manifest.offers
+
+
 def _rank(implementation: Any, place: int) -> tuple[int, int]:
     """Later plugins are asked first, as pluggy does, but among those that want to be last the later one is last."""
     rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
@@ -649,11 +653,7 @@ def _rank(implementation: Any, place: int) -> tuple[int, int]:
 
 
 def gathered(
-    name: str,
-    fetch: Callable[[], Any],
-    settings: Mapping[str, Any],
-    notes: list[str],
-    seconds: float = LOAD_SECONDS,
+    name: str, fetch: Callable[[], Any], settings: Mapping[str, Any], notes: list[str], seconds: float = LOAD_SECONDS
 ) -> LoadedPlugin:
     """Imports a plugin and asks it for what it brings, in a thread, within a time limit, its side effects observed.
 

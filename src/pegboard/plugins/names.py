@@ -24,8 +24,7 @@ from pegboard.tools.spec import Origin
 KINDS: Final = ("plugins", "tools", "toolsets", *EXTRAS)
 """What has names that plugins bring; the names of plugins are their entry points' and their distributions'."""
 _FILE: Final = "accepted.json"
-Names = Mapping[str, Mapping[str, str]]
-"""Kind -> name -> the normalised name of a distribution."""
+Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name of a distribution
 
 
 def accepted_names() -> Names:
@@ -83,7 +82,8 @@ class Clash:
         if self.kind == "tools":
             fix += f', or [prefix] "{origin.plugin}" = "{(origin.plugin or "").replace("-", "_")}_"'
         cause = f"{self.kind[:-1]} {self.name!r} is held back: {why}; {fix}, or registry plugins accept DISTRIBUTION"
-        return Problem(origin.plugin, origin.distribution, cause, self.name if self.kind == "tools" else None)
+        tool = self.name if self.kind == "tools" else None
+        return Problem(origin.plugin, origin.distribution, cause, tool, frozenset([(self.kind, self.name)]))
 
 
 @define(eq=False)

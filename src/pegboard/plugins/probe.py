@@ -175,8 +175,7 @@ def main() -> None:
     """Keeps both streams to itself: plugins print to standard error, and have nothing to read."""
     job = json.loads(sys.stdin.buffer.read())
     answer = os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     _bound_memory()
     own = os.getpid()

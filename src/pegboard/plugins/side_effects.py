@@ -13,14 +13,12 @@ from typing import Any, Final, TypeVar
 from pegboard.errors import cause_of
 
 LOAD_SECONDS: Final = 10.0
-LOADING: Final = "pegboard-load"
-"""The name of the threads in which plugins are loaded."""
+LOADING: Final = "pegboard-load"  # the name of the threads in which plugins are loaded
 MOST_PRINTED: Final = 10_000
-_MODULES: Final = (
+_MODULES: Final = (  # of the standard library: what is replaced in these changes what all other code does
     *("asyncio", "builtins", "importlib", "io", "json", "logging", "os", "random", "shutil", "signal", "socket"),
     *("ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib.request", "warnings"),
 )
-"""Of the standard library: what is replaced in these changes what all other code does."""
 _lock: Final = threading.Lock()
 _T = TypeVar("_T")
 

@@ -141,8 +141,7 @@ def _opened(fd: int, key: bytes) -> Snapshot | None:
         return None
     count = int(fields[2])
     numbers = fields[3 : 3 + 4 * count]
-    stamps = fields[3 + 4 * count :]
-    if not is_fresh(stamps):
+    if not is_fresh(fields[3 + 4 * count :]):
         return None
     sections = {
         numbers[index]: (int(numbers[index + 1]), int(numbers[index + 2]), int(numbers[index + 3]))

@@ -72,8 +72,7 @@ def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
             f"no installed distribution has an entry point {name!r} in the group 'pegboard'.{near} "
             "Install the package first (pip install -e .), or pass its module.",
         )
-    thing = within(LOAD_SECONDS, imported, found.module, found.attribute)
-    return Subject(name, thing, found, found.module)
+    return Subject(name, within(LOAD_SECONDS, imported, found.module, found.attribute), found, found.module)
 
 
 def plugin_registry(

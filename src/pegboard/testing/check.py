@@ -70,14 +70,12 @@ sys.__stdout__.write("\\n" + json.dumps(answer) + "\\n")
 """
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
 """Kinds of error that no call with valid arguments may end in."""
-_OTHERS: Final[tuple[Any, ...]] = (
+_OTHERS: Final[tuple[Any, ...]] = (  # values of every kind, small and large
     *("text", "", "a" * 10_001, -(2**40), 0, 1, 2**40, 1.5, True, None),
     *([], ["text"], {}, {"key": "text"}),
 )
-"""Values of every kind, small and large."""
 _MOST_LEVELS: Final = 6
-_MOST_ROUND: Final = 500
-"""Invalid arguments of one tool; some 2 us each."""
+_MOST_ROUND: Final = 500  # invalid arguments of one tool; some 2 us each
 _MOST_LISTED: Final = 3
 _MOST_SHOWN: Final = 200
 
@@ -212,10 +210,7 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
         findings.error(f"{called} is marked both read-only and destructive: take one of the marks off")
-    for what, schema, examples in (
-        ("input", spec.input_schema, spec.examples),
-        ("output", spec.output_schema, ()),
-    ):
+    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
         if schema is None:
             continue
         findings.warnings += [f"{called}: its {what} schema: {text}" for text in lint_schema(schema)]
@@ -387,7 +382,15 @@ class _ArgumentCheck:
         return f"tool {self.tool.name!r}"
 
     def run(self) -> None:
-        self._examples()
+        for place, example in enumerate(self.tool.spec.examples):
+            problems = self._checked(example)
+            if problems:
+                self.findings.error(
+                    f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
+                    "correct the example, or what refuses it"
+                )
+            else:
+                self.accepted += 1
         schema = self.tool.spec.input_schema
         samples = Samples(References(schema), self.tool.validator.accepts)
         try:
@@ -406,17 +409,6 @@ class _ArgumentCheck:
         if known is not None:
             for text in islice(self._taken(dict(known)), _MOST_LISTED):
                 self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
-
-    def _examples(self) -> None:
-        for place, example in enumerate(self.tool.spec.examples):
-            problems = self._checked(example)
-            if problems:
-                self.findings.error(
-                    f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
-                    "correct the example, or what refuses it"
-                )
-            else:
-                self.accepted += 1
 
     def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The problems that the check finds; `None` where it raised instead, which is an error."""
@@ -545,11 +537,10 @@ def check_plugin(
         AssertionError: The contract is broken; the text lists everything that was found, and what to do.
     """
     __tracebackhide__ = True  # pytest shows the author's line, not ours
-    given = plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__)
     try:
         subject = subject_of(plugin)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings = Findings(given)
+        findings = Findings(plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__))
         findings.error(error.cause if isinstance(error, PluginError) else f"it can't be imported: {cause_of(error)}")
         return findings.report()
     findings = Findings(subject.name)

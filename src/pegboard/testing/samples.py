@@ -22,9 +22,8 @@ _IMPLIED: Final = (
     ("integer", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
 )
 _ORDINARY_NUMBER: Final = 3
-_LARGE_NUMBER: Final = 2**31
-"""Past the range of 32 bits, where code that meets it for the first time goes wrong."""
-_COMMON: Final = (
+_LARGE_NUMBER: Final = 2**31  # past the range of 32 bits, where code that meets it for the first time goes wrong
+_COMMON: Final = (  # texts as patterns ask for: names, versions, dates, codes, digests
     *(
         "sample",
         "a",
@@ -51,9 +50,7 @@ _COMMON: Final = (
     *("example.org", "localhost:8080", "192.0.2.1", "+4912345678", "123e4567-e89b-42d3-a456-426614174000"),
     *("0" * 8, "0" * 16, "0" * 32, "0" * 40, "0" * 64, "sha256:" + "0" * 64, "\t", "\n"),
 )
-"""Texts as patterns ask for: names, versions, dates, codes, digests."""
-MOST_CHARACTERS: Final = 100_000
-"""The longest text that is tried."""
+MOST_CHARACTERS: Final = 100_000  # the longest text that is tried
 _ORDINARY_TEXT: Final = "sample"
 _LONG_TEXT: Final = 1_000
 _BY_FORMAT: Final[Mapping[str, str]] = {
@@ -78,12 +75,9 @@ _BY_FORMAT: Final[Mapping[str, str]] = {
     "uuid": "123e4567-e89b-42d3-a456-426614174000",
 }
 """Values of RFC 3339, 4122, 5321, ... as JSON Schema's "format" vocabulary names them."""
-_MOST_SAMPLES: Final = 500
-"""Of a whole schema."""
-_MOST_VARIANTS: Final = 60
-"""Of one part of a schema."""
-MOST_GUESSES: Final = 5_000
-"""For one schema; some 50 us each."""
+_MOST_SAMPLES: Final = 500  # of a whole schema
+_MOST_VARIANTS: Final = 60  # of one part of a schema
+MOST_GUESSES: Final = 5_000  # for one schema; some 50 us each
 _MOST_LEVELS: Final = 12
 _FULL_LEVELS: Final = 4
 _MOST_ITEMS: Final = 1_000
@@ -100,7 +94,6 @@ def _kinds_of(schema: JsonSchema) -> tuple[str, ...]:
 
 
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[tuple[str, Any]]:
-    """Values with what is special about each; the caller holds them against the schema."""
     low, high = (_bound(schema, name, whole=whole) for name in ("Minimum", "Maximum"))
     step = schema.get("multipleOf", 1)
     for guess in (_ORDINARY_NUMBER, 0, _between(low, high), low, high):

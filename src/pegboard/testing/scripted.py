@@ -88,7 +88,16 @@ class ScriptedModel:
             step = step(request)
         if isinstance(step, Exception):
             raise step
-        return self._with_ids(_as_response(step))
+        if not isinstance(step, ModelResponse):
+            message = step if isinstance(step, Message) else Message("assistant", step)
+            step = ModelResponse(message, "tool_calls" if message.calls else "stop")
+        parts: list[Part] = []
+        for part in step.parts:
+            if isinstance(part, CallPart) and not part.call.id:
+                self._calls += 1
+                part = CallPart(evolve(part.call, id=f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
+            parts.append(part)
+        return step.evolve(message=step.message.evolve(parts=parts))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """The same answer, piece by piece."""
@@ -122,22 +131,6 @@ class ScriptedModel:
     ) -> None:
         if error is None:
             self.close()
-
-    def _with_ids(self, response: ModelResponse) -> ModelResponse:
-        parts: list[Part] = []
-        for part in response.parts:
-            if isinstance(part, CallPart) and not part.call.id:
-                self._calls += 1
-                part = CallPart(evolve(part.call, id=f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
-            parts.append(part)
-        return response.evolve(message=response.message.evolve(parts=parts))
-
-
-def _as_response(step: Any) -> ModelResponse:
-    if isinstance(step, ModelResponse):
-        return step
-    message = step if isinstance(step, Message) else Message("assistant", step)
-    return ModelResponse(message, "tool_calls" if message.calls else "stop")
 
 
 def _pieces(part: Part, index: int) -> Iterator[Delta]:

@@ -248,20 +248,16 @@ def merged(actions: Iterable[Actions]) -> Actions:
         for name, version in part.artifact_delta.items():
             artifacts[name] = max(version, artifacts.get(name, version))
         transfer_to = transfer_to if part.transfer_to is None else part.transfer_to
+    changes = Counter(key for part in parts for key in part.state_delta)
+    several = {key for key, times in changes.items() if times > 1}
     return Actions(
         state,
         artifacts,
         transfer_to,
         any(part.escalate for part in parts),
         any(part.skip_summarization for part in parts),
-        _conflicts(parts),
+        tuple(sorted(several.union(*(part.conflicts for part in parts)))),
     )
-
-
-def _conflicts(parts: tuple[Actions, ...]) -> tuple[str, ...]:
-    changes = Counter(key for part in parts for key in part.state_delta)
-    several = {key for key, times in changes.items() if times > 1}
-    return tuple(sorted(several.union(*(part.conflicts for part in parts))))
 
 
 MOST_EARLIER: Final = 32  # answers that one call can collect over several turns

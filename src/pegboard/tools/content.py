@@ -12,7 +12,7 @@ from pegboard.schema.converter import UnreadError, json_key, read_by, read_recor
 from pegboard.schema.json import is_unicode
 from pegboard.typing import JsonMapping, JsonObject
 
-ErrorKind: TypeAlias = Literal[
+ErrorKind: TypeAlias = Literal[  # why a result is an error
     "unknown_tool",
     "not_offered",
     "invalid_arguments",
@@ -31,7 +31,6 @@ ErrorKind: TypeAlias = Literal[
     "callback_failure",
     "unknown_outcome",
 ]
-"""Why a result is an error."""
 
 
 def writable(text: str) -> str:
@@ -149,7 +148,6 @@ CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, Li
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    """A tuple of content from one text, one content, or a list of either."""
     if type(value) is TextContent:  # what nearly every result is
         return (value,)
     if isinstance(value, list | tuple):

@@ -118,7 +118,6 @@ _CONTAINERS: Final = (dict, list, tuple, set)
 
 
 def _copied(value: Any) -> Any:
-    """A copy, as deep as containers go."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list):

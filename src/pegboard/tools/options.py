@@ -140,7 +140,7 @@ _PLAIN: Final = ("work_dir", "preview", "check", "format_validation_error", "req
 """Functions whose answer is needed at once."""
 
 _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
-_TYPES: Final[Mapping[str, tuple[Any, str]]] = {
+_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; the others are functions
     **dict.fromkeys(("name", "description", "title", "permission", "version", "executor", "instructions"), _TEXT),
     **dict.fromkeys(
         (
@@ -168,7 +168,6 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
     "max_concurrency": (int, "a whole number"),
     "memory_limit": (int, "a whole number of bytes"),
 }
-"""What each option has to be; the others are functions."""
 
 _BOUNDS: Final[Mapping[str, tuple[Callable[[Any], bool] | None, str]]] = {
     "timeout": (lambda seconds: seconds > 0, "more than 0 seconds"),
@@ -193,8 +192,7 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
     }
     for name, value in given.items():
         if not _is_fit(name, value):
-            words = _TYPES.get(name, _CALLABLE)[1]
-            raise DefinitionError(f"{name} must be {words}, got {value!r:.100}.", tool=tool)
+            raise DefinitionError(f"{name} must be {_TYPES.get(name, _CALLABLE)[1]}, got {value!r:.100}.", tool=tool)
         fits, wanted = _BOUNDS.get(name, (None, ""))
         if fits is not None and not fits(value):
             raise DefinitionError(f"{name} must be {wanted}, got {value!r}.", tool=tool)

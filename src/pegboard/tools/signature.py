@@ -115,9 +115,7 @@ def innermost(function: Any) -> Any:
             return function  # pyright: ignore[reportUnknownVariableType]
 
 
-EMPTY: Final = inspect.Parameter.empty
-"""The default of a parameter without one."""
-
+EMPTY: Final = inspect.Parameter.empty  # the default of a parameter without one
 OMITTED: Final = object()
 """The default of a parameter that may be left out and then isn't passed; no schema shows it, as JSON can't say it."""
 
@@ -223,8 +221,7 @@ def is_method(function: Callable[..., Any]) -> bool:
     around = function.__qualname__.rpartition(".")[0]
     if not around or around.endswith("<locals>"):
         return False
-    first = next(iter(inspect.signature(function, **lenient()).parameters.values()))
-    return first.annotation is EMPTY
+    return next(iter(inspect.signature(function, **lenient()).parameters.values())).annotation is EMPTY
 
 
 def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:
@@ -313,11 +310,7 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
 _AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
 _ITERATORS: Final = (collections.abc.Iterator, collections.abc.Generator)
 
-_ASYNC_ITERATORS: Final = (
-    collections.abc.AsyncIterator,
-    collections.abc.AsyncGenerator,
-    collections.abc.AsyncIterable,
-)
+_ASYNC_ITERATORS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, collections.abc.AsyncIterable)
 
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)
@@ -389,8 +382,13 @@ def output_of(annotation: Any, *, tool: str) -> Output:
     spoken = _spoken(annotation)
     if spoken is EMPTY:
         return Output()
+    from pegboard.schema.types import Property, object_schema, schema_of
+
     try:
-        return _output_of_type(spoken)
+        schema = schema_of(spoken)
+        if schema.get("type") == "object":
+            return Output(spoken, json_text(schema))
+        return Output(spoken, json_text(object_schema([Property("result", spoken)])), is_wrapped=True)
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -423,15 +421,6 @@ def _is_ready(annotation: Any) -> bool:
     """Whether a list's items are content already, or may be."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)
-
-
-def _output_of_type(annotation: Any) -> Output:
-    from pegboard.schema.types import Property, object_schema, schema_of
-
-    schema = schema_of(annotation)
-    if schema.get("type") == "object":
-        return Output(annotation, json_text(schema))
-    return Output(annotation, json_text(object_schema([Property("result", annotation)])), is_wrapped=True)
 
 
 __all__ = ["EMPTY", "OMITTED", "STARRED", "Kind", "Parameter", "Signature", "is_method", "signature_of"]

@@ -17,9 +17,7 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 Keep: TypeAlias = Literal["head", "tail", "middle"]
 """Which part stays: the beginning, the end, or both ends without the middle."""
 
-TokenCounter: TypeAlias = Callable[[str], int]
-"""How many tokens a text has: at most one a byte."""
-
+TokenCounter: TypeAlias = Callable[[str], int]  # how many tokens a text has: at most one a byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))
@@ -198,7 +196,9 @@ def mapped_name(foreign: str) -> str:
     Two foreign names get two names: those that were mapped end with a digest of the foreign name (40 bits of
     SHA-256), and a valid name that ends as if it had been mapped is mapped too.
     """
-    if is_valid_name(foreign) and not _looks_mapped(foreign):
+    readable, _, digest = foreign.rpartition("_")
+    looks_mapped = bool(readable) and len(digest) == _DIGITS and _HEX.issuperset(digest)
+    if is_valid_name(foreign) and not looks_mapped:
         return foreign
     import hashlib
 
@@ -209,10 +209,6 @@ def mapped_name(foreign: str) -> str:
     return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
 
 
-def _looks_mapped(name: str) -> bool:
-    return len(name) > _DIGITS + 1 and name[-_DIGITS - 1] == "_" and _HEX.issuperset(name[-_DIGITS:])
-
-
 _Kind: TypeAlias = Literal["function", "freeform", "provider"]
 KINDS: Final = ("function", "freeform", "provider")
 ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
@@ -220,7 +216,7 @@ ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
 
 ARGUMENT_KINDS: Final = ("text", "command", "path", "url")
 
-FREEFORM_SCHEMA: Final = json_text(
+FREEFORM_SCHEMA: Final = json_text(  # what a freeform tool's input is listed as: an object with one string, `input`
     {
         "type": "object",
         "properties": {"input": {"type": "string"}},
@@ -228,14 +224,12 @@ FREEFORM_SCHEMA: Final = json_text(
         "additionalProperties": False,
     }
 )
-"""What a freeform tool's input is listed as: an object with one string, `input`."""
 
 NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProperties": False})
 """The schema of a tool that takes nothing."""
 
 
 def _strings_only(what: str, given: Any) -> dict[str, None]:
-    """Strings, each once, in their order."""
     kept = None if isinstance(given, str) else dict.fromkeys(given)
     if kept is None or not all(isinstance(each, str) for each in kept):
         raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
@@ -364,7 +358,6 @@ EXCLUSIVE: Final = Concurrency("exclusive")
 
 
 def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
-    """What a permission is asked for: argument -> kind."""
     if type(given) is JsonText:
         return given
     if not isinstance(given, Mapping):
@@ -523,7 +516,9 @@ class ToolSpec:
         for wire, (name, _) in _FACTS.items():
             value = getattr(self, name)
             if name not in _DEFAULTS or value != _DEFAULTS[name]:
-                data[wire] = _written(value)
+                if isinstance(value, ToolAnnotations | Grammar | Concurrency):
+                    value = value.to_json()
+                data[wire] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
         return data
 
     @classmethod
@@ -589,7 +584,6 @@ _PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
 
 
 def _read(wire: str, value: Any) -> Any:
-    """A fact's value out of JSON."""
     kind = _FACTS[wire][1]
     if wire in _ITEMS:
         item, items = _ITEMS[wire]
@@ -602,13 +596,6 @@ def _read(wire: str, value: Any) -> Any:
         return cast("Any", value) if read is None else read(cast("Any", value))
     except TypeError as error:
         raise ValueError(f"{wire}: {error}") from None
-
-
-def _written(value: Any) -> Any:
-    """A fact's value as JSON."""
-    if isinstance(value, ToolAnnotations | Grammar | Concurrency):
-        return value.to_json()
-    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
 
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")

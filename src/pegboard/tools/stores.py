@@ -143,7 +143,6 @@ class _InMemoryArtifacts(Artifacts):
 
 
 def _latest(kept: Mapping[tuple[str, int], Content], name: str) -> int:
-    """The latest version of a name, 0 where there is none."""
     return max((version for each, version in kept if each == name), default=0)
 
 
@@ -320,15 +319,12 @@ class _InMemoryMemory(Memory):
             self._kept.setdefault(user, deque()).append(kept)
             self._count += 1
             if self._count > self.most:
-                self._forget()
+                fullest, theirs = max(self._kept.items(), key=lambda item: len(item[1]))
+                theirs.popleft()
+                self._count -= 1
+                if not theirs:
+                    del self._kept[fullest]
         return entry
-
-    def _forget(self) -> None:
-        user, kept = max(self._kept.items(), key=lambda item: len(item[1]))
-        kept.popleft()
-        self._count -= 1
-        if not kept:
-            del self._kept[user]
 
 
 def _words(text: str) -> frozenset[str]:

@@ -275,9 +275,7 @@ class Tool:
         return made_tool({"name": name, "description": docstring_of(function).description}, given)
 
 
-ATTRIBUTE: Final = "__pegboard_tool__"
-"""Where a decorated function carries its `Tool`, or its `Method`."""
-
+ATTRIBUTE: Final = "__pegboard_tool__"  # where a decorated function carries its `Tool`, or its `Method`
 _HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation_error", "process_request")
 
 
@@ -306,11 +304,10 @@ def _bound_hook(hook: Any, instance: object) -> Any:
     return hook.__get__(instance) if inspect.isfunction(hook) and is_method(hook) else hook
 
 
-LONG_RUNNING: Final = (
+LONG_RUNNING: Final = (  # what the description of a long-running tool ends with, so that the model waits
     "This takes long: its first result says that it is pending, and the real one comes later by itself. "
     "Do not call it again for the same thing meanwhile."
 )
-"""What the description of a long-running tool ends with, so that the model waits."""
 
 
 def check_schemas(tool: Tool, *, foreign: bool) -> None:
@@ -381,7 +378,6 @@ def _behind_partials(function: Any) -> Any:
 
 
 def _name_of(function: Any) -> str:
-    """The name of a function; of a callable object, that of its class."""
     function = _behind_partials(function)
     name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
     if name == "<lambda>":
@@ -486,8 +482,7 @@ def _run_by(
     options: Mapping[str, Any],
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
-    handler = Handler(function, make_binder, flavour, injects=signature.injects)
-    return made_tool(facts, options, handler, returned)
+    return made_tool(facts, options, Handler(function, make_binder, flavour, injects=signature.injects), returned)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:

@@ -77,8 +77,7 @@ class TypedTool(Generic[Input, Output]):
             InvalidNameError: The name isn't one that every provider takes.
         """
         name = self.name or snake_case(type(self).__name__)
-        written = _types(type(self), name)
-        takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in written)
+        takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
         taking, input_schema = _taking(self, takes, name)
         options = checked_options(_options(self, taking), tool=name)
         facts = {
@@ -90,7 +89,6 @@ class TypedTool(Generic[Input, Output]):
 
 
 def _is_typed_class(thing: object) -> bool:
-    """Whether `thing` is a subclass of `TypedTool`, not an instance."""
     return isinstance(thing, type) and issubclass(thing, TypedTool)
 
 
@@ -253,8 +251,7 @@ def _tools_of(owner: object) -> list[Tool]:
     cls = owner if isinstance(owner, type) else type(owner)
     names = {name: None for base in reversed(cls.__mro__) for name in vars(base)}
     decorated = [name for name in names if _carried(inspect.getattr_static(cls, name, None)) is not None]
-    found = (tool_of(getattr(owner, name)) for name in decorated)
-    return [each for each in found if each is not None]
+    return [each for each in (tool_of(getattr(owner, name)) for name in decorated) if each is not None]
 
 
 def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:

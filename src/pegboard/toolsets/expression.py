@@ -69,9 +69,8 @@ def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predic
         ExpressionError: It doesn't parse; with the place, and what may have been meant.
     """
     if len(text) > _MAX_LENGTH:
-        start = text[:60]
         raise ExpressionError(
-            f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are taken", text=start, position=0
+            f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are taken", text=text[:60], position=0
         )
     parser = _Parser(text, custom or {})
     try:
@@ -240,8 +239,7 @@ class _Parser:
         self.refuse(f"there is no predicate {word[:80]!r}.{near or f' There are {_ALL_FLAGS}.'}", start)
 
     def refuse(self, reason: str, position: int | None = None) -> NoReturn:
-        at = self.position if position is None else position
-        raise ExpressionError(reason, text=self.text, position=at)
+        raise ExpressionError(reason, text=self.text, position=self.position if position is None else position)
 
 
 _ALL_KEYS: Final = ", ".join((*KEYS, f"{STATE}.KEY"))
@@ -288,8 +286,7 @@ def _read(data: Any, place: str, depth: int, custom: CustomPredicates) -> Predic
         return _read_leaf(word, value, place, custom)
     if not isinstance(value, list) or not value:
         _refuse(place, "expected a list of at least one predicate")
-    listed = enumerate(cast("list[Any]", value))
-    parts = [_read(part, f"{place}[{index}]", depth + 1, custom) for index, part in listed]
+    parts = [_read(part, f"{place}[{index}]", depth + 1, custom) for index, part in enumerate(cast("list[Any]", value))]
     return all_of(*parts) if word == "and" else any_of(*parts)
 
 

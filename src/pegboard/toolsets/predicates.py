@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
 
-Matcher: TypeAlias = Callable[[str], object]
-"""Takes a value; what it gives is true where the pattern matches."""
-
+Matcher: TypeAlias = Callable[[str], object]  # takes a value; what it gives is true where the pattern matches
 _BARE: Final = re.compile(r"[A-Za-z0-9_.*?/@+=%,:-]+")
 _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -279,7 +277,6 @@ class Flag(Predicate):
 
 
 def _property_names(schema: str) -> tuple[str, ...]:
-    """The names of the arguments in a schema's text: under `properties` at its root."""
     root: Any = json.loads(schema)
     properties: Any = root.get("properties") if isinstance(root, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -349,8 +346,7 @@ class Matches(Predicate):
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
         """The values under the key."""
-        asks_tool = self.key in _OF_TOOL
-        values = _OF_TOOL[self.key](tool) if asks_tool else _OF_CONTEXT[self.key](context)
+        values = _OF_TOOL[self.key](tool) if self.key in _OF_TOOL else _OF_CONTEXT[self.key](context)
         return f"{self.key}: {', '.join(map(written, values)) or 'none'}"
 
     def to_json(self) -> JsonObject:
@@ -501,26 +497,15 @@ class Custom(Predicate):
 
 # Flags ------------------------------------------------------------------------------------------------------------
 
-read_only: Final[Predicate] = Flag("read_only")
-"""Hinted to change nothing, by an origin that is trusted."""
-
-destructive: Final[Predicate] = Flag("destructive")
-"""Hinted to destroy."""
-
+read_only: Final[Predicate] = Flag("read_only")  # hinted to change nothing, by an origin that is trusted
+destructive: Final[Predicate] = Flag("destructive")  # hinted to destroy
 idempotent: Final[Predicate] = Flag("idempotent")
 """Hinted that the same call twice has the effect of one, by an origin that is trusted."""
 
-open_world: Final[Predicate] = Flag("open_world")
-"""Hinted to reach outside."""
-
-edit: Final[Predicate] = Flag("edit")
-"""Hinted to edit files."""
-
-long_running: Final[Predicate] = Flag("long_running")
-"""Answers with an id first and with its result later."""
-
-deferred: Final[Predicate] = Flag("deferred")
-"""Offered only once it was found by a search."""
+open_world: Final[Predicate] = Flag("open_world")  # hinted to reach outside
+edit: Final[Predicate] = Flag("edit")  # hinted to edit files
+long_running: Final[Predicate] = Flag("long_running")  # answers with an id first and with its result later
+deferred: Final[Predicate] = Flag("deferred")  # offered only once it was found by a search
 
 
 # Values -----------------------------------------------------------------------------------------------------------
@@ -605,11 +590,8 @@ def custom(function: PredicateFunction, name: str | None = None) -> Predicate:
 
 # Joined -----------------------------------------------------------------------------------------------------------
 
-everything: Final = named("*")
-"""Every tool."""
-
-nothing: Final = ~everything
-"""No tool."""
+everything: Final = named("*")  # every tool
+nothing: Final = ~everything  # no tool
 
 
 def all_of(*predicates: Predicate) -> Predicate:

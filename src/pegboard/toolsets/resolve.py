@@ -92,16 +92,12 @@ class _Candidates:
 
     tools: Sequence[Tool]
     held: tuple[_Held, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
-    """What toolsets have, and don't offer now."""
+    dropped: tuple[Dropped, ...] = ()  # what toolsets have, and don't offer now
     problems: tuple[ToolsetProblem, ...] = ()
 
 
 def settled_names(
-    static: Sequence[Tool],
-    offers: Sequence[Offer],
-    policy: ConflictPolicy = "keep",
-    contested: Collection[str] = (),
+    static: Sequence[Tool], offers: Sequence[Offer], policy: ConflictPolicy = "keep", contested: Collection[str] = ()
 ) -> _Candidates:
     """The static tools and the toolsets' as one sequence, each name once.
 
@@ -139,7 +135,10 @@ def settled_names(
             continue
         if policy == "error":
             raise DuplicateToolError(later.name, held_by=str(earlier.origin), wanted_by=str(later.origin))
-        holder, other = _ranked(earlier, later, later_wins=policy in ("replace", "shadow"))
+        later_wins = policy in ("replace", "shadow")
+        if (earlier.origin.plugin is None) is not (later.origin.plugin is None):
+            later_wins = later.origin.plugin is None
+        holder, other = (later, earlier) if later_wins else (earlier, later)
         tools[holder.spec.name] = holder
         prefixed = _prefixed(other) if policy == "prefix" else None
         if prefixed is None or tools.setdefault(prefixed.spec.name, prefixed) is not prefixed:
@@ -162,13 +161,6 @@ def _prefixed(tool: Tool) -> Tool | None:
     """The tool under a name made of its origin; `None` where that is no valid name."""
     name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
     return map_tool(tool, lambda own: own.with_spec(name=name)) if is_valid_name(name) else None
-
-
-def _ranked(earlier: Tool, later: Tool, *, later_wins: bool) -> tuple[Tool, Tool]:
-    """The tool that has the name, and the other."""
-    if (earlier.origin.plugin is None) is not (later.origin.plugin is None):
-        later_wins = later.origin.plugin is None
-    return (later, earlier) if later_wins else (earlier, later)
 
 
 def _why(holder: Tool | None) -> str:
@@ -471,7 +463,6 @@ def _resolved(
     active: Sequence[str] | None,
     order: Sequence[str] | None,
 ) -> ResolvedTools:
-    """What is resolved, once predicates have been asked."""
     tools = candidates.tools
     passes: list[_Pass] = []
     problems = list(candidates.problems)
@@ -515,7 +506,6 @@ def _predicate_text(
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
-    """The tools of these names, in the order of the names, each once."""
     if isinstance(names, str):
         raise TypeError(f"{argument} has to be a list of names, not the string {names!r}")
     known = {tool.spec.name: tool for tool in tools}

@@ -48,12 +48,10 @@ _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
 
 def _row_of(spec: ToolSpec) -> Row:
-    """What is indexed of a tool."""
-    labels = " ".join((spec.title or "", *spec.tags, *_parameter_names(spec)))
     return (
         spec.name,
         with_parts(spec.name),
-        spaced(with_parts(labels)),
+        spaced(with_parts(" ".join((spec.title or "", *spec.tags, *_parameter_names(spec))))),
         spaced(spec.description[:_MOST_INDEXED]),
     )
 
@@ -82,7 +80,6 @@ _MOST_WORD: Final = 80
 
 
 def _found_text(query: str, found: Sequence[Found]) -> str:
-    """What the search tool answers."""
     query = _cut(query, _MOST_WORD)
     if not found:
         return f"No tool fits {query!r}. Try other words: what the tool does, or what it works on."
@@ -216,8 +213,7 @@ class ToolIndex:
         with self._lock:
             new = [spec for spec in wanted.values() if not self._has(spec)]
             fresh = {spec.name for spec in new}
-            known = self._specs.keys() | self._saved.keys()
-            old = [name for name in known if name not in wanted or name in fresh]
+            old = [name for name in self._specs.keys() | self._saved.keys() if name not in wanted or name in fresh]
             with self._connection:
                 table.remove(self._connection, old)
                 table.add(self._connection, map(_row_of, new))
@@ -249,10 +245,8 @@ class ToolIndex:
             raise ValueError(f"limit has to be at least 1, not {limit!r}")
         with self._lock:
             hits = table.best(self._connection, words, limit)
-            near = not hits
-            if near:
-                hits = self._near(words[:MOST_TEXT], limit)
-            return tuple(Found(self._specs[name], score, near) for name, score in hits if name in self._specs)
+            found = hits or self._near(words[:MOST_TEXT], limit)
+            return tuple(Found(self._specs[name], score, not hits) for name, score in found if name in self._specs)
 
     def search_among(self, specs: Iterable[ToolSpec], words: str, *, limit: int = 10) -> tuple[Found, ...]:
         """`update` and `search`, with no other thread's between them."""
@@ -279,7 +273,6 @@ class ToolIndex:
 
 
 def _connect(saved: bytes | None) -> sqlite3.Connection:
-    """An index in memory: a new one, or a saved one."""
     import sqlite3  # the extension module is loaded only to search
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)

@@ -56,8 +56,7 @@ def question_words(text: str) -> list[str]:
         for run in _parted(segment, starts):
             parts = _spelt_apart(run)
             words.update(dict.fromkeys([run.lower(), *(parts if len(parts) > 1 else ())]))
-    meaningful = [word for word in words if word not in _STOP_WORDS]
-    return (meaningful or list(words))[:MOST_WORDS]
+    return ([word for word in words if word not in _STOP_WORDS] or list(words))[:MOST_WORDS]
 
 
 def question_names(text: str) -> list[str]:
@@ -93,7 +92,7 @@ def _stem(word: str) -> str:
     return word
 
 
-_ENDINGS = (
+_ENDINGS = (  # an ending, how much of it goes, and how much must stay
     ("ss", 0, 0),
     ("ies", 3, 3),
     ("ches", 2, 3),
@@ -103,7 +102,6 @@ _ENDINGS = (
     ("s", 1, 3),
     ("ing", 3, 4),
 )
-"""An ending, how much of it goes, and how much must stay."""
 
 
 def _segments(text: str) -> list[str]:
@@ -120,8 +118,7 @@ def _spelt_apart(segment: str) -> list[str]:
     """A segment parted at capitals and between letters and digits, in small letters."""
     if segment.isdigit() or (segment.islower() and segment.isalpha()):
         return [segment]
-    starts = [at for at in range(1, len(segment)) if _begins(segment, at)]
-    return [part.lower() for part in _parted(segment, starts)]
+    return [part.lower() for part in _parted(segment, [at for at in range(1, len(segment)) if _begins(segment, at)])]
 
 
 def _parted(word: str, starts: list[int]) -> list[str]:
@@ -135,8 +132,7 @@ def _begins(segment: str, at: int) -> bool:
         return True
     if not here.isupper():
         return False
-    after = segment[at + 1 : at + 2]
-    return not before.isupper() or (after.islower() and segment[at + 2 : at + 3].islower())
+    return not before.isupper() or (segment[at + 1 : at + 2].islower() and segment[at + 2 : at + 3].islower())
 
 
 if TYPE_CHECKING:
@@ -147,9 +143,7 @@ if TYPE_CHECKING:
     """A name and its score; a higher one is better."""
 
 
-FORMAT = 1
-"""Raised whenever what is indexed, or how, changes: a kept index of another format is made anew."""
-
+FORMAT = 1  # raised whenever what is indexed, or how, changes: a kept index of another format is made anew
 _CREATION = f"""
 PRAGMA user_version = {FORMAT};
 CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL);
@@ -232,10 +226,7 @@ def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
     words = question_words(text)
     if not words:
         return [(name, 0.0) for name in named][:limit]
-    statement = _BEST.format(
-        hits=" UNION ALL ".join([_OF_WORD] * len(words)),
-        named=", ".join("?" * len(named)),
-    )
+    statement = _BEST.format(hits=" UNION ALL ".join([_OF_WORD] * len(words)), named=", ".join("?" * len(named)))
     values = (len(words), *map(expression, words), *named, limit)
     found: list[Hit] = connection.execute(statement, values).fetchall()
     missed = [(name, 0.0) for name in named if name not in dict(found)]

@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, settle
 from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
-from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
@@ -164,10 +164,7 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
     dropped: tuple[Dropped, ...]
 
     def __new__(
-        cls,
-        tools: Iterable[Tool] = (),
-        problems: Iterable[ToolsetProblem] = (),
-        dropped: Iterable[Dropped] = (),
+        cls, tools: Iterable[Tool] = (), problems: Iterable[ToolsetProblem] = (), dropped: Iterable[Dropped] = ()
     ) -> Self:
         """An offer of tools whose names are distinct."""
         offer = super().__new__(cls, tools)
@@ -356,8 +353,7 @@ class ToolMapper:
             self._cache = {tool: known for tool in tools if (known := self._cache.get(tool)) is not None}
 
 
-Faults: TypeAlias = dict[str, str]
-"""Names of tools for which a predicate gave no answer, and why."""
+Faults: TypeAlias = dict[str, str]  # names of tools for which a predicate gave no answer, and why
 
 
 PREDICATE_SECONDS: Final = 5.0  # what the functions of a predicate may take for all tools together
@@ -426,8 +422,7 @@ def _cause(error: BaseException) -> str:
 def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[list[Tool], Faults]:
     kept = [tool for tool in tools if answers.get(tool) is True]
     late = "no answer in time (predicate_timeout)"
-    faults = {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
-    return kept, faults
+    return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
 
 
 def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, *, passed: bool) -> str:
@@ -469,13 +464,10 @@ def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
     """Gives a tool without a handler one that calls its toolset's `call`, by the name that it has listed."""
     if tool.handler is not None or tool.spec.kind == "provider":
         return tool
-    return tool.evolve(handler=Handler(partial(call, tool.spec.name), lambda: _bind_whole, flavour))
-
-
-def _bind_whole(
-    context: ToolContext, arguments: Mapping[str, Any]
-) -> tuple[tuple[Mapping[str, Any], ToolContext], Mapping[str, Any]]:
-    return (arguments, context), {}
+    handler = Handler(
+        partial(call, tool.spec.name), lambda: lambda context, arguments: ((arguments, context), {}), flavour
+    )
+    return tool.evolve(handler=handler)
 
 
 class WrapperToolset:

@@ -80,10 +80,7 @@ def prefixed_name(prefix: str, name: str) -> str:
 def prefixing(prefix: str) -> Step:
     """Gives every name a prefix; calls reach the inner toolset under the names that it knows."""
     check_name(prefix[:MAX_LENGTH])
-
-    def rename(name: str) -> str:
-        return prefixed_name(prefix, name)
-
+    rename = partial(prefixed_name, prefix)
     return Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
 
 
@@ -98,13 +95,10 @@ def renaming(names: Mapping[str, str]) -> Step:
         if first != old:
             raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
 
-    def rename(name: str) -> str:
-        return names.get(name, name)
-
     def change(tool: Tool) -> Tool:
         return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
 
-    return Step("renamed", change, rename=rename, names=names)
+    return Step("renamed", change, rename=lambda name: names.get(name, name), names=names)
 
 
 def annotating(annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None) -> Step:
@@ -163,8 +157,7 @@ class PreparedToolset(WrapperToolset):
 
 
 MOST_KEPT: Final = 256
-Key: TypeAlias = Callable[[ReadonlyContext], Hashable]
-"""The cache key of a context."""
+Key: TypeAlias = Callable[[ReadonlyContext], Hashable]  # the cache key of a context
 
 
 def whole_identity(context: ReadonlyContext) -> Hashable:

@@ -22,9 +22,7 @@ from pegboard.tools.call import Actions
 from pegboard.typing import JsonObject
 
 _VERSION: Final = 1
-_MOST_BYTES: Final = 256 * 1024 * 1024
-"""Of the text of an outcome: a conversation may hold pictures."""
-
+_MOST_BYTES: Final = 256 * 1024 * 1024  # of the text of an outcome: a conversation may hold pictures
 Ended: TypeAlias = Literal[
     "answered",
     "results",
@@ -110,7 +108,8 @@ class TurnOutcome:
             "pending": self.pending.to_json(),
             "ignored": list(self.ignored),
         }
-        return {**data, **{name: getattr(self, name) for name in _PLAIN}}
+        plain = ("began", "rounds", "calls", "detail", "invocation")
+        return {**data, **{name: getattr(self, name) for name in plain}}
 
     @classmethod
     def from_json(cls, data: object) -> TurnOutcome:
@@ -162,9 +161,6 @@ class TurnOutcome:
         return cls.from_json(data)
 
 
-_PLAIN: Final = ("began", "rounds", "calls", "detail", "invocation")
-
-
 def _read(data: object) -> TurnOutcome:
     if not is_object(data):
         raise ValueError(f"outcome: must be an object, got {type(data).__name__}")
@@ -184,11 +180,9 @@ class _Event:
 
     def to_json(self) -> JsonObject:
         """Its type, and all facts by name."""
-        facts = {attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(type(self))}
-        return {
-            "type": self.type,
-            **{name: fact.to_json() if hasattr(fact, "to_json") else fact for name, fact in facts.items()},
-        }
+        facts = {each.name: getattr(self, each.name) for each in attrs.fields(type(self))}
+        written = {name: fact.to_json() if hasattr(fact, "to_json") else fact for name, fact in facts.items()}
+        return {"type": self.type, **written}
 
 
 @frozen
@@ -276,14 +270,12 @@ class TurnEnded(_Event):
 
     def to_json(self) -> JsonObject:
         """`{"type": "end", "ended", "detail", "rounds", "calls", "usage"}`."""
-        names = ("ended", "detail", "rounds", "calls")
-        facts = {name: getattr(self.outcome, name) for name in names}
+        facts = {name: getattr(self.outcome, name) for name in ("ended", "detail", "rounds", "calls")}
         return {"type": self.type, **facts, "usage": self.outcome.usage.to_json()}
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
-_MOST_WAITING: Final = 1_000
-"""Events that may wait before `put` does."""
+_MOST_WAITING: Final = 1_000  # events that may wait before `put` does
 
 
 @define(eq=False)
@@ -345,18 +337,3 @@ class EventSink:
                 self.listener(event)
             except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
                 log_failure("the listener of a turn", error)
-
-
-__all__ = [
-    "AnswerDelta",
-    "Answered",
-    "Ended",
-    "EventQueue",
-    "EventSink",
-    "MessageAdded",
-    "ModelRetried",
-    "RoundStarted",
-    "TurnEnded",
-    "TurnEvent",
-    "TurnOutcome",
-]

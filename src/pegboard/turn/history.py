@@ -124,17 +124,15 @@ class TurnProgress:
         self.ignored += outcome.ignored
 
     def _add_results(self, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
-        message = Message.tool(answers)
-        self.messages.append(message)
-        return message
+        self.messages.append(Message.tool(answers))
+        return self.messages[-1]
 
     def replace_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
         """Puts results in the place of earlier ones of the same calls, the latest of an id; gives what was changed."""
         left, changed = dict(results), list[Message]()
         for place in reversed(range(len(self.messages))):
             message = self.messages[place]
-            mine = {part.call_id for part in message.results} & left.keys()
-            if mine:
+            if mine := {part.call_id for part in message.results} & left.keys():
                 parts = [
                     attrs.evolve(part, result=left[part.call_id])
                     if isinstance(part, ResultPart) and part.call_id in mine
@@ -152,11 +150,9 @@ class TurnProgress:
         if completion.replaces and any(part.call_id == id_ for each in self.messages for part in each.results):
             self.replace_results({id_: completion.result})
             return None
-        operation = completion.operation
-        text = f"Operation {operation.id} of {completion.tool} (call {id_}) has ended:"
-        message = Message.user(TextContent(text), *completion.result.content)
-        self.messages.append(message)
-        return message
+        text = f"Operation {completion.operation.id} of {completion.tool} (call {id_}) has ended:"
+        self.messages.append(Message.user(TextContent(text), *completion.result.content))
+        return self.messages[-1]
 
     @property
     def call_ids(self) -> frozenset[str]:
@@ -216,6 +212,3 @@ class TurnProgress:
             ignored=self.ignored,
             **facts,
         )
-
-
-__all__ = ["TurnProgress"]

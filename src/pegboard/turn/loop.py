@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from pegboard.registry import ToolRegistry, Where
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.turn.events import TurnEvent
 
 
 @define(eq=False)
@@ -77,8 +76,7 @@ class _Inbox:
         return bool(self.messages)
 
 
-_End: TypeAlias = tuple[Ended, str | None]
-"""Why, and more on it for people."""
+_End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people
 
 
 def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
@@ -253,7 +251,7 @@ class Turn:
         if self.suspended is not None:
             await self._resume(*self.suspended)
         else:
-            request = await self._first_answer("before_turn", ModelRequest, self.context, self.request)
+            request = await first_answer_of(self.registry, "before_turn", ModelRequest, self.context, self.request)
             if request is not None:
                 self.request = request
                 self._progress = TurnProgress.at_the_start(request.messages, self.context)
@@ -263,8 +261,7 @@ class Turn:
     async def _round(self) -> None:
         await self._asked("steering", self._inbox.listen)
         self._add_new_messages()
-        limit = self._progress.limit_reached(self.limits)
-        if limit is not None:
+        if (limit := self._progress.limit_reached(self.limits)) is not None:
             return self._end("limit", limit)
         context = self._context_now()
         request = await self._processed(context)
@@ -291,12 +288,10 @@ class Turn:
 
     def _add_new_messages(self) -> None:
         """Adds what came meanwhile to the history: results of long-running calls, and what the user wrote."""
-        progress = self._progress
-        session = self.context.session
+        progress, session = self._progress, self.context.session
         mine = progress.call_ids if session is None else None  # without a session, others' completions come too
         for completion in self.registry.completions(session, mine):
-            message = progress.complete(completion)
-            if message is not None:
+            if (message := progress.complete(completion)) is not None:
                 self._events.emit_message(message)
         for message in self._inbox.messages:
             progress.messages.append(message)
@@ -317,8 +312,7 @@ class Turn:
     async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
         """The tools that may be offered now; its own permissions narrow them as the registry's do."""
         tools = await self.registry.resolve(context, where=self.where, active=self.active)
-        permissions = self.batch.get("permissions")
-        if permissions is None:
+        if (permissions := self.batch.get("permissions")) is None:
             return tools
         hidden = [tool.name for tool in tools if permissions.hides(tool)]
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
@@ -375,7 +369,8 @@ class Turn:
         if self._continued >= self.limits.continuations:
             return False
         outcome = self._progress.outcome("answered")
-        more = await self._first_answer("on_stop", (str, Message, list, tuple), self.context, outcome)
+        kinds = (str, Message, list, tuple)
+        more = await first_answer_of(self.registry, "on_stop", kinds, self.context, outcome)
         self._inbox.put(more, "on_stop")
         self._continued += more is not None
         return bool(self._inbox.messages)
@@ -419,8 +414,7 @@ class Turn:
         options["listener"] = self._events.emit
         if self.steering is not None:
             options["steering"] = self._inbox.listen
-        left = self._progress.seconds_left()
-        if left is not None:
+        if (left := self._progress.seconds_left()) is not None:
             options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
         return options
 
@@ -439,11 +433,8 @@ class Turn:
 
     async def _resume(self, before: TurnOutcome, answers: Answers) -> None:
         """Goes on from where calls waited for an approval."""
-        context = self._context_now()
-        tools = self.request.tools
-        if tools is None:
-            tools = await self._resolved(context)
-        options = self._batch_options(self.request)
+        context, options = self._context_now(), self._batch_options(self.request)
+        tools = await self._resolved(context) if self.request.tools is None else self.request.tools
         batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
         await self._run_batch(batch, self._progress.take_late_results)
 
@@ -477,20 +468,14 @@ class Turn:
         except Exception as error:
             raise CallbackError(f"{type(error).__name__}: {error}", stage=what, owner="the host") from error
 
-    async def _first_answer(self, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
-        return await first_answer_of(self.registry, stage, kind, *facts)
-
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""
-        skipped = self._progress.close()
-        if skipped is not None:
+        if (skipped := self._progress.close()) is not None:
             self._events.emit_message(skipped)
-        ended, detail = self._ended or ("failed", None)
-        facts = {"invocation": self.context.invocation, "error": self._error}
-        self._outcome = self._progress.outcome(ended, detail, **facts)
+        ended, invocation = self._ended or ("failed", None), self.context.invocation
+        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._error)
         try:
-            chain = await self.registry.chain("after_turn")
-            await chain.tell(self.context, self.request, self._outcome)
+            await (await self.registry.chain("after_turn")).tell(self.context, self.request, self._outcome)
         finally:
             self._events.emit(TurnEnded(self._outcome))
 
@@ -619,6 +604,3 @@ def _turn(
     own, batch = split_options(options)
     request = request if isinstance(request, ModelRequest) else ModelRequest(request)
     return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own, **more)
-
-
-__all__ = ["Turn", "resume_turn", "resumed_turn_of", "run_turn", "stream_turn", "turn_of"]

@@ -166,6 +166,3 @@ async def first_answer_of(registry: ToolRegistry, stage: str, kind: type | tuple
         wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
         raise CallbackError(wrong, stage=stage, owner=link.owner)
     return answer
-
-
-__all__ = ["ModelCaller", "first_answer_of"]

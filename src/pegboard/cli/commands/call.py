@@ -9,14 +9,7 @@ import click
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
-from pegboard.cli.options import (
-    Options,
-    call_options,
-    context_of,
-    context_options,
-    tool_options,
-    with_timeout,
-)
+from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options, with_timeout
 from pegboard.cli.output import (
     block,
     error_text,
@@ -29,7 +22,7 @@ from pegboard.cli.output import (
     write_through,
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
-from pegboard.cli.session import Session, complete_tool, complete_word, open_session
+from pegboard.cli.session import complete_tool, complete_word, open_session
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.errors import UnknownToolError, suggest
@@ -40,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pegboard.dispatch.events import CallEvent
-    from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.typing import JsonObject
@@ -87,33 +79,21 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session = open_session(options)
     session.read_rules(rules)
     how = with_timeout({"approver": approver_for(yes=yes, no=no)}, timeout)
-    outcome = _called(session, name, words, input_json, context_of(**context), how)
-    code = _report(outcome.results[0], options, as_json=as_json)
-    return 130 if outcome.ended in INTERRUPTED else code
-
-
-def _called(  # noqa: PLR0913, PLR0917  the options of the command
-    session: Session,
-    name: str,
-    words: tuple[str, ...],
-    input_json: str | None,
-    context: ReadonlyContext,
-    how: dict[str, Any],
-) -> Outcome:
-    where = session.where()
-    live = session.options.live or session.asks_live(name)
-    offered = None if live else session.resolved(context=context)
+    asked, where = context_of(**context), session.where()
+    offered = None if options.live or session.asks_live(name) else session.resolved(context=asked)
 
     async def work() -> Outcome:
-        resolved = await session.registry.resolve(context, where=where) if offered is None else offered
-        tool = _offered(resolved, name, session.options.only)
+        resolved = await session.registry.resolve(asked, where=where) if offered is None else offered
+        tool = _offered(resolved, name, options.only)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
-        outcome = await run_turn(session.registry, [call], resolved, context, **how)
+        outcome = await run_turn(session.registry, [call], resolved, asked, **how)
         if outcome.fatal is not None:
             raise outcome.fatal
         return outcome
 
-    return session.run(work)
+    outcome = session.run(work)
+    code = _report(outcome.results[0], options, as_json=as_json)
+    return 130 if outcome.ended in INTERRUPTED else code
 
 
 def _offered(resolved: ResolvedTools, name: str, only: tuple[str, ...]) -> Tool:
@@ -239,8 +219,19 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     session = open_session(options)
     session.read_rules(rules)
     how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
+    how = with_timeout(how, timeout)
     rows = None if events else _Rows()
-    outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), rows)
+    asked, where = context_of(**context), session.where()
+
+    async def work() -> Outcome:
+        resolved = await session.registry.resolve(asked, where=where)
+        calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
+        if rows is not None:
+            rows.calls = calls
+        listener = write_event if rows is None else rows.listen
+        return await run_turn(session.registry, calls, resolved, asked, listener, **how)
+
+    outcome = session.run(work)
     if rows is not None:
         rows.finish(outcome)
     if outcome.fatal is not None:
@@ -301,19 +292,3 @@ def read_calls(file: str) -> list[Any]:
     if len(calls) > MOST_CALLS:  # pyright: ignore[reportUnknownArgumentType]  JSON of any kind
         raise click.UsageError(f"{file} holds more than {MOST_CALLS:,} calls")
     return calls  # pyright: ignore[reportUnknownVariableType]
-
-
-def _dispatched(
-    session: Session, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], rows: _Rows | None
-) -> Outcome:
-    where = session.where()
-
-    async def work() -> Outcome:
-        resolved = await session.registry.resolve(context, where=where)
-        calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
-        if rows is not None:
-            rows.calls = calls
-        listener = write_event if rows is None else rows.listen
-        return await run_turn(session.registry, calls, resolved, context, listener, **how)
-
-    return session.run(work)

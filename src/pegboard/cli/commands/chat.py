@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 100_000_000
 FORMAT: Final = 1
-MOST_SHOWN: Final = 200
-"""Characters of a call's arguments, and of its result, that are shown."""
+MOST_SHOWN: Final = 200  # characters of a call's arguments, and of its result, that are shown
 
 
 def read_conversation(file: str) -> tuple[Message, ...]:
@@ -157,8 +156,7 @@ def _cut(text: str) -> str:
 
 
 MOST_INPUT: Final = 10_000_000
-WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")
-"""The ends of a turn that are no failure."""
+WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # the ends of a turn that are no failure
 
 
 @click.command("chat")
@@ -234,8 +232,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
 def _prompt(words: tuple[str, ...]) -> str:
     """What the model is asked: the words, or standard input, or both."""
     text = " ".join(word for word in words if word != "-")
-    piped = not words or "-" in words
-    if piped and not sys.stdin.isatty():
+    if (not words or "-" in words) and not sys.stdin.isatty():
         read = sys.stdin.read(MOST_INPUT + 1)
         if len(read) > MOST_INPUT:
             raise click.UsageError(f"standard input has more than {MOST_INPUT:,} characters")

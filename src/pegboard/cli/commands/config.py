@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
     from pegboard.request.pipeline import Processor
 
-OURS = "pegboard"
-"""The distribution whose plugins are built in."""
-
+OURS = "pegboard"  # the distribution whose plugins are built in
 _PROCESSORS_HOOK = "pegboard_register_processors"
 _PROCESSORS_HEAD = ("STEP", "BY", "WHAT IT DOES")
 _FOLDER: Final = Path(__file__).parents[1] / "shells"
@@ -177,8 +175,7 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     """
     if context.invoked_subcommand is not None:
         return 0
-    options = context.ensure_object(Options)
-    session = open_session(options, anyway=True)
+    session = open_session(context.ensure_object(Options), anyway=True)
     plugins = [plugin for plugin in _with_causes(session.registry) if with_ours or plugin.distribution != OURS]
     if session.clash is not None:
         complain(str(session.clash))
@@ -300,8 +297,7 @@ def install_command(options: Options, packages: tuple[str, ...]) -> int:
 def uninstall_command(options: Options, packages: tuple[str, ...], yes: bool) -> int:
     """Uninstall packages, and show the tools that went."""
     # uv never asks, and takes no such option.
-    unasked = ["-y"] if yes and find_spec("pip") is not None else []
-    return _changed(options, ["uninstall", *unasked, *packages])
+    return _changed(options, ["uninstall", *(["-y"] if yes and find_spec("pip") is not None else []), *packages])
 
 
 def _changed(options: Options, work: Sequence[str]) -> int:

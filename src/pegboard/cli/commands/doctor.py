@@ -51,7 +51,8 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
 
 def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
     """`"plugin:tool"` and `"tool"`, the latter as `prefix` has made it; reported only where all tools are known."""
-    tools = _own_names(session)
+    known = ((found.name, known_manifest(found, session)) for found in session.entries())
+    tools = {name: {spec.name for spec in manifest.tools} for name, manifest in known if manifest is not None}
     on_board = [plugin.name for plugin in session.registry.plugins() if plugin.status not in ("blocked", "disabled")]
     all_known = all(name in tools for name in on_board)
     prefix = session.config.prefix
@@ -68,12 +69,6 @@ def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
         elif plugin in tools and name not in tools[plugin]:
             near = [f"{plugin}:{other}" for other in suggest(name, tools[plugin])]
             yield _finding("rename", f"plugin {plugin!r} brings no tool {name!r} ({key!r})", near)
-
-
-def _own_names(session: Session) -> dict[str, set[str]]:
-    """The tools' own names, by plugin: those whose manifest or cache is known."""
-    known = ((found.name, known_manifest(found, session)) for found in session.entries())
-    return {name: {spec.name for spec in manifest.tools} for name, manifest in known if manifest is not None}
 
 
 def _finding(key: str, cause: str, near: Iterable[str]) -> Finding:

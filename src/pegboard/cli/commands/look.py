@@ -291,8 +291,7 @@ def search_command(
             _write_list(tools, None, input_schema=False)
         _notice(session, offered)
     if not tools:
-        near = did_you_mean([each.name for each in found[:3]])
-        remark(f"no tool fits {' '.join(words)[:100]!r}.{near}")
+        remark(f"no tool fits {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
 
 
@@ -383,12 +382,11 @@ def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: b
 def _write_names(installed: Sequence[str], *, as_json: bool) -> None:
     """Lists the exporters that can be used, and those of first-party packages that aren't installed."""
     screen, packages = stdout_screen(), PACKAGES["exporters"]
-    names = sorted({"mcp", *installed, *packages})
-    if as_json or not screen.is_terminal:
-        rows = ({"name": name, "installed": name == "mcp" or name in installed} for name in names)
-        write(json_rows({**row, "package": packages.get(str(row["name"]))} for row in rows))
-        return
     there = {"mcp", *installed}
+    names = sorted({*there, *packages})
+    if as_json or not screen.is_terminal:
+        write(json_rows({"name": name, "installed": name in there, "package": packages.get(name)} for name in names))
+        return
     shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
     write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
 

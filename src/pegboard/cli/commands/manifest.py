@@ -83,7 +83,7 @@ def new_command(name: str, path: Path) -> int:
         file.write_text(text, encoding="utf-8")
         write(f"{file}\n")
     write(
-        f"\nNext:\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  registry list --plugin {names['plugin']}\n",
+        f"\nNext:\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  registry list --plugin {names['plugin']}\n"
     )
     return 0
 

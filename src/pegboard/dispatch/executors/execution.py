@@ -15,14 +15,7 @@ from pegboard.dispatch.run import exhausted, exhausted_async
 from pegboard.schema.converter import read_record
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
-from pegboard.tools.content import (
-    CONTENT_TYPES,
-    Content,
-    ErrorKind,
-    TextContent,
-    ToolResult,
-    sayable_json,
-)
+from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult, sayable_json
 from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.tool import Tool

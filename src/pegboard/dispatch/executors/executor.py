@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import allows_inside, denial, permit
+from pegboard.dispatch.approve import allows_inside, denial, permit, tool_of
 from pegboard.dispatch.arguments import parse, refused, validate
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -40,10 +40,7 @@ from pegboard.schema.converter import read_record
 from pegboard.schema.json import StructureError, digest_of, problem
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
-from pegboard.tools.content import (
-    Content,
-    ToolResult,
-)
+from pegboard.tools.content import Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
 from pegboard.tools.handler import Handler, opened
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
@@ -264,9 +261,7 @@ _ANSWERS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
 def _record_of(answer: Callable[..., Awaitable[Any]]) -> type[Any]:
     _, *parameters = signature(answer, eval_str=True).parameters.values()
     members = {
-        each.name: field(
-            type=each.annotation, default=attrs.NOTHING if each.default is Parameter.empty else each.default
-        )
+        each.name: field(type=each.annotation, **({} if each.default is Parameter.empty else {"default": each.default}))
         for each in parameters
     }
     return attrs.make_class(answer.__name__, members)
@@ -556,10 +551,9 @@ class _Host:
         Raises:
             CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
         """
-        asks, tool = state.asks, state.tool
+        asks, tool = state.asks, tool_of(state)
         if asks is None:
             return
-        assert tool is not None
         approval = digest_of_call(tool.spec.digest, state.arguments)
         if approval in self.request.approvals:
             state.asks = None
@@ -582,8 +576,7 @@ class _Host:
         """Comes back where the rules, or an approval, let the call go on."""
         state = context.internals.frame
         assert isinstance(state, CallState)
-        assert state.tool is not None
-        tool = state.tool
+        tool = tool_of(state)
         folders = policy_of(self.permissions, tool).folders(state.arguments, context.request)
         decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=folders)
         if decision.action == "allow":
@@ -598,7 +591,6 @@ class _Host:
         self._need(tool.name, PermissionRequired(permission, tuple(patterns), "", facts, approval))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access this."""
         state = context.internals.frame
         assert isinstance(state, CallState)
         return allows_inside(state, permission, subject)

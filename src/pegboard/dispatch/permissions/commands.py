@@ -21,24 +21,8 @@ Wrapped: TypeAlias = "Command | str"
 """What is run: a command, or a text that a shell reads."""
 
 SHELLS: Final = frozenset(
-    {
-        "sh",
-        "bash",
-        "dash",
-        "ash",
-        "zsh",
-        "ksh",
-        "mksh",
-        "fish",
-        "rbash",
-        "yash",
-        "csh",
-        "tcsh",
-        "osh",
-        "elvish",
-        "xonsh",
-    }
-    | {"nu", "pwsh"}
+    {"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "yash"}
+    | {"csh", "tcsh", "osh", "elvish", "xonsh", "nu", "pwsh"}
 )
 WRAPPERS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
@@ -62,33 +46,14 @@ _RUNNERS: Final = {
 }
 """Programs whose options take several words, and behind which of their words the command stands anywhere."""
 
-_FILL_IN: Final = frozenset({"xargs", "parallel"})
-"""Add words that they read elsewhere."""
-
+_FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words that they read elsewhere
 _READ_TEXTS: Final = frozenset(
-    {
-        "ssh",
-        "su",
-        "runuser",
-        "env",
-        "watch",
-        "script",
-        "flock",
-        "parallel",
-        "sg",
-        "capsh",
-        "tmux",
-        "screen",
-        "entr",
-        "nix-shell",
-    }
-    | {"mapfile", "readarray", "nix-shell"}
+    {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh"}
+    | {"tmux", "screen", "entr", "nix-shell", "mapfile", "readarray"}
 )
 """Hand a word to a shell, or split it as one."""
 
-_ONLY_TELLS: Final = frozenset({"-v", "-V"})
-"""Options of `command` that only describe a command."""
-
+_ONLY_TELLS: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
 _FINDERS: Final = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
@@ -264,15 +229,11 @@ def suggest_rule(command: Command) -> str | None:
     words = command.words
     if not command.is_program or words[0] in _DO_ANYTHING or "/" in words[0]:
         return None
-    named = words[: _named_words(words)]
-    return f"{' '.join(named)} *" if all(_WORD.fullmatch(word) for word in named) else None
-
-
-def _named_words(words: list[str]) -> int:
     length = 1
     while (longer := _SUBCOMMANDS.get(" ".join(words[:length]), length)) > length:
         length = longer
-    return length
+    named = words[:length]
+    return f"{' '.join(named)} *" if all(_WORD.fullmatch(word) for word in named) else None
 
 
 MOST_CHARACTERS: Final = 100_000

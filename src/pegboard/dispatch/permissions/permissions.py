@@ -102,8 +102,7 @@ class ToolPolicy:
     @property
     def accepts_edits(self) -> bool:
         """Whether it is one of those that the mode lets pass without asking."""
-        trusted = self.trusted and self.spec.annotations.edit_hint is True
-        return self.mode == "accept_edits" and trusted
+        return self.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, Test], ...] | None:
@@ -211,9 +210,8 @@ class ToolPolicy:
             for value in self._values(arguments, name, kind)
         )
         kinds = self.spec.permission_arguments.values()
-        whole = (
-            None if kinds and "command" not in kinds else dict(arguments)
-        )  # a command means what all of them make it
+        # A command means what all of them make it.
+        whole = None if kinds and "command" not in kinds else dict(arguments)
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, self.folders(arguments, context), granted, whole)
 
@@ -430,14 +428,11 @@ class Permissions:
         return self._asked(tool, permission, patterns, folders, ()).exact
 
     def _asked(
-        self,
-        tool: Tool,
-        permission: str,
-        patterns: Iterable[str],
-        folders: Folders,
-        grants: Sequence[Rule],
+        self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders, grants: Sequence[Rule]
     ) -> Evaluation:
-        owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
+        owners, patterns, kinds = (None, owner_of(tool)), tuple(patterns), set(tool.spec.permission_arguments.values())
+        is_own = permission == tool.spec.permission and len(kinds) == 1
+        kind: ArgumentKind = kinds.pop() if is_own else "text"
         rules, granted = (
             tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
             for each in (self.rules.rules, grants)
@@ -512,8 +507,3 @@ def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
 
 
 DEFAULT_PERMISSIONS: Final = Permissions()
-
-
-def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
-    kinds = set(tool.spec.permission_arguments.values())
-    return kinds.pop() if permission == tool.spec.permission and len(kinds) == 1 else "text"

@@ -28,9 +28,7 @@ MOST_PATH: Final = 4096
 _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
 """The errors of `readlink` where there is no link, nothing at all, or where this process can't go either."""
 
-_MOST_FOLDERS: Final = 256
-"""For which one rule keeps its compiled pattern."""
-
+_MOST_FOLDERS: Final = 256  # for which one rule keeps its compiled pattern
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
@@ -451,15 +449,12 @@ def pattern_problem(rule: Rule, kind: str) -> str | None:
 
 MOST_URL: Final = 8192
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-_WEB: Final = frozenset({None, "http", "https", "ws", "wss"})
-"""What a pattern without a scheme allows."""
-
+_WEB: Final = frozenset({None, "http", "https", "ws", "wss"})  # what a pattern without a scheme allows
 _URL: Final = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::([0-9]*))?([/?][^#]*)?(?:#.*)?"
 )
 
-_STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
-"""What servers may shorten before they look at a path."""
+_STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")  # what servers may shorten before they look at a path
 
 
 def url_of(text: str) -> Url:
@@ -476,7 +471,8 @@ def url_of(text: str) -> Url:
         raise UnreadableError("no URL")
     scheme, host, port, path = found.groups()
     read = host_of(host)
-    if scheme is None and port is not None and not _is_surely_host(read, port):
+    is_host = read.is_address or "." in read.name or read.name == "localhost"
+    if scheme is None and port is not None and not (port and is_host):
         raise UnreadableError("this may be a scheme")  # as in tel:110
     scheme = scheme and scheme.lower()
     number = int(port[:6]) if port else _PORTS.get(scheme or "")
@@ -484,10 +480,6 @@ def url_of(text: str) -> Url:
         raise UnreadableError("no port")
     path = path or "/"
     return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
-
-
-def _is_surely_host(host: Host, port: str) -> bool:
-    return port != "" and (host.is_address or "." in host.name or host.name == "localhost")
 
 
 @frozen

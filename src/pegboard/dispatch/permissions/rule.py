@@ -212,10 +212,8 @@ class Rule:
 
     def __str__(self) -> str:
         action = "forbid" if self.forbid else self.action
-        looks = (
-            f" ({self.field or 'argument'} as {self.kind})" if self.kind else f" ({self.field})" if self.field else ""
-        )
-        return f"{action} {self.permission}: {self.pattern}{looks}"
+        looks = f"{self.field or 'argument'} as {self.kind}" if self.kind else self.field
+        return f"{action} {self.permission}: {self.pattern}" + (f" ({looks})" if looks else "")
 
     def to_json(self) -> JsonObject:
         """All facts that aren't the default; permission, pattern and action always."""
