@@ -256,8 +256,7 @@ class FlagAdapter(TypeAdapter):
 
     def describe(self) -> str:
         """The bits."""
-        names = ", ".join(f"{each.value} ({each.name})" for each in self.cls)
-        return f"a sum of {names}"
+        return "a sum of " + ", ".join(f"{each.value} ({each.name})" for each in self.cls)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
         """An integer that is no larger than all bits; a sum with bits between that are none is refused later."""

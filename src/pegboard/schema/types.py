@@ -246,19 +246,11 @@ class _Reader:
     _owner: Any = field(default=None, init=False)
 
     def refuse(self, annotation: Any, path: str, why: str, hint: str = _HINT) -> NoReturn:
-        """Raises the error for what JSON can't say.
-
-        Raises:
-            DefinitionError: Always.
-        """
+        """Raises the error for what JSON can't say."""
         raise DefinitionError(f"{why}.", tool=self.tool, parameter=path, annotation=annotation, hint=hint)
 
     def read(self, annotation: Any, path: str) -> TypeAdapter:
-        """The adapter of an annotation, in the context of what is being read.
-
-        Raises:
-            DefinitionError: JSON can't say it.
-        """
+        """The adapter of an annotation, in the context of what is being read."""
         origin = typing.get_origin(annotation)
         if origin is None:
             return self._single(annotation, path)
@@ -542,11 +534,7 @@ def _is_alias(annotation: Any) -> bool:
 
 
 def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
-    """What an alias stands for with these arguments; names that are still text are resolved where it was made.
-
-    Raises:
-        NameError: A name isn't defined.
-    """
+    """What an alias stands for with these arguments; names that are still text are resolved where it was made."""
     holder = types.SimpleNamespace(__annotations__={"value": alias.__value__})
     names = dict(vars(sys.modules.get(alias.__module__, typing)))
     known = {each.__name__: each for each in (*alias.__type_params__, alias)}
