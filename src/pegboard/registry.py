@@ -12,7 +12,15 @@ import attrs
 from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
-from pegboard.errors import ExportError, ModelError, RunningLoopError, log_failure, not_provided, operator_log, text_name
+from pegboard.errors import (
+    ExportError,
+    ModelError,
+    RunningLoopError,
+    log_failure,
+    not_provided,
+    operator_log,
+    text_name,
+)
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext

@@ -514,7 +514,7 @@ class TestRegistered:
     def test_a_name_that_is_no_text_is_refused(self, name):
         with pytest.raises(TypeError, match=r"^exporter names are text, got (None|5|\[\])$"):
             ToolRegistry().exporter(name)
-        with pytest.raises(TypeError, match="^model names are text, got "):
+        with pytest.raises(TypeError, match=r"^model names are text, got "):
             ToolRegistry().model(name)
 
     def test_a_model_is_made_by_its_provider(self, registry):
