@@ -11,7 +11,7 @@ from attrs import define, field
 from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.run import tried_again
 from pegboard.errors import CallbackError, ModelError
-from pegboard.messages import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.messages import Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, can_stream
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits
@@ -90,7 +90,7 @@ class ModelCaller:
     async def _tried(self, request: ModelRequest) -> Any:
         model = self.model
         if self.emit is not None and can_stream(model):
-            attempt = partial(self._streamed, model.stream, self.emit, request)
+            attempt = partial(self._streamed, model.stream, request)
         else:
             attempt = partial(self._whole, request)
         return await tried_again(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
@@ -106,21 +106,15 @@ class ModelCaller:
             raise _as_model_error(error, self.model) from error.__cause__
 
     async def _streamed(
-        self,
-        stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]],
-        emit: Callable[[Delta], Awaitable[None]],
-        request: ModelRequest,
+        self, stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]], request: ModelRequest
     ) -> Any:
         self._forget()
         response: ModelResponse | None = None
         pieces = stream(request)
         try:
             async for piece in pieces:
-                if isinstance(piece, DELTA_TYPES):
-                    self.shown = self.shown or not isinstance(piece, ReasoningDelta)
-                    if isinstance(piece, TextDelta):
-                        self.words.append(piece.text)
-                    await emit(piece)
+                if isinstance(piece, Delta):
+                    await self._emit_piece(piece)
                 elif not getattr(piece, "partial", False):
                     response = self._checked(piece)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
@@ -132,6 +126,13 @@ class ModelCaller:
         if response is None:
             raise ModelError("the stream ended without a response", provider=self.model.provider)
         return response
+
+    async def _emit_piece(self, piece: Delta) -> None:
+        self.shown = self.shown or not isinstance(piece, ReasoningDelta)
+        if isinstance(piece, TextDelta):
+            self.words.append(piece.text)
+        assert self.emit is not None
+        await self.emit(piece)
 
     def _may_retry(self, error: BaseException) -> bool:
         if not isinstance(error, ModelError) or not error.retryable or self.shown:
