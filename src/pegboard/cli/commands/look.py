@@ -313,7 +313,6 @@ def _searched(
     return search_cached(writer.place, offered, text, limit)
 
 
-_HEAD = ("TOOL", "PATH", "KEYWORD", "WHAT")
 _MOST_NAMED = 5
 
 
@@ -413,6 +412,6 @@ def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
         write(json_rows(loss.to_json() for loss in losses))
     elif losses:
         rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
-        write_long(rows_text(_HEAD, rows, screen), screen)
+        write_long(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen), screen)
     else:
         remark("nothing is lost")
