@@ -362,7 +362,11 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if check:
         _write_losses(exported.losses, as_json=as_json)
         return 1 if exported.refused else 0
-    _write_entries(exported, as_json=as_json)
+    screen = stdout_screen()
+    if screen.is_terminal and not as_json:
+        write_long(json_pretty(list(exported.entries)) + "\n", screen)
+    else:
+        write(json_rows(exported.entries))
     _report_refused(exported, name)
     return 0
 
@@ -388,14 +392,6 @@ def _write_names(installed: Sequence[str], *, as_json: bool) -> None:
         return
     shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
     write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
-
-
-def _write_entries(exported: ExportedTools, *, as_json: bool) -> None:
-    screen = stdout_screen()
-    if screen.is_terminal and not as_json:
-        write_long(json_pretty(list(exported.entries)) + "\n", screen)
-    else:
-        write(json_rows(exported.entries))
 
 
 def _report_refused(exported: ExportedTools, name: str) -> None:
