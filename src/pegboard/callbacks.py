@@ -116,8 +116,14 @@ def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[...,
     parameters = _parameters(function)
     if len(names) == 1 and [each.kind for each in parameters] == [inspect.Parameter.POSITIONAL_ONLY]:
         return function  # such as a list's `append`: what there is to take is no question
-    for parameter in parameters:
-        _check_asked(parameter, function, names)
+    there_are = f"there are {', '.join(names)}"
+    for each in parameters:
+        if each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        if each.default is inspect.Parameter.empty and each.name not in names:
+            raise TypeError(f"{_name_of(function)} asks for {each.name!r}; {there_are}")
+        if each.kind is inspect.Parameter.POSITIONAL_ONLY and each.name in names:
+            raise TypeError(f"{_name_of(function)} asks for {each.name!r} by position only; {there_are}, by name")
     if tuple(parameter.name for parameter in parameters if parameter.kind is _ORDINARY) == tuple(names):
         return function
     takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
@@ -141,16 +147,6 @@ def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
         return tuple(inspect.signature(function).parameters.values())
     except ValueError as error:  # some that are written in C
         raise TypeError(f"{_name_of(function)} has no signature to read; wrap it in a function") from error
-
-
-def _check_asked(parameter: inspect.Parameter, function: Callable[..., Any], names: Sequence[str]) -> None:
-    there_are = f"there are {', '.join(names)}"
-    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-        return
-    if parameter.default is inspect.Parameter.empty and parameter.name not in names:
-        raise TypeError(f"{_name_of(function)} asks for {parameter.name!r}; {there_are}")
-    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.name in names:
-        raise TypeError(f"{_name_of(function)} asks for {parameter.name!r} by position only; {there_are}, by name")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

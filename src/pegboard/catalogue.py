@@ -170,12 +170,14 @@ class Problem:
         distribution: The distribution, or `None`.
         cause: What happened, and what to do.
         tool: The tool that it cost, or `None`.
+        offers: What else it cost, as (kind, name).
     """
 
     plugin: str | None
     distribution: str | None
     cause: str
     tool: str | None = None
+    offers: frozenset[tuple[str, str]] = frozenset()
 
     def to_json(self) -> dict[str, str | None]:
         """All facts by name."""

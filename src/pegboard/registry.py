@@ -460,9 +460,9 @@ class ToolRegistry(Contributions):
         """
         import asyncio
 
-        from pegboard.threads import in_event_loop
+        from pegboard.threads import running_loop
 
-        if in_event_loop():
+        if running_loop() is not None:
             wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             raise RunningLoopError(wrong)
 
@@ -505,8 +505,10 @@ class ToolRegistry(Contributions):
     def _default(self) -> Predicate | None:
         """What every resolution starts with; read anew, as plugins may have brought words since."""
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
-        if self._permissions is not None:
-            parts.append(shown_by(self._permissions))
+        if (permissions := self._permissions) is not None:
+            from pegboard.toolsets.predicates import Custom
+
+            parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
         if len(parts) < 2:
             return parts[0] if parts else None
         from pegboard.toolsets.predicates import all_of
@@ -613,10 +615,3 @@ class ToolRegistry(Contributions):
             contested=catalogue.contested,
             predicate_timeout=self.limits.predicate_timeout,
         )
-
-
-def shown_by(permissions: Permissions) -> Predicate:
-    """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.predicates import Custom
-
-    return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")

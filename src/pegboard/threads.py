@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -18,9 +18,6 @@ from attrs import define, field
 
 from pegboard.errors import cause_of
 
-DEFAULT_MOST: Final = 64
-DEFAULT_CAP: Final = 256
-DEFAULT_LINGER: Final = 30.0
 PATIENCE: Final = 1.0
 """Seconds that a function waits for a thread; then it gets one beyond those that may work at once."""
 
@@ -37,13 +34,8 @@ def renew_after_fork(thing: Any) -> None:
     _renewed.add(thing)
 
 
-def _renew_all() -> None:
-    for thing in tuple(_renewed):
-        thing.renew()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+    os.register_at_fork(after_in_child=lambda: [thing.renew() for thing in tuple(_renewed)])
 
 
 @define(eq=False)
@@ -84,9 +76,9 @@ class WorkerPool:
         abandoned: How many still work for a caller that has given up on them.
     """
 
-    most: int = DEFAULT_MOST
-    cap: int = DEFAULT_CAP
-    linger: float = DEFAULT_LINGER
+    most: int = 64
+    cap: int = 256
+    linger: float = 30.0
     abandoned: int = field(default=0, init=False)
     _workers: _Workers = field(factory=_Workers, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -110,7 +102,7 @@ class WorkerPool:
             BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
                 `RuntimeError`.
         """
-        return await self.run_or(_ignore, partial(function, *arguments, **keywords))
+        return await self.run_or(lambda: None, partial(function, *arguments, **keywords))
 
     async def run_or(self, not_begun: Callable[[], None], function: Callable[[], Any]) -> Any:
         """`run`; calls `not_begun` where the wait is cancelled while no thread had begun, and none will."""
@@ -219,7 +211,8 @@ class WorkerPool:
                 self._here.job = job
                 outcome = _outcome(job)
                 serves = self._finish(job)
-                _answer(job, *outcome)
+                with suppress(RuntimeError):  # the loop is closed: no caller waits any more
+                    job.loop.call_soon_threadsafe(_settle, job.future, *outcome)
                 del outcome
             self._here.job = None
             del job  # an idle thread holds nothing of its last job
@@ -261,22 +254,11 @@ class WorkerPool:
             return True
 
 
-def _ignore() -> None:
-    """There is nothing to do."""
-
-
 def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
     try:
         return job.context.run(job.function), None
     except BaseException as raised:  # noqa: BLE001  the caller gets it, whatever it is
         return None, raised
-
-
-def _answer(job: _Job, value: Any, error: BaseException | None) -> None:
-    try:
-        job.loop.call_soon_threadsafe(_settle, job.future, value, error)
-    except RuntimeError:
-        return  # the loop is closed: no caller waits any more
 
 
 def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
@@ -296,13 +278,12 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
 _pool: Final = WorkerPool()
 
 
-def in_event_loop() -> bool:
-    """Whether an event loop runs in this thread."""
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, or `None`."""
     try:
-        asyncio.get_running_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        return None
 
 
 async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:

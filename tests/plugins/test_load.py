@@ -423,6 +423,53 @@ class TestInstalled:
             ToolRegistry().exporter("anthropic")
 
 
+BREAKS = """
+import os
+from pegboard import hookimpl
+
+if "BREAK" in os.environ:
+    raise ImportError("no such thing")
+
+@hookimpl
+def pegboard_register_exporters(register):
+    from pegboard.request.listing import MCP
+    register("broken", MCP())
+
+@hookimpl
+def pegboard_register_models(register):
+    register("broken", print)
+
+@hookimpl
+def pegboard_register_executors(register):
+    register("broken", print)
+"""
+
+
+@pytest.mark.parametrize(
+    ("has_manifest", "options"),
+    [
+        (False, {}),  # the cache has what it offers
+        (True, {}),
+        (True, {"live": True}),
+        (True, {"refresh": True}),
+        (True, {"settings": {"broken": {"a": 1}}}),
+    ],
+    ids=repr,
+)
+def test_what_a_plugin_offers_that_fails_is_refused_with_its_cause(site, monkeypatch, has_manifest, options):
+    """And not as if none provided it, also at a second time, however the plugin was listed."""
+    site("broken", BREAKS)
+    if has_manifest:
+        manifested(site)
+    load()
+    monkeypatch.setenv("BREAK", "1")
+    sys.modules.pop("broken_made_up", None)
+    registry = load(**options)
+    for ask in (registry.exporter, registry.exporter, registry.model):
+        with pytest.raises(PluginError, match=r"plugin 'broken' \(from dist-broken\): ImportError: no such thing"):
+            ask("broken")
+
+
 class TestRegistered:
     def test_a_registered_exporter_stands_before_an_installed_one(self):
         registry, mine = ToolRegistry(), MCP()

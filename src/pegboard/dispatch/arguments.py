@@ -49,7 +49,6 @@ _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before
 an e), or very many digits."""
 
-_MANY_DIGITS: Final = b"0" * 200
 _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 """A string that isn't closed goes on to the end: nothing is looked at twice."""
 
@@ -113,7 +112,7 @@ def parse_arguments(
     if (
         brackets > MAX_DEPTH
         or b"0e" in marks
-        or _MANY_DIGITS in marks
+        or b"0" * 200 in marks
         or (len(data) > most_nodes and brackets + data.count(b",") > most_nodes)
     ):
         return _plain_object(value, most_nodes)

@@ -21,6 +21,7 @@ from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
+from pegboard.threads import running_loop
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject
@@ -198,7 +199,7 @@ class Operations:
                 text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
                 self._note(operation, state, ToolResult.error("aborted", text) if task.cancelled() else task.result())
 
-            if loop is _running_loop():
+            if loop is running_loop():
                 start()
             else:
                 loop.call_soon_threadsafe(start)
@@ -328,16 +329,9 @@ class Operations:
             return _later_result(state, error)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
 def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
-    loop, bridge = _running_loop(), state.context.internals.portal
+    loop, bridge = running_loop(), state.context.internals.portal
     if loop is None and bridge is not None:
         loop = bridge.loop
     if loop is None or loop.is_closed():

@@ -24,7 +24,6 @@ from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.tools.spec import ResultLimits
 
@@ -180,7 +179,14 @@ class Batch:
         if self._left >= 0:
             raise RuntimeError("a batch runs once; make another by registry.batch(...)")
         self._left = len(self.states)
-        self._take_in()
+        if self.listener is not None and self.states:
+            services = self.states[0].services
+            services = services.evolve(events=_emitter(self.listener, services.events))
+            for state in self.states:
+                state.services = services
+        for state in self.states:
+            if state.services.events is not None:
+                emit_pending(state)
         try:
             await (self._one_by_one() if self.sequential else self._together())
         except asyncio.CancelledError:
@@ -240,16 +246,6 @@ class Batch:
                 task.cancel()
 
     # How it does it ----------------------------------------------------------------------------------------------
-
-    def _take_in(self) -> None:
-        if self.listener is not None and self.states:
-            services = self.states[0].services
-            services = services.evolve(events=_emitter(self.listener, services.events))
-            for state in self.states:
-                state.services = services
-        for state in self.states:
-            if state.services.events is not None:
-                emit_pending(state)
 
     async def _together(self) -> None:
         if not self.states:

@@ -317,6 +317,3 @@ async def _result_of(state: CallState, answer: object, link: Callback, wanted: s
 
 def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> CallError:
     return _failure(state, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
-
-
-__all__ = ["Abort", "Chain", "ChangeArguments", "Deny", "after", "before", "on_error", "shown"]

@@ -77,7 +77,6 @@ class _Hosted:
             await ask_inside(state, permission, patterns, always, metadata)
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access this."""
         return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
@@ -140,10 +139,6 @@ def _time_stands_still(state: CallState) -> Generator[None]:
         deadline.resume()
 
 
-HOOKS = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")
-"""The stages of `Callbacks`, in the order of its attributes."""
-
-
 @define(eq=False)
 class Dispatcher:
     """What one registry needs to run calls.
@@ -192,7 +187,8 @@ class Dispatcher:
     ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
-        callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
+        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
+        callbacks = Callbacks(*map(catalogue.callbacks, hooks))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(

@@ -515,6 +515,3 @@ class Observers:
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-__all__ = ["Observers"]

@@ -449,7 +449,12 @@ class LockManager:
             for semaphore, need in handle.steps:
                 semaphore.used -= 0 if semaphore is handle.suspended else need
         else:
-            self._withdraw(handle)
+            for semaphore, need in handle.steps[: handle.reached]:
+                semaphore.reserved -= need
+            if handle.queued is not None:
+                handle.queued.dequeue(handle)
+            elif handle in self._overtaken:
+                self._overtaken.remove(handle)
         handle.is_over = True
         steps, handle.steps, handle.suspended = handle.steps, (), None
         if handle.parent is not None:
@@ -461,14 +466,6 @@ class LockManager:
                 semaphore.users -= 1
                 if not semaphore.users:
                     del self._made[semaphore.key]
-
-    def _withdraw(self, handle: LockHandle) -> None:
-        for semaphore, need in handle.steps[: handle.reached]:
-            semaphore.reserved -= need
-        if handle.queued is not None:
-            handle.queued.dequeue(handle)
-        elif handle in self._overtaken:
-            self._overtaken.remove(handle)
 
     def _resume(self, caller: LockHandle) -> None:
         """A caller has its share again once its last nested call has ended, whatever has started meanwhile."""

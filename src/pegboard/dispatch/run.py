@@ -464,6 +464,3 @@ async def _called(
         text = f"{context.tool} was not run: too many other tools hang here. Calling it again won't help for now."
         raise CallError("limit", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
-
-
-__all__ = ["exhausted", "exhausted_async", "tried_again"]

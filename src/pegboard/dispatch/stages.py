@@ -247,6 +247,3 @@ def _settle_error(state: CallState) -> None:
     """Turns an error that no callback recovered into the result."""
     if state.error is not None:
         state.result, state.error = failure_result(state, state.error), None
-
-
-__all__ = ["STAGES", "finish", "pipeline_for", "run_alone", "run_stages"]

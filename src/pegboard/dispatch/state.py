@@ -94,13 +94,12 @@ def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[An
     while pending:
         source, target = pending.pop()
         if isinstance(source, dict):
-            dict[Any, Any].update(target, {key: begun(member) for key, member in cast("_Dict", source).items()})
+            dict[Any, Any].update(
+                target, {key: begun(member) for key, member in cast("dict[Any, Any]", source).items()}
+            )
         else:
             list[Any].extend(target, [begun(member) for member in source])
     return whole
-
-
-_Dict: TypeAlias = dict[Any, Any]
 
 
 @frozen
@@ -120,10 +119,6 @@ class Callbacks:
     on_error: tuple[Callback, ...] = ()
     wrap: tuple[Callback, ...] = ()
     repair: tuple[Callback, ...] = ()
-
-
-NO_CALLBACKS: Final = Callbacks()
-_NO_TOOLS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def _not_prepared(*_: object) -> NoReturn:
@@ -200,7 +195,7 @@ class CallServices:
 
     find: Callable[[str], Tool]
     threads: WorkerPool
-    callbacks: Callbacks = NO_CALLBACKS
+    callbacks: Callbacks = Callbacks()
     limits: Limits = DEFAULT_LIMITS
     observe: Callable[[str, BaseException], None] | None = None
     locks: LockManager = field(factory=LockManager)
@@ -220,7 +215,7 @@ class CallServices:
     instructions: str | None = None
     longest: float | None = None
     catalogue: Any = None
-    named: Mapping[str, Tool] = _NO_TOOLS
+    named: Mapping[str, Tool] = MappingProxyType({})
     provided: Services | None = None
     pipeline: CallPipeline = CallPipeline()
     begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
@@ -309,6 +304,3 @@ class CallState:
         self.call = call
         self.context = context
         self.services = services
-
-
-__all__ = ["plain", "read_only"]

@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from math import inf
 from threading import get_ident
 from time import monotonic
@@ -228,11 +229,6 @@ class Deadline:
             self._grace = self.task.get_loop().call_later(self.grace, self._expire, 2)
         return self._expired == 2
 
-    @property
-    def in_grace(self) -> bool:
-        """Whether the coroutine was cancelled, and cleans up."""
-        return self._grace is not None
-
     def undo(self) -> None:
         """Ends the grace period of a cancellation that was taken back, by a timeout inside that has been handled."""
         if self._grace is not None and self._expired < 2 and self.task.cancelling() <= self._before:
@@ -288,15 +284,15 @@ def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and deadline.is_over():
                     deadline.was_ignored = True
-                    _close(coroutine)
+                    with suppress(BaseException):  # it had its time to clean up
+                        coroutine.close()
                     raise
                 step, word = coroutine.throw, error
             else:
                 step, word = coroutine.send, sent
             waits_for = watched(watchdog, name, step, word)
             del step, word
-            if deadline.in_grace:
-                deadline.undo()
+            deadline.undo()
     except StopIteration as end:
         deadline.stop()
         return end.value
@@ -362,14 +358,3 @@ def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
-
-
-def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Ends a coroutine that ignores cancellation; what it raises on the way out is dropped."""
-    try:
-        coroutine.close()
-    except BaseException:  # noqa: BLE001  it had its time to clean up
-        return
-
-
-__all__ = ["Watchdog"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -82,16 +82,18 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
     facts: dict[str, object] = {"truncated": True}
     if done is not None:
         where = None if keeper.kept is None else keeper.kept.keep(whole, session=keeper.session)
-        content = _with_text(content, _shortened(done, where, keeper.reader))
+        first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
+        others = [item for item in content[first:] if _text_of(item) is None]
+        content = (*content[:first], TextContent(_shortened(done, where, keeper.reader)), *others)
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
             facts |= {"kept": where.id, "file": where.path}
-    return attrs.evolve(
-        result,
-        content=(*content, *_apology(moved, limits)),
-        metadata={**result.metadata, **facts},
-        attachments=(*result.attachments, *moved),
-    )
+    if moved:
+        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
+        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
+        content += (TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]"),)
+    metadata, attachments = {**result.metadata, **facts}, (*result.attachments, *moved)
+    return attrs.evolve(result, content=content, metadata=metadata, attachments=attachments)
 
 
 def cut_short(text: str, limits: ResultLimits) -> str:
@@ -129,20 +131,6 @@ def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tup
         else:
             moved.append(item)
     return tuple(stays), tuple(moved)
-
-
-def _apology(moved: tuple[Content, ...], limits: ResultLimits) -> Iterable[TextContent]:
-    if moved:
-        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
-        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
-        yield TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]")
-
-
-def _with_text(content: tuple[Content, ...], text: str) -> tuple[Content, ...]:
-    """The text in the place of the first, and none of the others."""
-    first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
-    others = [item for item in content[first:] if _text_of(item) is None]
-    return (*content[:first], TextContent(text), *others)
 
 
 def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:

@@ -307,6 +307,3 @@ def _read_offers(_block: str, _autoload: str) -> dict[tuple[str, str], list[Foun
         for offer in () if manifest is None else manifest.offers:
             offers.setdefault(offer, []).append(found)
     return offers
-
-
-__all__ = ["offered_names", "offered_thing"]

@@ -16,6 +16,7 @@ from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRec
 from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
+    ManifestError,
     PegboardError,
     PluginError,
     RegistrationError,
@@ -285,6 +286,7 @@ class _Plugin:
     own_specs: dict[str, ToolSpec] = field(factory=dict[str, ToolSpec])
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     loaded: LoadedPlugin | None = None
+    offers: frozenset[tuple[str, str]] = frozenset()
     failure: PluginError | None = None
     lock: threading.RLock = field(factory=threading.RLock)
 
@@ -320,7 +322,7 @@ class PluginManager:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
         self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
         if status == "quarantined":
-            self._report(found.name, found.distribution, cause)
+            self._report(found.name, found.distribution, cause, _promised(found))
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Lists plugins by what their manifests say; none of their code is imported.
@@ -332,6 +334,7 @@ class PluginManager:
         problems: list[Problem] = []
         expected = [(self._expect(found), found, manifest) for found, manifest in known]
         for plugin, _, manifest in expected:
+            plugin.offers = manifest.offers
             self._listed_tools(plugin, manifest)
             self.claim(plugin.origin, plugin.listed.values(), manifest)
         for plugin, found, manifest in expected:
@@ -386,6 +389,7 @@ class PluginManager:
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
         plugin = self._expect(found)
+        plugin.offers = _promised(found)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
@@ -490,7 +494,7 @@ class PluginManager:
         earlier = self.registry.catalogue.plugins.get(plugin.name)
         record = earlier or PluginRecord(plugin.name, plugin.origin.distribution, plugin.origin.version)
         self._record(attrs.evolve(record, status="quarantined", cause=cause))
-        self._report(plugin.name, plugin.origin.distribution, cause)
+        self._report(plugin.name, plugin.origin.distribution, cause, plugin.offers)
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
@@ -575,8 +579,10 @@ class PluginManager:
     def _record(self, record: PluginRecord) -> None:
         self.registry.change(lambda catalogue: catalogue.evolve(plugins={**catalogue.plugins, record.name: record}))
 
-    def _report(self, plugin: str, distribution: str | None, cause: str) -> None:
-        problem = Problem(plugin, distribution, cause)
+    def _report(
+        self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
+    ) -> None:
+        problem = Problem(plugin, distribution, cause, offers=offers)
         self.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, problem)))
 
 
@@ -627,6 +633,17 @@ def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
         for names, what in ((changed, "changed since listed"), (gone, "listed but gone"), (new, "not listed"))
         if names
     ]
+
+
+def _promised(found: FoundPlugin) -> frozenset[tuple[str, str]]:
+    """What a plugin's manifest offers; nothing where it has none that can be read."""
+    from pegboard.plugins.manifest import read_manifest  # as in `load`
+
+    try:
+        manifest = read_manifest(found, stale=True)
+    except ManifestError:
+        return frozenset()
+    return frozenset() if manifest is None else manifest.offers
 
 
 def _rank(implementation: Any, place: int) -> tuple[int, int]:

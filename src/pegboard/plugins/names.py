@@ -82,7 +82,8 @@ class Clash:
         if self.kind == "tools":
             fix += f', or [prefix] "{origin.plugin}" = "{(origin.plugin or "").replace("-", "_")}_"'
         cause = f"{self.kind[:-1]} {self.name!r} is held back: {why}; {fix}, or registry plugins accept DISTRIBUTION"
-        return Problem(origin.plugin, origin.distribution, cause, self.name if self.kind == "tools" else None)
+        tool = self.name if self.kind == "tools" else None
+        return Problem(origin.plugin, origin.distribution, cause, tool, frozenset([(self.kind, self.name)]))
 
 
 @define(eq=False)

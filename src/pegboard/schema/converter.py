@@ -62,14 +62,17 @@ def is_msgspec(cls: Any) -> bool:
     return isinstance(cls, type) and hasattr(cls, "__struct_fields__") and hasattr(cls, "__struct_config__")
 
 
-def model_schema(cls: Any, annotation: Any) -> JsonSchema | None:
+def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | None:
     """The schema that a pydantic model or msgspec struct gives for itself; `None` for any other class.
+
+    `written` asks for that of what it is written as, which may have other keys and types than what it is read from.
 
     Raises:
         Exception: Whatever the model raises, one of whose fields has no schema, say.
     """
     if is_pydantic(cls):
-        return inlined(cls.model_json_schema())
+        mode = "serialization" if written else "validation"
+        return inlined(cls.model_json_schema(mode=mode, schema_generator=_schema_generator()))
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
@@ -77,10 +80,25 @@ def model_schema(cls: Any, annotation: Any) -> JsonSchema | None:
     return None
 
 
+@cache
+def _schema_generator() -> type[Any]:
+    from pydantic.json_schema import GenerateJsonSchema  # is loaded: it has made the class
+
+    class SchemaGenerator(GenerateJsonSchema):
+        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything."""
+
+        def ser_schema(self, schema: Any) -> Any:
+            is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")
+            found = super().ser_schema(schema)
+            return {} if found is None and "function" in schema and not is_of_pydantic else found
+
+    return SchemaGenerator
+
+
 def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
-    """What writes a pydantic model or msgspec struct as JSON data, so that it can be read back; else `None`."""
+    """What writes a pydantic model or msgspec struct as JSON data; else `None`."""
     if is_pydantic(cls):
-        return lambda value: value.model_dump(mode="json", by_alias=True, round_trip=True)
+        return lambda value: value.model_dump(mode="json", by_alias=True)
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
@@ -162,11 +180,13 @@ class ForeignAdapter(TypeAdapter):
     Attributes:
         annotation: The class, perhaps with arguments.
         given: Its schema.
+        written: The schema of what it is written as.
     """
 
     annotation: Any
     cls: type[Any]
     given: JsonMapping
+    written: JsonMapping
 
     def kinds(self) -> Kinds:
         """Objects, if its schema is for those; else any."""
@@ -174,11 +194,12 @@ class ForeignAdapter(TypeAdapter):
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """As it was given; what it defines beside is named anew among the definitions."""
-        definitions: JsonMapping = self.given.get("$defs", {})
+        given = self.written if writer.written else self.given
+        definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
-            return dict(self.given)
+            return dict(given)
         names = {name: writer.reserve(name) for name in definitions}
-        written = _renamed({key: rule for key, rule in self.given.items() if key != "$defs"}, names)
+        written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written
 

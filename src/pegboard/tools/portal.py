@@ -11,6 +11,7 @@ from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeVar
 
 from pegboard.errors import CallStoppedError, RunningLoopError
+from pegboard.threads import running_loop
 
 T = TypeVar("T")
 _STOPPED: Final = "the call was cancelled"
@@ -36,7 +37,7 @@ class LoopPortal:
 
     def emit(self, listener: Callable[[object], None], update: object) -> None:
         """Calls the listener in the loop, in order; not at all from a thread that works on after the call."""
-        if _running_loop() is self.loop:
+        if running_loop() is self.loop:
             listener(update)
         elif not self._is_closed:
             try:
@@ -97,7 +98,7 @@ def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
     Raises:
         RunningLoopError: An event loop runs in this thread.
     """
-    if _running_loop() is not None:
+    if running_loop() is not None:
         discard(awaitable)
         raise RunningLoopError(
             "context.wait(...) is for plain functions, which run in a thread; here, write 'await ...'"
@@ -106,7 +107,7 @@ def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
 
 def go_on(work: Awaitable[Any] | Callable[[], Any]) -> str:
     """Does some work for a call without a host: a coroutine in the running event loop, else at once."""
-    loop = _running_loop()
+    loop = running_loop()
     if not isawaitable(work):
         given = work()
         return go_on(given) if isawaitable(given) else "background"
@@ -140,13 +141,6 @@ def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 __all__ = ["LoopPortal"]

@@ -335,11 +335,11 @@ class ServiceContainer:
             raise MissingServiceError(f"a factory asks for what it makes: {chain}", kind=provided.kind)
         import asyncio  # loading it takes longer than listing tools
 
-        from pegboard.threads import in_event_loop
+        from pegboard.threads import running_loop
 
         if not now:
             return await asyncio.wrap_future(future)
-        if in_event_loop():
+        if running_loop() is not None:
             raise _has_to_wait(provided)
         return future.result(context.remaining)
 

@@ -382,10 +382,10 @@ def output_of(annotation: Any, *, tool: str) -> Output:
     from pegboard.schema.types import Property, object_schema, schema_of
 
     try:
-        schema = schema_of(spoken)
+        schema = schema_of(spoken, written=True)
         if schema.get("type") == "object":
             return Output(spoken, json_text(schema))
-        return Output(spoken, json_text(object_schema([Property("result", spoken)])), is_wrapped=True)
+        return Output(spoken, json_text(object_schema([Property("result", spoken)], written=True)), is_wrapped=True)
     except DefinitionError as error:
         raise DefinitionError(
             error.message,

@@ -108,7 +108,8 @@ class TurnOutcome:
             "pending": self.pending.to_json(),
             "ignored": list(self.ignored),
         }
-        return {**data, **{name: getattr(self, name) for name in _PLAIN}}
+        plain = ("began", "rounds", "calls", "detail", "invocation")
+        return {**data, **{name: getattr(self, name) for name in plain}}
 
     @classmethod
     def from_json(cls, data: object) -> TurnOutcome:
@@ -158,9 +159,6 @@ class TurnOutcome:
         if key is not None and not signed_by(data, key):
             raise PendingError("the outcome isn't signed with this key, or was changed since")
         return cls.from_json(data)
-
-
-_PLAIN: Final = ("began", "rounds", "calls", "detail", "invocation")
 
 
 def _read(data: object) -> TurnOutcome:
@@ -339,18 +337,3 @@ class EventSink:
                 self.listener(event)
             except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
                 log_failure("the listener of a turn", error)
-
-
-__all__ = [
-    "AnswerDelta",
-    "Answered",
-    "Ended",
-    "EventQueue",
-    "EventSink",
-    "MessageAdded",
-    "ModelRetried",
-    "RoundStarted",
-    "TurnEnded",
-    "TurnEvent",
-    "TurnOutcome",
-]

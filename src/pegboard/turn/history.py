@@ -212,6 +212,3 @@ class TurnProgress:
             ignored=self.ignored,
             **facts,
         )
-
-
-__all__ = ["TurnProgress"]

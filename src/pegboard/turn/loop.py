@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from pegboard.registry import ToolRegistry, Where
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.turn.events import TurnEvent
 
 
 @define(eq=False)
@@ -252,7 +251,7 @@ class Turn:
         if self.suspended is not None:
             await self._resume(*self.suspended)
         else:
-            request = await self._first_answer("before_turn", ModelRequest, self.context, self.request)
+            request = await first_answer_of(self.registry, "before_turn", ModelRequest, self.context, self.request)
             if request is not None:
                 self.request = request
                 self._progress = TurnProgress.at_the_start(request.messages, self.context)
@@ -370,7 +369,8 @@ class Turn:
         if self._continued >= self.limits.continuations:
             return False
         outcome = self._progress.outcome("answered")
-        more = await self._first_answer("on_stop", (str, Message, list, tuple), self.context, outcome)
+        kinds = (str, Message, list, tuple)
+        more = await first_answer_of(self.registry, "on_stop", kinds, self.context, outcome)
         self._inbox.put(more, "on_stop")
         self._continued += more is not None
         return bool(self._inbox.messages)
@@ -468,19 +468,14 @@ class Turn:
         except Exception as error:
             raise CallbackError(f"{type(error).__name__}: {error}", stage=what, owner="the host") from error
 
-    async def _first_answer(self, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
-        return await first_answer_of(self.registry, stage, kind, *facts)
-
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""
         if (skipped := self._progress.close()) is not None:
             self._events.emit_message(skipped)
-        ended, detail = self._ended or ("failed", None)
-        facts = {"invocation": self.context.invocation, "error": self._error}
-        self._outcome = self._progress.outcome(ended, detail, **facts)
+        ended, invocation = self._ended or ("failed", None), self.context.invocation
+        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._error)
         try:
-            chain = await self.registry.chain("after_turn")
-            await chain.tell(self.context, self.request, self._outcome)
+            await (await self.registry.chain("after_turn")).tell(self.context, self.request, self._outcome)
         finally:
             self._events.emit(TurnEnded(self._outcome))
 
@@ -609,6 +604,3 @@ def _turn(
     own, batch = split_options(options)
     request = request if isinstance(request, ModelRequest) else ModelRequest(request)
     return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own, **more)
-
-
-__all__ = ["Turn", "resume_turn", "resumed_turn_of", "run_turn", "stream_turn", "turn_of"]

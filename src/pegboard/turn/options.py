@@ -140,6 +140,3 @@ def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
     stop_when = own.get("stop_when", ())
     own["stop_when"] = (stop_when,) if callable(stop_when) else tuple(stop_when)
     return own, handed  # pyright: ignore[reportReturnType]  its keys are some of that type's
-
-
-__all__ = ["DEFAULT_TURN_LIMITS", "Steering", "StopCondition", "TurnLimits", "TurnOptions", "called", "split_options"]

@@ -591,7 +591,6 @@ class _Host:
         self._need(tool.name, PermissionRequired(permission, tuple(patterns), "", facts, approval))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access this."""
         state = context.internals.frame
         assert isinstance(state, CallState)
         return allows_inside(state, permission, subject)

@@ -229,15 +229,11 @@ def suggest_rule(command: Command) -> str | None:
     words = command.words
     if not command.is_program or words[0] in _DO_ANYTHING or "/" in words[0]:
         return None
-    named = words[: _named_words(words)]
-    return f"{' '.join(named)} *" if all(_WORD.fullmatch(word) for word in named) else None
-
-
-def _named_words(words: list[str]) -> int:
     length = 1
     while (longer := _SUBCOMMANDS.get(" ".join(words[:length]), length)) > length:
         length = longer
-    return length
+    named = words[:length]
+    return f"{' '.join(named)} *" if all(_WORD.fullmatch(word) for word in named) else None
 
 
 MOST_CHARACTERS: Final = 100_000

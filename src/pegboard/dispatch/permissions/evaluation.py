@@ -219,7 +219,7 @@ class Evaluation:
                     if match is Match.SURELY:
                         break
                 if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
-                    decision = _GRANTED
+                    decision = Decision("allow", reason="it was allowed for longer")
                 if not part.inside or (decision and decision.action != "allow"):
                     strictest = _stricter(decision or NO_RULE, strictest)
         return strictest or NO_RULE
@@ -255,7 +255,6 @@ class Evaluation:
         return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
 
 
-_GRANTED: Final = Decision("allow", reason="it was allowed for longer")
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
 
 

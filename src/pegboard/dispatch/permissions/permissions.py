@@ -430,7 +430,9 @@ class Permissions:
     def _asked(
         self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders, grants: Sequence[Rule]
     ) -> Evaluation:
-        owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
+        owners, patterns, kinds = (None, owner_of(tool)), tuple(patterns), set(tool.spec.permission_arguments.values())
+        is_own = permission == tool.spec.permission and len(kinds) == 1
+        kind: ArgumentKind = kinds.pop() if is_own else "text"
         rules, granted = (
             tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
             for each in (self.rules.rules, grants)
@@ -505,8 +507,3 @@ def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
 
 
 DEFAULT_PERMISSIONS: Final = Permissions()
-
-
-def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
-    kinds = set(tool.spec.permission_arguments.values())
-    return kinds.pop() if permission == tool.spec.permission and len(kinds) == 1 else "text"

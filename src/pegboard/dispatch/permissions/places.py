@@ -471,7 +471,8 @@ def url_of(text: str) -> Url:
         raise UnreadableError("no URL")
     scheme, host, port, path = found.groups()
     read = host_of(host)
-    if scheme is None and port is not None and not _is_surely_host(read, port):
+    is_host = read.is_address or "." in read.name or read.name == "localhost"
+    if scheme is None and port is not None and not (port and is_host):
         raise UnreadableError("this may be a scheme")  # as in tel:110
     scheme = scheme and scheme.lower()
     number = int(port[:6]) if port else _PORTS.get(scheme or "")
@@ -479,10 +480,6 @@ def url_of(text: str) -> Url:
         raise UnreadableError("no port")
     path = path or "/"
     return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
-
-
-def _is_surely_host(host: Host, port: str) -> bool:
-    return port != "" and (host.is_address or "." in host.name or host.name == "localhost")
 
 
 @frozen
