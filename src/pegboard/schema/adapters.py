@@ -67,11 +67,13 @@ class SchemaWriter:
     Attributes:
         exact: Whether to say more than JSON Schema can to others, so that what is accepted is certainly of the type:
             the range of floats, and formats of our own for types that are written as text.
+        written: Whether for values as they are written, which models may write in another form than they take.
         definitions: Name -> schema, of the types that are made of themselves.
         formats: Name -> check, of an exact schema.
     """
 
     exact: bool = False
+    written: bool = False
     definitions: dict[str, JsonSchema] = field(factory=dict[str, JsonSchema])
     formats: dict[str, Callable[[str], bool]] = field(factory=dict[str, Callable[[str], bool]])
     _names: dict[TypeAdapter, str] = field(factory=dict[TypeAdapter, str], init=False)
