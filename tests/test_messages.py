@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from message_strategies import CITATIONS, MESSAGES, PARTS, RESPONSES, USAGES
 from pegboard.messages import (
-    _PART_TYPES,
     NO_USAGE,
     CallDelta,
     CallPart,
@@ -16,6 +15,7 @@ from pegboard.messages import (
     MediaPart,
     Message,
     ModelResponse,
+    Part,
     ReasoningDelta,
     ReasoningPart,
     ResultPart,
@@ -133,7 +133,7 @@ for _ in range(100_000):
 
 @given(PARTS)
 def test_each_part_comes_back_from_json(part):
-    assert isinstance(part, _PART_TYPES)
+    assert isinstance(part, Part)
     assert read_part(json.loads(json.dumps(part.to_json()))) == part
 
 
@@ -145,7 +145,7 @@ def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
     except ValueError as error:
         assert str(error).startswith("parts[0]")  # noqa: PT017  either may come of it
     else:
-        assert isinstance(part, _PART_TYPES)
+        assert isinstance(part, Part)
 
 
 @given(json_values())

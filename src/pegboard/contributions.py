@@ -187,7 +187,9 @@ class Contributions:
         """
         names = {*self._catalogue.extras.get(kind, {}), *self.lazy_plugins.offered(kind)}
         if self.plugin_manager is None:
-            names.update(_offers().offered_names(kind))
+            from pegboard.plugins.load import offered_names  # as in `_provided`
+
+            names.update(offered_names(kind))
         return tuple(sorted(names))
 
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
@@ -213,19 +215,15 @@ class Contributions:
         if name in of_kind:
             return of_kind[name]
         self.lazy_plugins.load_offering(kind, name)
-        if self.plugin_manager is None and (offered := _offers().offered_thing(kind, name)) is not None:
-            with self._lock:
-                if name not in self._catalogue.extras.get(kind, {}):
-                    self._catalogue = self._catalogue.with_extra(kind, name, *offered)
+        if self.plugin_manager is None:
+            from pegboard.plugins.load import offered_thing  # a layer above, which only a missing name needs
+
+            if (offered := offered_thing(kind, name)) is not None:
+                with self._lock:
+                    if name not in self._catalogue.extras.get(kind, {}):
+                        self._catalogue = self._catalogue.with_extra(kind, name, *offered)
         found = self._catalogue.extras.get(kind, {}).get(name)
         for problem in self._catalogue.problems if found is None else ():
             if (kind, name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         return found
-
-
-def _offers() -> Any:
-    """What installed plugins offer. Plugins are a layer above this one, loaded by name where a name is missing."""
-    from importlib import import_module
-
-    return import_module("pegboard.plugins.load")

@@ -200,23 +200,17 @@ _PARTS: Final[Mapping[str, type[Any]]] = {
     "reasoning": ReasoningPart,
     "hosted": HostedPart,
 }
-_PART_TYPES: Final = (TextPart, MediaPart, CallPart, ResultPart, ReasoningPart, HostedPart)
-_MEDIA: Final = (ImageContent, AudioContent, FileContent, LinkContent)
 
 
 def _as_part(value: Part | ToolCall | Content | str) -> Part:
-    """A part of what hosts write for short: a text, content, or a call.
-
-    Raises:
-        TypeError: Something else.
-    """
-    if isinstance(value, _PART_TYPES):
+    """A part of what hosts write for short: a text, content, or a call; raises `TypeError` for anything else."""
+    if isinstance(value, Part):
         return value
     if isinstance(value, str):
         return TextPart(value)
     if isinstance(value, TextContent):
         return TextPart(value.text)
-    if isinstance(value, _MEDIA):
+    if isinstance(value, Content):
         return MediaPart(value)
     if isinstance(value, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         return CallPart(value)
@@ -392,7 +386,6 @@ class CallDelta(_Record):
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
-DELTA_TYPES: Final = (TextDelta, ReasoningDelta, CallDelta)
 
 FinishReason: TypeAlias = Literal[
     "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"

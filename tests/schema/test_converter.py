@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import subprocess
 import sys
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -60,10 +62,6 @@ class Address(pydantic.BaseModel):
     at: dt.datetime | None = None
     key: uuid.UUID | None = None
 
-    @pydantic.computed_field
-    def length(self) -> int:
-        return len(self.street)
-
 
 class Cat(pydantic.BaseModel):
     kind: Literal["cat"]
@@ -104,6 +102,35 @@ class Crate(msgspec.Struct, Generic[T]):
     item: T
 
 
+class Written(pydantic.BaseModel):
+    a: int = pydantic.Field(serialization_alias="aa")
+    b: int = pydantic.Field(validation_alias=pydantic.AliasChoices("b", "B"), serialization_alias="bb")
+    where: Path = Path("here")
+    hidden: str = pydantic.Field(exclude=True)
+    when: dt.datetime
+    day: dt.date
+
+    @pydantic.field_serializer("when")
+    def _seconds(self, when: dt.datetime) -> int:
+        return int(when.timestamp())
+
+    @pydantic.field_serializer("day")
+    def _unannotated(self, day):
+        return [day.year]
+
+    @pydantic.computed_field
+    def total(self) -> int:
+        return self.a + self.b
+
+
+class Worded(pydantic.BaseModel):
+    count: int
+
+    @pydantic.model_serializer
+    def _worded(self) -> str:
+        return f"{self.count} pieces"
+
+
 BOB = {"fullName": "Bob", "born": None, "friends": []}
 FORMATS = "(root): must have dates, times, durations and UUIDs as JSON Schema's formats have them"
 ROBOT = "Value error, robots have no name"
@@ -119,6 +146,25 @@ def test_a_class_with_hooks_is_a_type_like_others():
     assert structure({"a": ["5 ct"]}, dict[str, list[Price]])["a"][0].cents == 5
     assert unstructurer(list[Price])([Money(7)]) == ["7 ct"]
     assert refused(Price, "5") == '(root): must match the pattern "^[0-9]+ ct$", got "5"'
+
+
+@pytest.mark.parametrize("decorate", [frozen, dataclasses.dataclass])
+def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorate):
+    class Sum:
+        cents: int
+
+    cls: Any = decorate(Sum)
+    annotation = Annotated[cls, {"type": "string"}]
+    with pytest.raises(DefinitionError, match=r"the schema beside Sum takes only .* register a hook for it"):
+        schema_of(annotation)
+
+    converter().register_structure_hook(cls, lambda text, _: cls(cents=int(text)))
+    converter().register_unstructure_hook(cls, lambda each: str(each.cents))
+
+    assert schema_of(annotation) == {"type": "string"}
+    assert structure("5", annotation).cents == 5
+    assert unstructurer(list[annotation])([cls(cents=7)]) == ["7"]
+    assert structure({"cents": 5}, cls).cents == 5
 
 
 def test_a_class_without_schema_is_refused_with_what_to_do():
@@ -234,6 +280,30 @@ def test_models_are_parameters_and_results_of_tools():
     assert registry.call_sync("move", {"point": {"x": 1}, "by": 2}).structured_content == {"x": 3, "y": 0}
     assert registry.call_sync("move", {"point": {"x": "1"}, "by": 2}).kind == "invalid_arguments"
     assert registry.call_sync("marry", {"one": {"fullName": "robot"}}).kind == "invalid_arguments"
+
+
+def test_a_model_that_is_written_in_another_form_than_it_is_read_in_is_a_result():
+    @tool
+    def echo(one: Written, two: list[Worded]) -> tuple[Written, list[Worded]]:
+        """Echoes."""
+        return one, two
+
+    @tool
+    def single(one: Written) -> Written:
+        """Echoes."""
+        return one
+
+    registry = ToolRegistry()
+    registry.register(echo, single)
+    given = {"a": 1, "b": 2, "hidden": "x", "when": "2024-02-29T13:30:00Z", "day": "2024-02-29"}
+    written = {"aa": 1, "bb": 2, "where": "here", "when": 1709213400, "day": [2024], "total": 3}
+
+    assert registry.call_sync("single", {"one": given}).structured_content == written
+    result = registry.call_sync("echo", {"one": given, "two": [{"count": 5}]}).structured_content
+    assert result == {"result": [written, ["5 pieces"]]}
+    schema = schema_of(Written, written=True)["properties"]
+    assert list(schema) == list(written)
+    assert (schema["where"]["type"], schema["when"]["type"]) == ("string", "integer")
 
 
 def test_neither_cattrs_nor_a_library_of_models_is_loaded_for_types_that_need_none():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -84,10 +84,9 @@ def types_of_both(one: Any, other: Any) -> Any:
 def values_of_both(one: list[Any], other: list[Any]) -> list[Any]:
     """The values that two rules of `enum` share, in the order of the first. Raises `NothingFitsError` for none."""
     known = {canonical_json(value) for value in other}
-    both = [value for value in one if canonical_json(value) in known]
-    if not both:
-        raise NothingFitsError
-    return both
+    if both := [value for value in one if canonical_json(value) in known]:
+        return both
+    raise NothingFitsError
 
 
 def fitting(schema: JsonSchema) -> JsonSchema:
@@ -452,13 +451,17 @@ def _exclusive(members: list[Any]) -> bool:
 
 
 def _by_types(members: list[JsonSchema]) -> bool:
+    types = [types_of(member, {}) for member in members]
+    return _are_apart(each and {"number" if name == "integer" else name for name in each} for each in types)
+
+
+def _are_apart(sets: Iterable[Collection[str] | None]) -> bool:
+    """Whether all are known, and no two share anything."""
     seen: set[str] = set()
-    for member in members:
-        types = types_of(member, {})
-        wider = {"number" if name == "integer" else name for name in types or ()}
-        if types is None or seen & wider:
+    for each in sets:
+        if each is None or not seen.isdisjoint(each):
             return False
-        seen |= wider
+        seen.update(each)
     return True
 
 
@@ -467,23 +470,16 @@ def _by_tag(members: list[JsonSchema]) -> bool:
     if any(member.get("type") != "object" for member in members):
         return False
     shared = set(members[0].get("required", ())).intersection(*(member.get("required", ()) for member in members))
-    return any(_differs(name, members) for name in sorted(shared))
+    return any(_are_apart(_texts(member, name) for member in members) for name in sorted(shared))
 
 
-def _differs(name: str, members: list[JsonSchema]) -> bool:
-    seen: set[str] = set()
-    for member in members:
-        rule = member.get("properties", {}).get(name)
-        values = _texts(rule) if isinstance(rule, dict) else None  # pyright: ignore[reportUnknownArgumentType]
-        if not values or seen & values:
-            return False
-        seen |= values
-    return True
-
-
-def _texts(rule: JsonSchema) -> set[str] | None:
+def _texts(member: JsonSchema, name: str) -> list[Any] | None:
+    """The values that a property can have, if they are all texts."""
+    rule = member.get("properties", {}).get(name)
+    if not is_object(rule):
+        return None
     values: list[Any] = [rule["const"]] if "const" in rule else rule.get("enum", [])
-    return set(values) if all(isinstance(value, str) for value in values) else None
+    return values if values and all(isinstance(value, str) for value in values) else None
 
 
 UNIONS = ("anyOf", "oneOf")
@@ -520,7 +516,10 @@ class _Folding:
     def folded(self, schema: JsonSchema, place: Place) -> JsonSchema:
         if "$ref" in schema or ("allOf" in self.unwanted and "allOf" in schema):
             schema = self.conjunction.flat_or_lost(schema, place)
-        schema = _as_object(schema, place)
+        if "object" not in _types(schema):
+            place.refused("type", "arguments are an object, which the root doesn't take")
+        if schema.get("type") != "object":
+            schema = {"type": "object", **without(schema, ("type",))}
         for keyword in UNIONS:
             if keyword in self.unwanted and keyword in schema:
                 schema = self._united(schema, keyword, place)
@@ -574,12 +573,6 @@ class _Folding:
             return self.conjunction.of(own[name], union, place.below(("properties", name)))
         except NothingFitsError:
             return own[name]
-
-
-def _as_object(schema: JsonSchema, place: Place) -> JsonSchema:
-    if "object" not in _types(schema):
-        place.refused("type", "arguments are an object, which the root doesn't take")
-    return schema if schema.get("type") == "object" else {"type": "object", **without(schema, ("type",))}
 
 
 def _types(schema: JsonSchema) -> list[Any]:

@@ -76,7 +76,7 @@ class Place:
     def path(self) -> str:
         """As a JSON pointer (RFC 6901)."""
         above = "" if self.above is None else self.above.path
-        return "".join([above, *(f"/{_escaped(step)}" for step in self.steps)]) if self.steps else above
+        return "/".join([above, *(str(step).replace("~", "~0").replace("/", "~1") for step in self.steps)])
 
     def below(self, steps: Steps) -> Place:
         """The place of a part."""
@@ -116,12 +116,7 @@ def from_outside(visit: Visit) -> Step:
 def here(schema: JsonSchema, visit: Visit) -> Rewritten:
     """What one visit at the root comes to."""
     place = Place()
-    visited = visit(schema, place)
-    return Rewritten(visited, tuple(place.changes))
-
-
-def _escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
+    return Rewritten(visit(schema, place), tuple(place.changes))
 
 
 def everywhere(visit: Visit) -> Step:
@@ -147,12 +142,9 @@ MOST_VALUES: Final = 500_000
 MOST_WRITTEN: Final = 50_000
 """JSON values that a step may make of a smaller schema."""
 
-_MOST_BITS: Final = 14_000
-"""Of an integer: some 4,200 digits, which Python still writes as text."""
-
+_MOST_BITS: Final = 14_000  # of an integer: some 4,200 digits, which Python still writes as text
 _LEAVES: Final = (str, int, float, bool, type(None))
-_SAFE: Final = frozenset({str, bool, type(None)})
-"""What needs no look; most values of a schema are texts."""
+_SAFE: Final = frozenset({str, bool, type(None)})  # need no look; most values of a schema are texts
 
 
 class _BeyondError(Exception):

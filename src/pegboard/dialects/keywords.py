@@ -33,8 +33,6 @@ TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "nu
 """The types of JSON Schema."""
 
 _NOTHING: Final = object()
-_SCHEMAS: Final = frozenset[type]({dict, bool})
-_TEXTS: Final = frozenset[type]({str})
 
 
 def _schema(rule: Any) -> Any:
@@ -44,14 +42,12 @@ def _schema(rule: Any) -> Any:
 def _schemas(rule: Any) -> Any:
     if not is_array(rule):
         return _NOTHING
-    return rule if rule and _SCHEMAS.issuperset(map(type, rule)) else _kept(rule, _schema) or _NOTHING
+    return _kept(rule, _schema) or _NOTHING
 
 
 def _named(rule: Any) -> Any:
     if not is_object(rule):
         return _NOTHING
-    if _SCHEMAS.issuperset(map(type, rule.values())):
-        return rule
     kept = {name: part for name, part in rule.items() if _schema(part) is not _NOTHING}
     return rule if len(kept) == len(rule) else kept
 
@@ -68,8 +64,6 @@ def _text(rule: Any) -> Any:
 def _texts(rule: Any) -> Any:
     if not is_array(rule):
         return _NOTHING
-    if _TEXTS.issuperset(map(type, rule)) and len(set(rule)) == len(rule):
-        return rule
     kept = list(dict.fromkeys(item for item in rule if isinstance(item, str)))
     return rule if len(kept) == len(rule) else kept
 

@@ -216,16 +216,8 @@ KEYWORDS: Final = {
         {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"}
     ),
     "object": frozenset(
-        {
-            "properties",
-            "required",
-            "additionalProperties",
-            "patternProperties",
-            "propertyNames",
-            "minProperties",
-            "maxProperties",
-            "dependentRequired",
-        }
+        {"properties", "required", "additionalProperties", "patternProperties", "propertyNames"}
+        | {"minProperties", "maxProperties", "dependentRequired"}
     ),
     "boolean": frozenset[str](),
     "null": frozenset[str](),
@@ -253,8 +245,7 @@ def type_lists(schema: JsonSchema, _place: Place) -> JsonSchema:
     members = [member for name in types if (member := _of_type(name, schema)) is not None]
     if len(members) <= 1:
         return {**only(schema, NOTES), **(members[0] if members else {"enum": []})}
-    kept = exchanged(schema, "type", "anyOf", members)
-    return without(kept, _OF_SOME_TYPE | {"enum"})
+    return without(exchanged(schema, "type", "anyOf", members), _OF_SOME_TYPE | {"enum"})
 
 
 def _of_type(name: str, schema: JsonSchema) -> JsonSchema | None:
@@ -320,9 +311,8 @@ def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """
     if "enum" not in schema or not any(isinstance(value, (bool, dict, list)) for value in schema["enum"]):
         return schema
-    return into_description(
-        schema, place, ["enum"], "only strings and numbers can be listed; moved into the description"
-    )
+    what = "only strings and numbers can be listed; moved into the description"
+    return into_description(schema, place, ["enum"], what)
 
 
 _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "contains")
@@ -398,17 +388,16 @@ def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
     if patterns is None:
         return schema
     rest = schema.get("additionalProperties", True)
-    new = described(
-        without(schema, ("patternProperties", "additionalProperties")), in_words("patternProperties", schema)
-    )
+    new = without(schema, ("patternProperties", "additionalProperties"))
+    new = described(new, in_words("patternProperties", schema))
     if patterns:
         place.lost("patternProperties", "which keys hold what is moved into the description")
     members: list[Any] = distinct([*patterns.values(), *([] if isinstance(rest, bool) else [rest])])
     if rest is True or {} in members:
-        return {**new, "additionalProperties": True}
-    if not members:
-        return {**new, "additionalProperties": rest}
-    return {**new, "additionalProperties": members[0] if len(members) == 1 else {"anyOf": members}}
+        rest = True
+    elif members:
+        rest = members[0] if len(members) == 1 else {"anyOf": members}
+    return {**new, "additionalProperties": rest}
 
 
 def property_names(pattern: str) -> Step:

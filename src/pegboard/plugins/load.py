@@ -182,7 +182,6 @@ class _Loading:
                 self.manager.note(found, "quarantined", failed[found.name])
 
     def order(self, discovery: Discovery) -> None:
-        """Puts the plugins' records in load order."""
         names = [found.name for found in discovery.entries]
         self.manager.registry.change(
             lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})
@@ -308,6 +307,3 @@ def _read_offers(_block: str, _autoload: str) -> dict[tuple[str, str], list[Foun
         for offer in () if manifest is None else manifest.offers:
             offers.setdefault(offer, []).append(found)
     return offers
-
-
-__all__ = ["offered_names", "offered_thing"]

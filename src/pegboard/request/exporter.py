@@ -288,6 +288,9 @@ MOST_KEPT: Final = 20_000
 """Tools whose export one exporter keeps; beyond it, it begins anew."""
 
 
+TAKEN: Final = "another tool has this name; the first is exported"
+
+
 @frozen
 class Entry:
     """One tool in a provider's words.
@@ -334,32 +337,20 @@ class Entries:
             self._kept[spec, strict] = written
         return written
 
-    def all(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> dict[str, Entry]:
-        """Tools by name, in their order; of two of one name, the first."""
-        by_name: dict[str, Entry] = {}
-        for spec in specs:
-            by_name.setdefault(spec.name, self.one(spec, strict))
-        return by_name
-
     def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """Tools as a list with one entry for each."""
-        by_name = self.all(specs, strict)
-        repeated = _repeated(specs) if len(by_name) < len(specs) else ()
+        """Tools as a list with one entry for each; of two of one name, the first."""
+        by_name: dict[str, Entry] = {}
+        repeated: list[Loss] = []
+        for spec in specs:
+            if spec.name in by_name:
+                repeated.append(Loss(spec.name, "/name", "name", TAKEN))
+            else:
+                by_name[spec.name] = self.one(spec, strict)
         return ExportedTools(
             tuple(written.entry for written in by_name.values() if written.entry is not None),
             (*(loss for written in by_name.values() for loss in written.losses), *repeated),
             frozenset(name for name, written in by_name.items() if written.entry is not None),
         )
-
-
-def _repeated(specs: Sequence[ToolSpec]) -> list[Loss]:
-    seen: set[str] = set()
-    losses: list[Loss] = []
-    for spec in specs:
-        if spec.name in seen:
-            losses.append(Loss(spec.name, "/name", "name", "another tool has this name; the first is exported"))
-        seen.add(spec.name)
-    return losses
 
 
 def refusal(spec: ToolSpec, path: str, keyword: str, what: str) -> Entry:

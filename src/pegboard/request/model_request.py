@@ -101,11 +101,7 @@ class ProcessorProblem:
 
 
 def _as_messages(given: Any) -> tuple[Message, ...]:
-    """Messages of what hosts write for short: a text is the user's.
-
-    Raises:
-        TypeError: Something that is no message.
-    """
+    """Messages of what hosts write for short: a text is the user's."""
     if isinstance(given, str | Message):
         given = (given,)
     each_given = cast("Iterable[Message | Writable]", given)

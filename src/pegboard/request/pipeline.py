@@ -18,11 +18,8 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
 from pegboard.toolsets.toolset import abandon, error_text, is_cancelled
 
-_TIMEOUT: Final = 10.0
-"""Seconds that one processor, one tool or one toolset has for its part."""
-
-_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]
-"""Calls a plain function with its arguments off the event loop."""
+_TIMEOUT: Final = 10.0  # seconds that one processor, one tool or one toolset has for its part
+_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function with its arguments off the event loop
 
 
 @frozen
@@ -177,11 +174,8 @@ class Processor:
             raise ChainError(self.link, error) from error
 
 
-_Observer: TypeAlias = Callable[[str, BaseException], None]
-"""Called with who failed, and how."""
-
-_Brought: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]
-"""A registered processor: its name, what was registered, and who registered it."""
+_Observer: TypeAlias = Callable[[str, BaseException], None]  # called with who failed, and how
+_Brought: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]  # a name, what was registered, and by whom
 
 STARTS: Final = ("tool_requests", "instructions")
 """The steps that add what tools and toolsets want; registered ones stand right behind them."""
@@ -397,6 +391,3 @@ def answered(answer: object, request: ModelRequest, word: str) -> ModelRequest:
 def built_in(*named: tuple[str, Callable[..., Any]]) -> Pipeline:
     """A pipeline of processors that come with pegboard."""
     return Pipeline(tuple(Processor(name, function, built_in=True) for name, function in named))
-
-
-__all__ = ["Pipeline", "Placed", "Processor", "Runner", "answered", "built_in"]

@@ -48,8 +48,7 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
 
 
 _INSTRUCTIONS: Final = "instructions"
-_MOST_CHARACTERS: Final = 100_000
-"""Of the instructions of one tool or toolset."""
+_MOST_CHARACTERS: Final = 100_000  # of the instructions of one tool or toolset
 
 
 async def _instructions(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
@@ -109,12 +108,6 @@ async def _of_toolset(
 
 
 def _checked(given: Any) -> tuple[str, ...]:
-    """What was given as texts.
-
-    Raises:
-        TypeError: It is neither a text nor a list of texts.
-        ValueError: It is longer than 100,000 characters.
-    """
     parts = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in cast("Iterable[Any]", parts)):
         raise TypeError(f"instructions have to be a text or a list of texts, not {type(given).__name__}")
@@ -183,8 +176,7 @@ class BudgetTools:
 LEAST: Final = 200
 _NOTE: Final = "\n[... {:,} characters of this old result are left out; call {} again to see them ...]\n"
 _MOST_OF_A_NAME: Final = 64
-_NEAR: Final = 80
-"""How far from the limit a cut looks for the end of a line."""
+_NEAR: Final = 80  # how far from the limit a cut looks for the end of a line
 
 
 @frozen
@@ -374,7 +366,6 @@ class _History:
     counts: Counter[str] = field(factory=Counter[str])
 
     def add(self, message: Message) -> None:
-        """Adds a message."""
         if message.role == "assistant":
             self._add_answer(message)
             return
@@ -489,6 +480,3 @@ def check_processor(name: str, thing: Any) -> None:
             f"processor {name!r} is taken: pegboard has one; registry.pipeline.replace puts another there"
         )
     Processor.of(name, thing, HOST)
-
-
-__all__ = ["DEFAULT_PIPELINE", "BudgetTools", "LimitResults", "check_processor"]

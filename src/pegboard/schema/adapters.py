@@ -67,11 +67,13 @@ class SchemaWriter:
     Attributes:
         exact: Whether to say more than JSON Schema can to others, so that what is accepted is certainly of the type:
             the range of floats, and formats of our own for types that are written as text.
+        written: Whether for values as they are written, which models may write in another form than they take.
         definitions: Name -> schema, of the types that are made of themselves.
         formats: Name -> check, of an exact schema.
     """
 
     exact: bool = False
+    written: bool = False
     definitions: dict[str, JsonSchema] = field(factory=dict[str, JsonSchema])
     formats: dict[str, Callable[[str], bool]] = field(factory=dict[str, Callable[[str], bool]])
     _names: dict[TypeAdapter, str] = field(factory=dict[TypeAdapter, str], init=False)
@@ -254,8 +256,7 @@ class FlagAdapter(TypeAdapter):
 
     def describe(self) -> str:
         """The bits."""
-        names = ", ".join(f"{each.value} ({each.name})" for each in self.cls)
-        return f"a sum of {names}"
+        return "a sum of " + ", ".join(f"{each.value} ({each.name})" for each in self.cls)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
         """An integer that is no larger than all bits; a sum with bits between that are none is refused later."""

@@ -270,11 +270,8 @@ class _OneOf(Constraint):
     def check(self, adapter: TypeAdapter) -> Check | None:
         """In the schema of a scalar with other constraints."""
         options = [each.json for each in _choices(scalar_type(adapter), self.options)]
-        return (
-            Check(f"must be one of {', '.join(map(repr, options))}", self.accepts, {"enum": options})
-            if options
-            else None
-        )
+        text = f"must be one of {', '.join(map(repr, options))}"
+        return Check(text, self.accepts, {"enum": options}) if options else None
 
 
 def _choices(name: str, options: Iterable[Any]) -> Iterator[Choice]:

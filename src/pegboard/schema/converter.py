@@ -38,18 +38,24 @@ def converter() -> Converter:
     """
     from cattrs import Converter
 
-    return Converter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
+    class MarkingConverter(Converter):
+        """A converter that marks the hooks that it makes itself, of a class's fields."""
+
+        def gen_structure_attrs_fromdict(self, cl: type[Any]) -> Any:
+            hook: Any = super().gen_structure_attrs_fromdict(cl)
+            hook.is_made_of_fields = True
+            return hook
+
+    return MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
 
 
-def has_hook(cls: type[Any]) -> bool:
-    """Whether a hook that makes `cls` is registered."""
-    from cattrs.errors import StructureHandlerNotFoundError
-
+def has_hook(cls: type[Any], *, registered: bool) -> bool:
+    """Whether the converter has a hook that makes `cls`: one that was registered, or one of the class's fields too."""
     try:
-        converter().get_structure_hook(cls, cache_result=False)
-    except StructureHandlerNotFoundError:
+        hook = converter().get_structure_hook(cls, cache_result=False)
+    except Exception:  # noqa: BLE001  (it has none, or the class's annotations raise anything when resolved)
         return False
-    return True
+    return not (registered and hasattr(hook, "is_made_of_fields"))
 
 
 def is_pydantic(cls: Any) -> bool:
@@ -62,14 +68,17 @@ def is_msgspec(cls: Any) -> bool:
     return isinstance(cls, type) and hasattr(cls, "__struct_fields__") and hasattr(cls, "__struct_config__")
 
 
-def model_schema(cls: Any, annotation: Any) -> JsonSchema | None:
+def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | None:
     """The schema that a pydantic model or msgspec struct gives for itself; `None` for any other class.
+
+    `written` asks for that of what it is written as, which may have other keys and types than what it is read from.
 
     Raises:
         Exception: Whatever the model raises, one of whose fields has no schema, say.
     """
     if is_pydantic(cls):
-        return inlined(cls.model_json_schema())
+        mode = "serialization" if written else "validation"
+        return inlined(cls.model_json_schema(mode=mode, schema_generator=_schema_generator()))
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
@@ -77,10 +86,25 @@ def model_schema(cls: Any, annotation: Any) -> JsonSchema | None:
     return None
 
 
+@cache
+def _schema_generator() -> type[Any]:
+    from pydantic.json_schema import GenerateJsonSchema  # is loaded: it has made the class
+
+    class SchemaGenerator(GenerateJsonSchema):
+        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything."""
+
+        def ser_schema(self, schema: Any) -> Any:
+            is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")
+            found = super().ser_schema(schema)
+            return {} if found is None and "function" in schema and not is_of_pydantic else found
+
+    return SchemaGenerator
+
+
 def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
-    """What writes a pydantic model or msgspec struct as JSON data, so that it can be read back; else `None`."""
+    """What writes a pydantic model or msgspec struct as JSON data; else `None`."""
     if is_pydantic(cls):
-        return lambda value: value.model_dump(mode="json", by_alias=True, round_trip=True)
+        return lambda value: value.model_dump(mode="json", by_alias=True)
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
@@ -162,11 +186,13 @@ class ForeignAdapter(TypeAdapter):
     Attributes:
         annotation: The class, perhaps with arguments.
         given: Its schema.
+        written: The schema of what it is written as.
     """
 
     annotation: Any
     cls: type[Any]
     given: JsonMapping
+    written: JsonMapping
 
     def kinds(self) -> Kinds:
         """Objects, if its schema is for those; else any."""
@@ -174,11 +200,12 @@ class ForeignAdapter(TypeAdapter):
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """As it was given; what it defines beside is named anew among the definitions."""
-        definitions: JsonMapping = self.given.get("$defs", {})
+        given = self.written if writer.written else self.given
+        definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
-            return dict(self.given)
+            return dict(given)
         names = {name: writer.reserve(name) for name in definitions}
-        written = _renamed({key: rule for key, rule in self.given.items() if key != "$defs"}, names)
+        written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written
 

@@ -168,8 +168,8 @@ def in_order(items: list[Any]) -> list[Any]:
         return sorted(items, key=canonical_json)
 
 
+# How far a union looks into a Python value to find its member: a type made of itself could take forever.
 _MATCH_DEPTH: Final = 3
-"""How far a union looks into a Python value to find its member: a type made of itself could take forever."""
 
 
 def _unlisted(value: Any) -> Any:
@@ -334,9 +334,7 @@ _MATCHERS: Final[Mapping[type[TypeAdapter], Callable[[Any, Any, int], bool]]] = 
     MappingAdapter: _matches_mapping,
     RecordAdapter: _matches_record,
     UnionAdapter: lambda adapter, value, depth: any(_matches(each, value, depth) for each in adapter.members),
-    AliasAdapter: _matches_inner,
-    NotedAdapter: _matches_inner,
-    ConstrainedAdapter: _matches_inner,
+    **dict.fromkeys((AliasAdapter, NotedAdapter, ConstrainedAdapter), _matches_inner),
 }
 
 

@@ -209,7 +209,7 @@ def substituted(annotation: Any, binding: Binding) -> Any:
         return binding.get(annotation, annotation)
     if isinstance(annotation, type):  # a generic class without arguments
         return annotation
-    names = _parameters(annotation)
+    names: Sequence[Any] = getattr(annotation, "__parameters__", ())
     if not any(name in binding for name in names):
         return annotation
     return annotation[tuple(binding.get(name, name) for name in names)]
@@ -231,12 +231,8 @@ def is_typed_dict(cls: Any) -> bool:
     return isinstance(cls, type) and dict in cls.__mro__ and hasattr(cls, "__required_keys__")
 
 
-def _parameters(annotation: Any) -> Sequence[Any]:
-    return getattr(annotation, "__parameters__", ())
-
-
 def _collect(cls: Any, arguments: Sequence[Any], found: dict[Any, Binding]) -> None:
-    found[cls] = dict(zip(_parameters(cls), arguments, strict=False))
+    found[cls] = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = typing.get_origin(base) or base
         if isinstance(origin, type) and origin not in found and origin is not typing.Generic:

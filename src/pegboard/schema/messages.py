@@ -181,7 +181,6 @@ _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 def _mismatch(wanted: str, value: Any) -> _Problem:
-    """The problem of a value that is something else than what is wanted."""
     return _Problem((), f"must be {wanted}, got {kind_shown(value)}", "type", wanted)
 
 
@@ -386,7 +385,6 @@ def _others(search: SchemaSearch, rule: JsonSchema | bool, schema: JsonSchema, v
 
 
 def _matching(patterns: Iterable[str], names: Iterable[str]) -> Mapping[str, None]:
-    """The names that one of the patterns is found in, in their order."""
     matches = [_single(json_text({"pattern": pattern})) for pattern in patterns]
     return {name: None for name in names if any(match(name) for match in matches)} if matches else {}
 

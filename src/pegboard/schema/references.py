@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -24,22 +25,10 @@ _IN_PLACE: Final = frozenset(
 _ASIDE: Final = frozenset({"$defs", "definitions"})
 
 ONE: Final = frozenset(
-    {
-        "additionalItems",  # drafts 4 to 2019-09
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
+    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
+    | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )
-"""Keywords that hold one schema."""
+"""Keywords that hold one schema; `additionalItems` in drafts 4 to 2019-09 only."""
 
 SOME: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 """Keywords that hold a list of schemas; `items` in drafts 4 to 2019-09 only."""
@@ -258,7 +247,6 @@ class References:
 
     root: JsonSchema
     legacy: bool = field(init=False)
-    _anchors: dict[str, JsonSchema] | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.legacy = any(draft in str(self.root.get("$schema", "")) for draft in LEGACY_DRAFTS)
@@ -279,7 +267,7 @@ class References:
         if fragment.startswith("/"):
             spelled = self.spelled(fragment)
             return None if spelled is None else self._at(spelled)
-        return self._anchored().get(fragment)
+        return self._anchors.get(fragment)
 
     def spelled(self, fragment: str) -> str | None:
         """A JSON pointer without the escapes of URIs, or as it is where only that leads to something; else `None`."""
@@ -298,15 +286,14 @@ class References:
                 return None
         return here
 
-    def _anchored(self) -> dict[str, JsonSchema]:
-        if self._anchors is None:
-            self._anchors = {
-                name: schema
-                for schema in schemas(self.root)
-                for keyword in ("$anchor", "$dynamicAnchor")
-                if isinstance(name := schema.get(keyword), str)
-            }
-        return self._anchors
+    @cached_property
+    def _anchors(self) -> dict[str, JsonSchema]:
+        return {
+            name: schema
+            for schema in schemas(self.root)
+            for keyword in ("$anchor", "$dynamicAnchor")
+            if isinstance(name := schema.get(keyword), str)
+        }
 
 
 @define
@@ -399,12 +386,12 @@ def _definition(schema: JsonMapping) -> str:
 
 def _reached(names: Iterable[str], leads: Mapping[str, Iterable[str]]) -> Collection[str]:
     """These names and all that they lead to."""
-    found = dict.fromkeys(names)
-    waiting = [*found]
+    found: set[str] = set()
+    waiting = [*names]
     for name in waiting:  # grows as others are found
-        new = [each for each in leads.get(name, ()) if each not in found]
-        found.update(dict.fromkeys(new))
-        waiting += new
+        if name not in found:
+            found.add(name)
+            waiting += leads.get(name, ())
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import enum
 import inspect
 import math
@@ -21,14 +22,20 @@ from attrs import define, field, frozen
 from pegboard.errors import DefinitionError
 from pegboard.schema.adapters import (
     ANY,
+    ARRAYS,
+    NONE,
     NULL,
+    NUMBERS,
+    OBJECTS,
     SCALARS,
     TEXT,
+    TEXTS,
     AliasAdapter,
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
     FlagAdapter,
+    Kinds,
     MappingAdapter,
     Member,
     NotedAdapter,
@@ -64,6 +71,19 @@ _HINT: Final = (
     "Pass input_schema=..., or use an attrs class, a dataclass or a TypedDict instead, or register a hook with "
     "pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
 )
+_HOOK_HINT: Final = (
+    "Correct its type; or, if the class is made in a way of its own, register a hook for it with "
+    "pegboard.schema.converter.converter() before the tool is defined."
+)
+_KINDS: Final[Mapping[str, Kinds]] = {
+    "string": TEXTS,
+    "integer": NUMBERS,
+    "number": NUMBERS,
+    "boolean": frozenset({bool}),
+    "null": frozenset({NONE}),
+    "array": ARRAYS,
+    "object": OBJECTS,
+}
 _FIELDS_HINT: Final = (
     "Its annotations must resolve at run time (what they name is imported, and at module level), and its constructor "
     "must take its fields; or pass input_schema=..."
@@ -94,17 +114,17 @@ class Property:
     default: Any = MISSING
 
 
-def schema_of(annotation: object, *, tool: str = "", path: str = "") -> JsonSchema:
+def schema_of(annotation: object, *, tool: str = "", path: str = "", written: bool = False) -> JsonSchema:
     """The JSON Schema (draft 2020-12) of one type, as `get_type_hints(..., include_extras=True)` gives it.
 
     References are inlined but for types that are made of themselves: those stand in `$defs` at the root, and the
-    root itself is written out.
+    root itself is written out. `written` is for results, which models may write in another form than they take.
 
     Raises:
         DefinitionError: JSON can't say the type; names the tool, the path of the part at fault, its annotation and
             what to do instead.
     """
-    return root_schema(adapter_of(annotation, tool=tool, path=path))
+    return root_schema(adapter_of(annotation, tool=tool, path=path), SchemaWriter(written=written))
 
 
 def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:
@@ -116,7 +136,9 @@ def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> Jso
     return {**schema, "$defs": writer.definitions} if writer.definitions else schema
 
 
-def object_schema(properties: Sequence[Property], *, tool: str = "", additional: object = MISSING) -> JsonSchema:
+def object_schema(
+    properties: Sequence[Property], *, tool: str = "", additional: object = MISSING, written: bool = False
+) -> JsonSchema:
     """The schema of an object with these properties, in their order.
 
     A default is written where JSON can say it in 10,000 characters and the type takes it; without that, the property
@@ -125,7 +147,7 @@ def object_schema(properties: Sequence[Property], *, tool: str = "", additional:
     Raises:
         DefinitionError: As `schema_of`.
     """
-    writer = SchemaWriter()
+    writer = SchemaWriter(written=written)
     schema: JsonSchema = {
         "type": "object",
         "properties": {each.name: _property(each, writer, tool) for each in properties},
@@ -244,19 +266,11 @@ class _Reader:
     _owner: Any = field(default=None, init=False)
 
     def refuse(self, annotation: Any, path: str, why: str, hint: str = _HINT) -> NoReturn:
-        """Raises the error for what JSON can't say.
-
-        Raises:
-            DefinitionError: Always.
-        """
+        """Raises the error for what JSON can't say."""
         raise DefinitionError(f"{why}.", tool=self.tool, parameter=path, annotation=annotation, hint=hint)
 
     def read(self, annotation: Any, path: str) -> TypeAdapter:
-        """The adapter of an annotation, in the context of what is being read.
-
-        Raises:
-            DefinitionError: JSON can't say it.
-        """
+        """The adapter of an annotation, in the context of what is being read."""
         origin = typing.get_origin(annotation)
         if origin is None:
             return self._single(annotation, path)
@@ -312,18 +326,31 @@ class _Reader:
         return NotedAdapter(adapter, notes) if notes else adapter
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
-        """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter."""
+        """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter.
+
+        Hooks that are registered win over fields; those that cattrs makes of fields are for classes that can't be read.
+        """
         if notes.keys() <= {"description"}:
             return self.read(inner, path)
         from pegboard.schema.validator import check_schema  # which loads jsonschema-rs
 
         check_schema(notes, tool=self.tool, what=f"the mapping beside {path or 'the type'}")
+        given = ForeignAdapter(inner, inner, notes, notes)
         try:
-            return self.read(inner, path)
+            adapter = self.read(inner, path)
         except DefinitionError:
-            if isinstance(inner, type) and has_hook(inner):
-                return ForeignAdapter(inner, inner, notes)
+            if isinstance(inner, type) and has_hook(inner, registered=False):
+                return given
             raise
+        is_of_fields = isinstance(adapter, RecordAdapter) and (attrs.has(inner) or dataclasses.is_dataclass(inner))
+        if is_of_fields and has_hook(given.cls, registered=True):
+            return given
+        named = notes.get("type", [])
+        kinds = [_KINDS[each] for each in ([named] if isinstance(named, str) else named)]
+        if kinds and not any(adapter.kinds() & each for each in kinds):
+            why = f"the schema beside {_annotation_text(inner)} takes only what the type doesn't ({named!r})"
+            self.refuse(inner, path, why, _HOOK_HINT)
+        return adapter
 
     def _constrained(
         self, adapter: TypeAdapter, constraint: Constraint, marker: object, annotation: Any, path: str
@@ -440,11 +467,12 @@ class _Reader:
     def _model(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         """A pydantic model or msgspec struct, by its own schema."""
         try:
-            schema = model_schema(cls, annotation)
+            given = model_schema(cls, annotation, written=False)
+            written = model_schema(cls, annotation, written=True)
         except Exception as error:  # noqa: BLE001  (the fields of a model may be anything)
             why = f"{cls.__qualname__} has no JSON Schema: {' '.join(str(error).split())[:200]}"
             self.refuse(annotation, path, why, "Pass input_schema=..., or give its fields types that JSON can say.")
-        return None if schema is None else ForeignAdapter(annotation, cls, schema)
+        return None if given is None or written is None else ForeignAdapter(annotation, cls, given, written)
 
     def _record(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         key = annotation_key(annotation)
@@ -539,11 +567,7 @@ def _is_alias(annotation: Any) -> bool:
 
 
 def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
-    """What an alias stands for with these arguments; names that are still text are resolved where it was made.
-
-    Raises:
-        NameError: A name isn't defined.
-    """
+    """What an alias stands for with these arguments; names that are still text are resolved where it was made."""
     holder = types.SimpleNamespace(__annotations__={"value": alias.__value__})
     names = dict(vars(sys.modules.get(alias.__module__, typing)))
     known = {each.__name__: each for each in (*alias.__type_params__, alias)}

@@ -172,8 +172,7 @@ def _bounds(schema: str) -> tuple[int, int] | None:
     expansion = Expansion(References(root), MAX_LEVELS)
     with suppress(EndlessSchemaError):  # which is refused at registration
         rules = expansion.size() + _SLOW * schema.count('"multipleOf"')
-    patterns = [pattern for each in expansion.reached.values() for pattern in _patterns(each)]
-    places = sum(map(_places, patterns))
+    places = sum(_places(pattern) for each in expansion.reached.values() for pattern in _patterns(each))
     if rules <= _MOST_LIGHT_RULES and places <= _MOST_LIGHT_PLACES:
         return None
     return _MOST_STEPS // max(rules, 1), _MOST_STEPS // max(places, 1)
@@ -309,7 +308,6 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
 
 
 def _fault_of_cost(root: Any) -> str | None:
-    """What is wrong with the references and patterns of a schema."""
     if not is_object(root):
         return None
     references = References(root)
@@ -342,7 +340,6 @@ def is_pattern(text: str) -> bool:
 
 
 def _levels(value: Any) -> int:
-    """How deep containers are nested in a JSON value."""
     levels, row = 0, [value]
     while row := [
         item for each in row for item in (each.values() if is_object(each) else each if is_array(each) else ())

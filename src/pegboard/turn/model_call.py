@@ -11,7 +11,7 @@ from attrs import define, field
 from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.run import tried_again
 from pegboard.errors import CallbackError, ModelError
-from pegboard.messages import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.messages import Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, can_stream
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits
@@ -113,7 +113,7 @@ class ModelCaller:
         pieces = stream(request)
         try:
             async for piece in pieces:
-                if isinstance(piece, DELTA_TYPES):
+                if isinstance(piece, Delta):
                     await self._emit_piece(piece)
                 elif not getattr(piece, "partial", False):
                     response = self._checked(piece)

@@ -24,7 +24,7 @@ from pegboard.messages import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.exporter import MOST_KEPT, Entries, Entry, ExportedTools, Loss, WriteEntry, refusal
+from pegboard.request.exporter import MOST_KEPT, TAKEN, Entries, Entry, ExportedTools, Loss, WriteEntry, refusal
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
@@ -322,8 +322,7 @@ class StreamedBlocks(Generic[Block]):
 
     def stop(self, index: int | None) -> None:
         """All of a block has come."""
-        block = self.at(index)
-        if block is not None:
+        if (block := self.at(index)) is not None:
             block.ended = True
 
 
@@ -467,7 +466,7 @@ class StrictBudget:
         entries: list[JsonObject] = []
         losses: list[Loss] = []
         for spec in specs:
-            written = refusal(spec, "/name", "name", _TAKEN) if spec.name in names else wanted.get(spec)
+            written = refusal(spec, "/name", "name", TAKEN) if spec.name in names else wanted.get(spec)
             written = written or self._chosen(spec, strict, left)
             name = None if written.entry is None else self.entry_name(written.entry)
             if name is not None and name in called:
@@ -512,6 +511,3 @@ class StrictBudget:
         plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
         what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
-
-
-_TAKEN: Final = "another tool has this name; the first is exported"

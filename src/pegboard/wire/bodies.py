@@ -93,9 +93,8 @@ def merged(body: JsonObject, options: JsonMapping) -> JsonObject:
     new = dict(body)
     for key, value in options.items():
         old: Any = new.get(key)
-        one = (
-            is_object(old) and is_object(value) and ("type" not in old or old["type"] == value.get("type", old["type"]))
-        )
+        both = is_object(old) and is_object(value)
+        one = both and ("type" not in old or old["type"] == value.get("type", old["type"]))
         new[key] = merged(old, value) if one else value
     return new
 
@@ -171,7 +170,10 @@ def arguments_object(call: ToolCall) -> JsonObject:
         return {INVALID: "arguments that are no JSON"} if parsed is None else parsed
     text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else given
     parsed = parsed_object(text)
-    return _invalid(text) if parsed is None else parsed
+    if parsed is not None:
+        return parsed
+    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
+    return {INVALID: writable(cut)}
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -216,11 +218,6 @@ def _plain(given: Mapping[str, Any]) -> JsonObject | None:
     except Exception:  # noqa: BLE001  whatever a host's mapping makes of being read
         return None
     return None if json_faults(taken) else taken
-
-
-def _invalid(text: str) -> JsonObject:
-    cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
-    return {INVALID: writable(cut)}
 
 
 def _text(given: str | bytes | Mapping[str, Any]) -> str:
