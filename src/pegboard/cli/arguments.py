@@ -26,7 +26,6 @@ from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-_JOINED: Final = ("anyOf", "oneOf", "allOf")
 _SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "prefixItems": "array"}
 _TYPE_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _MOST_PARTS: Final = 200
@@ -142,7 +141,7 @@ def _parts(schema: Any, root: Any) -> Iterator[dict[str, Any]]:
 
 def _below(schema: dict[str, Any], root: Any, followed: set[str]) -> list[Any]:
     """The alternatives of a schema, and what its reference points to, once each."""
-    below = [part for word in _JOINED for part in _list(schema.get(word))]
+    below = [part for word in ("anyOf", "oneOf", "allOf") for part in _list(schema.get(word))]
     reference = schema.get("$ref")
     if isinstance(reference, str):
         below.append(None if reference in followed else References(root).target(reference))

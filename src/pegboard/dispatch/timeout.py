@@ -35,10 +35,6 @@ IDLE_LOOKS: Final = 40
 """So many looks at nothing, and the thread that looks ends."""
 
 
-Report: TypeAlias = Callable[[str, float, str], None]
-"""Gets who blocks, for how many seconds up to now, and where; in another thread than the loop's."""
-
-
 def _log_blocked(name: str, seconds: float, where: str) -> None:
     import logging
 
@@ -60,7 +56,8 @@ class Watchdog:
 
     Attributes:
         limit: Seconds that one step may take.
-        report: Called for one that takes longer, once.
+        report: Called for one that takes longer, once: who blocks, for how many seconds up to now, and where; in
+            another thread than the loop's.
         blocked: How often that has happened.
         given_up: How many coroutines ignored that they were cancelled, and were closed by force.
         steps: The innermost step that is under way, by thread.
@@ -68,7 +65,7 @@ class Watchdog:
     """
 
     limit: float = LIMIT_SECONDS
-    report: Report = _log_blocked
+    report: Callable[[str, float, str], None] = _log_blocked
     blocked: int = field(default=0, init=False)
     given_up: int = field(default=0, init=False)
     steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)

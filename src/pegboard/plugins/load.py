@@ -182,7 +182,6 @@ class _Loading:
                 self.manager.note(found, "quarantined", failed[found.name])
 
     def order(self, discovery: Discovery) -> None:
-        """Puts the plugins' records in load order."""
         names = [found.name for found in discovery.entries]
         self.manager.registry.change(
             lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})

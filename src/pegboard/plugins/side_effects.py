@@ -107,7 +107,6 @@ class _Limited:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Writes each."""
         for line in lines:
             self.write(line)
 

@@ -260,7 +260,6 @@ class ToolResult:
 
 _OF_MCP: Final = ("content", "structuredContent", "isError")
 _OF_TEXT: Final = vars(ToolResult())  # the attributes of an empty result
-
 _MOST_UNSAYABLE: Final = 1_000
 
 

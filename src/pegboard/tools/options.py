@@ -219,7 +219,13 @@ def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options}
         facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
     if "concurrency" in options:
-        facts["concurrency"] = _concurrency(options["concurrency"], tool)
+        wanted = options["concurrency"]
+        if not isinstance(wanted, Concurrency):
+            if wanted not in _MODES:
+                hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
+                raise DefinitionError(f"there is no concurrency {wanted!r}.", tool=tool, hint=hint)
+            wanted = _MODES[wanted]
+        facts["concurrency"] = wanted
     if options.get("requires_confirmation"):
         facts["requires_confirmation"] = True
     return facts
@@ -235,12 +241,3 @@ def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     if policy := {name: options[name] for name in _POLICY if name in options}:
         facts["policy"] = Policy(**policy)
     return facts
-
-
-def _concurrency(given: Concurrency | str, tool: str) -> Concurrency:
-    if isinstance(given, Concurrency):
-        return given
-    if given not in _MODES:
-        hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
-        raise DefinitionError(f"there is no concurrency {given!r}.", tool=tool, hint=hint)
-    return _MODES[given]

@@ -15,7 +15,6 @@ from pegboard.threads import running_loop
 
 T = TypeVar("T")
 _STOPPED: Final = "the call was cancelled"
-_PASSED: Final = "the call's time limit has passed"
 _tasks: Final[set[asyncio.Task[Any]]] = set()  # an event loop doesn't keep its tasks alive
 
 
@@ -137,7 +136,7 @@ def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
                 return future.result()  # it came just now, or the time limit is its own
             seconds = remaining()
             if seconds == 0.0:
-                raise CallStoppedError(_PASSED, kind="timeout") from None
+                raise CallStoppedError("the call's time limit has passed", kind="timeout") from None
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -96,7 +96,6 @@ ServiceScope: TypeAlias = Literal["call", "registry"]
 """How long what a factory made is kept: for one call, or until the registry is closed."""
 
 _Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
-_REQUIRED: Final = inspect.Parameter.empty
 _STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -122,7 +121,6 @@ class _Provided:
 
     @property
     def name(self) -> str:
-        """The type's name, for people."""
         return name_of_kind(self.kind)
 
     def enters(self, thing: object, method: str) -> bool:
@@ -168,7 +166,7 @@ def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
     except ValueError:  # some that are written in C
         return None
     parameters = [each for each in every if each.kind not in _STARRED]
-    required = [each for each in parameters if each.default is _REQUIRED]
+    required = [each for each in parameters if each.default is inspect.Parameter.empty]
     if len(required) > 1:
         names = ", ".join(each.name for each in required)
         raise TypeError(f"the factory of {name_of_kind(kind)} takes {names}; it gets nothing but the context")

@@ -122,7 +122,6 @@ OMITTED: Final = object()
 Kind = inspect._ParameterKind  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (the public alias is untyped)
 STARRED: Final = (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)
 _UNIONS: Final = (typing.Union, types.UnionType)
-_SELVES: Final = ("self", "cls")
 
 
 @frozen
@@ -216,7 +215,7 @@ def is_method(function: Callable[..., Any]) -> bool:
     """Whether a function is written in a class body and its first parameter waits for an instance or class."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
-    if code is None or not code.co_argcount or code.co_varnames[0] not in _SELVES:
+    if code is None or not code.co_argcount or code.co_varnames[0] not in ("self", "cls"):
         return False
     around = function.__qualname__.rpartition(".")[0]
     if not around or around.endswith("<locals>"):
@@ -309,9 +308,7 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
 
 _AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
 _ITERATORS: Final = (collections.abc.Iterator, collections.abc.Generator)
-
 _ASYNC_ITERATORS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, collections.abc.AsyncIterable)
-
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)
 _READY: Final = (ToolResult, *CONTENT_TYPES)  # what is a result, or a part of one, already

@@ -143,7 +143,11 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Input, J
     """How the arguments become the input, and their schema: the tool's own, else what the type gives."""
     from pegboard.schema.types import Property, object_schema, schema_of
 
-    parameter = _parameter(tool, name)
+    parameters = list(inspect.signature(tool.call, **lenient()).parameters)
+    if len(parameters) != 2 or "call" not in _written(type(tool)):
+        hint = "Write call(self, context, input)."
+        raise DefinitionError("it has no call that takes a context and an input.", tool=name, hint=hint)
+    parameter = parameters[1]  # what `call` names its input
     own: JsonSchema | None = getattr(tool, "input_schema", None)
     argument = None
     if takes is None or takes is _NONE:
@@ -152,15 +156,6 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Input, J
         argument, schema = parameter, object_schema([Property(parameter, takes)], tool=name)
     text = json_text(schema) if own is None else checked_schema(own, name, "input_schema")
     return _Input(takes, argument, strict=own is not None), text
-
-
-def _parameter(tool: TypedTool[Any, Any], name: str) -> str:
-    """What `call` names its input."""
-    parameters = list(inspect.signature(tool.call, **lenient()).parameters)
-    if len(parameters) != 2 or "call" not in _written(type(tool)):
-        hint = "Write call(self, context, input)."
-        raise DefinitionError("it has no call that takes a context and an input.", tool=name, hint=hint)
-    return parameters[1]
 
 
 def _options(tool: TypedTool[Any, Any], taking: _Input) -> dict[str, Any]:

@@ -197,7 +197,6 @@ class _Parser:
         return match.group()
 
     def takes(self, operator: str) -> bool:
-        """Takes the operator where it is the next word."""
         self.matched(_SPACE)
         match = _WORD.match(self.text, self.position)
         if match is None or match.group() != operator or self.text[match.end() : match.end() + 1] == ":":
@@ -245,8 +244,6 @@ class _Parser:
 _ALL_KEYS: Final = ", ".join((*KEYS, f"{STATE}.KEY"))
 _ALL_FLAGS: Final = ", ".join(FLAGS)
 _OTHER_WORDS: Final = {"&": "and", "&&": "and", ",": "and", "|": "or", "||": "or", "!": "not", "~": "not"}
-
-
 _WORDS: Final = (*OPERATORS, "is", "custom", STATE, *KEYS)
 
 

@@ -204,7 +204,6 @@ class _Trace:
 
     @cached_property
     def considered(self) -> frozenset[str]:
-        """Every name that there is a tool for, offered or not."""
         out = (*(tool.name for tool, _ in self.candidates.held), *(each.name for each in self.candidates.dropped))
         return frozenset({*self.by_name, *out})
 

@@ -320,17 +320,14 @@ class Reshape:
             new = self.rename.get(name, name)
             if new in shown:
                 raise DefinitionError(f"two arguments would be called {new!r}", parameter=name)
-            shown[new] = self._property(name, schema)
+            rule: JsonSchema | bool = json.loads(self.retype[name]) if name in self.retype else schema
+            extra: JsonObject = {}
+            if name in self.describe:
+                extra["description"] = self.describe[name]
+            if name in self.default:
+                extra["default"] = json.loads(self.default[name])
+            shown[new] = {**(rule if isinstance(rule, dict) else {}), **extra} if extra else rule
         return shown
-
-    def _property(self, name: str, own: Any) -> Any:
-        schema: JsonSchema | bool = json.loads(self.retype[name]) if name in self.retype else own
-        extra: JsonObject = {}
-        if name in self.describe:
-            extra["description"] = self.describe[name]
-        if name in self.default:
-            extra["default"] = json.loads(self.default[name])
-        return {**(schema if isinstance(schema, dict) else {}), **extra} if extra else schema
 
     def _check(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
         for name in {**self.rename, **self.hide, **self.default, **self.retype, **self.describe}:

@@ -13,7 +13,7 @@ from attrs import define, field
 from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
 from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, stderr_screen, write, write_through
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
-from pegboard.cli.session import Session, complete_model, open_session
+from pegboard.cli.session import complete_model, open_session
 from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.dispatch.events import CallEnded, CallPending
 from pegboard.messages import TextDelta
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pegboard.messages import Message
-    from pegboard.tools.context import ReadonlyContext
     from pegboard.turn.events import TurnEvent, TurnOutcome
 
 MOST_BYTES: Final = 100_000_000
@@ -223,7 +222,27 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     how = with_timeout({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
     how["where"] = session.where(where)
     renderer = ChatRenderer(Status(), streams=not (events or as_json))
-    outcome = _run_turn(session, model, request, context, how, renderer=renderer, history=history, events=events)
+
+    async def work() -> TurnOutcome:
+        responder = session.registry.model(model)
+        turn = turn_of(responder, request, session.registry, context, **how)
+        try:
+            with renderer.status, interruptible(turn.interrupt):
+                async for event in turn.events():
+                    renderer.on_event(event)
+                    if events:
+                        write_event(event)
+        finally:
+            renderer.end()
+            close = getattr(responder, "aclose", None)
+            if close is not None:
+                await close()
+            if history is not None and turn.outcome is not None:  # it is kept however the turn ends
+                write_conversation(history, turn.outcome.messages)
+        assert turn.outcome is not None
+        return turn.outcome
+
+    outcome = session.run(work)
     if as_json:
         write(json_pretty(outcome.to_json()))
     return _exit_code(outcome)
@@ -240,41 +259,6 @@ def _prompt(words: tuple[str, ...]) -> str:
     if not text.strip():
         raise click.UsageError('nothing is asked: registry chat -m PROVIDER/MODEL "..."')
     return text
-
-
-def _run_turn(  # noqa: PLR0913  the options of the command
-    session: Session,
-    name: str,
-    request: ModelRequest,
-    context: ReadonlyContext,
-    how: dict[str, Any],
-    *,
-    renderer: ChatRenderer,
-    history: str | None,
-    events: bool,
-) -> TurnOutcome:
-    """Runs the turn; keeps the conversation however it ends."""
-
-    async def work() -> TurnOutcome:
-        model = session.registry.model(name)
-        turn = turn_of(model, request, session.registry, context, **how)
-        try:
-            with renderer.status, interruptible(turn.interrupt):
-                async for event in turn.events():
-                    renderer.on_event(event)
-                    if events:
-                        write_event(event)
-        finally:
-            renderer.end()
-            close = getattr(model, "aclose", None)
-            if close is not None:
-                await close()
-            if history is not None and turn.outcome is not None:
-                write_conversation(history, turn.outcome.messages)
-        assert turn.outcome is not None
-        return turn.outcome
-
-    return session.run(work)
 
 
 def _exit_code(outcome: TurnOutcome) -> int:

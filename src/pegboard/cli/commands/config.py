@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pegboard.request.pipeline import Processor
 
 OURS = "pegboard"  # the distribution whose plugins are built in
-_PROCESSORS_HOOK = "pegboard_register_processors"
-_PROCESSORS_HEAD = ("STEP", "BY", "WHAT IT DOES")
 _FOLDER: Final = Path(__file__).parents[1] / "shells"
 
 _HOW: Final = """\b
@@ -243,8 +241,8 @@ def processors_command(options: Options, as_json: bool) -> int:
         return 0
     screen = stdout_screen()
     rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
-    write_long(rows_text(_PROCESSORS_HEAD, rows, screen), screen)
-    bringing = {plugin.name for plugin in session.registry.plugins() if _PROCESSORS_HOOK in plugin.hooks}
+    write_long(rows_text(("STEP", "BY", "WHAT IT DOES"), rows, screen), screen)
+    bringing = {plugin.name for plugin in session.registry.plugins() if "pegboard_register_processors" in plugin.hooks}
     for problem in session.registry.problems():
         if problem.plugin in bringing:
             remark(f"{problem.plugin}: {problem.cause}")

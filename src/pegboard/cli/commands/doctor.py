@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pegboard.tools.spec import ToolSpec
 
 _HAS_RIGHTS: Final = os.name == "posix"
-_WHOLE: Final = ("listed", "loaded", "partial")
 
 
 def names_of_configuration(session: Session) -> Iterator[Finding]:
@@ -174,7 +173,7 @@ def _of_problems(session: Session) -> Iterator[Finding]:
 
 def _of_plugins(session: Session) -> Iterator[Finding]:
     """Manifests that aren't true, and commands that can't be had."""
-    well = {plugin.name for plugin in session.registry.plugins() if plugin.status in _WHOLE}
+    well = {plugin.name for plugin in session.registry.plugins() if plugin.status in ("listed", "loaded", "partial")}
     entries = session.entries()
     causes = [problem.cause for problem in session.registry.problems()]
     for finding in _of_manifests(entries, well):

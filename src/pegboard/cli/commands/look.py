@@ -314,7 +314,6 @@ def _searched(
     return search_cached(writer.place, offered, text, limit)
 
 
-_HEAD = ("TOOL", "PATH", "KEYWORD", "WHAT")
 _MOST_NAMED = 5
 
 
@@ -364,7 +363,11 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if check:
         _write_losses(exported.losses, as_json=as_json)
         return 1 if exported.refused else 0
-    _write_entries(exported, as_json=as_json)
+    screen = stdout_screen()
+    if screen.is_terminal and not as_json:
+        write_long(json_pretty(list(exported.entries)) + "\n", screen)
+    else:
+        write(json_rows(exported.entries))
     _report_refused(exported, name)
     return 0
 
@@ -397,14 +400,6 @@ def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
 
 
-def _write_entries(exported: ExportedTools, *, as_json: bool) -> None:
-    screen = stdout_screen()
-    if screen.is_terminal and not as_json:
-        write_long(json_pretty(list(exported.entries)) + "\n", screen)
-    else:
-        write(json_rows(exported.entries))
-
-
 def _report_refused(exported: ExportedTools, name: str) -> None:
     refused = sorted(exported.refused)
     if refused:
@@ -419,6 +414,6 @@ def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
         write(json_rows(loss.to_json() for loss in losses))
     elif losses:
         rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
-        write_long(rows_text(_HEAD, rows, screen), screen)
+        write_long(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen), screen)
     else:
         remark("nothing is lost")

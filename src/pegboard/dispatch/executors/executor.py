@@ -290,7 +290,16 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) ->
     tool = state.tool
     assert tool is not None
     executor = await _found(find, tool)
-    call = ExecutorCall(tool, _request(state, tool), state.context)
+    policy, limits = tool.policy, state.services.limits
+    request = ExecutionRequest.of_call(
+        tool.name,
+        state.arguments,
+        state.context,
+        timeout=_limit(state, tool),
+        memory_limit=policy.memory_limit,
+        expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
+    )
+    call = ExecutorCall(tool, request, state.context)
     try:
         response: object = await _response(state, call, executor)
         if not isinstance(response, ExecutionResponse):
@@ -320,18 +329,6 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
     except PluginError as error:
         text = f"{tool.name} was not run: the plugin that provides its executor {name!r} failed."
         raise CallError("not_executed", text, detail=detail_of(error)) from error
-
-
-def _request(state: CallState, tool: Tool) -> ExecutionRequest:
-    policy, limits = tool.policy, state.services.limits
-    return ExecutionRequest.of_call(
-        tool.name,
-        state.arguments,
-        state.context,
-        timeout=_limit(state, tool),
-        memory_limit=policy.memory_limit,
-        expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
-    )
 
 
 def _limit(state: CallState, tool: Tool) -> float | None:
