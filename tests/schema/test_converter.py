@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import subprocess
 import sys
@@ -145,6 +146,25 @@ def test_a_class_with_hooks_is_a_type_like_others():
     assert structure({"a": ["5 ct"]}, dict[str, list[Price]])["a"][0].cents == 5
     assert unstructurer(list[Price])([Money(7)]) == ["7 ct"]
     assert refused(Price, "5") == '(root): must match the pattern "^[0-9]+ ct$", got "5"'
+
+
+@pytest.mark.parametrize("decorate", [frozen, dataclasses.dataclass])
+def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorate):
+    class Sum:
+        cents: int
+
+    cls: Any = decorate(Sum)
+    annotation = Annotated[cls, {"type": "string"}]
+    with pytest.raises(DefinitionError, match=r"the schema beside Sum takes only .* register a hook for it"):
+        schema_of(annotation)
+
+    converter().register_structure_hook(cls, lambda text, _: cls(cents=int(text)))
+    converter().register_unstructure_hook(cls, lambda each: str(each.cents))
+
+    assert schema_of(annotation) == {"type": "string"}
+    assert structure("5", annotation).cents == 5
+    assert unstructurer(list[annotation])([cls(cents=7)]) == ["7"]
+    assert structure({"cents": 5}, cls).cents == 5
 
 
 def test_a_class_without_schema_is_refused_with_what_to_do():

@@ -38,18 +38,24 @@ def converter() -> Converter:
     """
     from cattrs import Converter
 
-    return Converter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
+    class MarkingConverter(Converter):
+        """A converter that marks the hooks that it makes itself, of a class's fields."""
+
+        def gen_structure_attrs_fromdict(self, cl: type[Any]) -> Any:
+            hook: Any = super().gen_structure_attrs_fromdict(cl)
+            hook.is_made_of_fields = True
+            return hook
+
+    return MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
 
 
-def has_hook(cls: type[Any]) -> bool:
-    """Whether a hook that makes `cls` is registered."""
-    from cattrs.errors import StructureHandlerNotFoundError
-
+def has_hook(cls: type[Any], *, registered: bool) -> bool:
+    """Whether the converter has a hook that makes `cls`: one that was registered, or one of the class's fields too."""
     try:
-        converter().get_structure_hook(cls, cache_result=False)
-    except StructureHandlerNotFoundError:
+        hook = converter().get_structure_hook(cls, cache_result=False)
+    except Exception:  # noqa: BLE001  (it has none, or the class's annotations raise anything when resolved)
         return False
-    return True
+    return not (registered and hasattr(hook, "is_made_of_fields"))
 
 
 def is_pydantic(cls: Any) -> bool:

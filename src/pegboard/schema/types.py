@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import enum
 import inspect
 import math
@@ -21,14 +22,20 @@ from attrs import define, field, frozen
 from pegboard.errors import DefinitionError
 from pegboard.schema.adapters import (
     ANY,
+    ARRAYS,
+    NONE,
     NULL,
+    NUMBERS,
+    OBJECTS,
     SCALARS,
     TEXT,
+    TEXTS,
     AliasAdapter,
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
     FlagAdapter,
+    Kinds,
     MappingAdapter,
     Member,
     NotedAdapter,
@@ -64,6 +71,19 @@ _HINT: Final = (
     "Pass input_schema=..., or use an attrs class, a dataclass or a TypedDict instead, or register a hook with "
     "pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
 )
+_HOOK_HINT: Final = (
+    "Correct its type; or, if the class is made in a way of its own, register a hook for it with "
+    "pegboard.schema.converter.converter() before the tool is defined."
+)
+_KINDS: Final[Mapping[str, Kinds]] = {
+    "string": TEXTS,
+    "integer": NUMBERS,
+    "number": NUMBERS,
+    "boolean": frozenset({bool}),
+    "null": frozenset({NONE}),
+    "array": ARRAYS,
+    "object": OBJECTS,
+}
 _FIELDS_HINT: Final = (
     "Its annotations must resolve at run time (what they name is imported, and at module level), and its constructor "
     "must take its fields; or pass input_schema=..."
@@ -306,18 +326,31 @@ class _Reader:
         return NotedAdapter(adapter, notes) if notes else adapter
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
-        """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter."""
+        """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter.
+
+        Hooks that are registered win over fields; those that cattrs makes of fields are for classes that can't be read.
+        """
         if notes.keys() <= {"description"}:
             return self.read(inner, path)
         from pegboard.schema.validator import check_schema  # which loads jsonschema-rs
 
         check_schema(notes, tool=self.tool, what=f"the mapping beside {path or 'the type'}")
+        given = ForeignAdapter(inner, inner, notes, notes)
         try:
-            return self.read(inner, path)
+            adapter = self.read(inner, path)
         except DefinitionError:
-            if isinstance(inner, type) and has_hook(inner):
-                return ForeignAdapter(inner, inner, notes, notes)
+            if isinstance(inner, type) and has_hook(inner, registered=False):
+                return given
             raise
+        is_of_fields = isinstance(adapter, RecordAdapter) and (attrs.has(inner) or dataclasses.is_dataclass(inner))
+        if is_of_fields and has_hook(given.cls, registered=True):
+            return given
+        named = notes.get("type", [])
+        kinds = [_KINDS[each] for each in ([named] if isinstance(named, str) else named)]
+        if kinds and not any(adapter.kinds() & each for each in kinds):
+            why = f"the schema beside {_annotation_text(inner)} takes only what the type doesn't ({named!r})"
+            self.refuse(inner, path, why, _HOOK_HINT)
+        return adapter
 
     def _constrained(
         self, adapter: TypeAdapter, constraint: Constraint, marker: object, annotation: Any, path: str
