@@ -502,9 +502,7 @@ class ProviderModel(ABC):
             ModelError: The provider can't be asked, or answered with an error.
             ExportError: The request can't be written for it.
         """
-        body = self._body(request)
-        with self._secrets.kept():
-            return self._secrets.kept_from(self._exporter.response(await self._answer(body), request))
+        return await self._whole(self._body(request), request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """Pieces as they come, and last the whole `ModelResponse`; leaving early closes the connection.
@@ -515,9 +513,7 @@ class ProviderModel(ABC):
             ModelError: The provider can't be asked, or answered with an error before the first words.
             ExportError: The request can't be written for it.
         """
-        events = self._events(self._body(request))
-        read = streamed(events, self._exporter.reader(request), provider=self.provider)
-        async with aclosing(self._secrets.kept_from_all(read)) as pieces:
+        async with aclosing(self._pieces(self._body(request), request)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -560,6 +556,14 @@ class ProviderModel(ABC):
 
     def _body(self, request: ModelRequest) -> JsonObject:
         return {"model": self._model, **self._exporter.request(request)}
+
+    async def _whole(self, body: JsonObject, request: ModelRequest) -> ModelResponse:
+        with self._secrets.kept():
+            return self._secrets.kept_from(self._exporter.response(await self._answer(body), request))
+
+    def _pieces(self, body: JsonObject, request: ModelRequest) -> AsyncGenerator[Delta | ModelResponse]:
+        read = streamed(self._events(body), self._exporter.reader(request), provider=self.provider)
+        return self._secrets.kept_from_all(read)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r}, provider={self.provider!r})"
