@@ -51,7 +51,9 @@ def test_near_misses_are_few_and_always_the_same() -> None:
 def test_definition_errors_say_where() -> None:
     """The tool, the parameter, what is wrong, what to do."""
     error = DefinitionError("no type", tool="t", parameter="p[].q", annotation=int, hint="Give it one.")
-    assert str(error) == "tool 't': 'p[].q': no type Give it one."
+    assert str(error) == "tool 't': 'p[].q': no type. Give it one."
+    assert str(DefinitionError("It ends.", hint="So?")) == "It ends. So?"
+    assert str(DefinitionError("no type")) == "no type"
     assert (error.tool, error.parameter, error.annotation) == ("t", "p[].q", int)
 
 

@@ -102,9 +102,11 @@ class LazyPlugins:
                 plugin.load()
                 self.remove(plugin_name)
 
-    def offered(self, kind: str) -> set[str]:
-        """The names of a kind that they offer."""
-        return {name for plugin in self._plugins.values() for of_kind, name in plugin.offers if of_kind == kind}
+    def offered(self, kind: str) -> dict[str, str]:
+        """The names of a kind that they offer, each with the plugin that does."""
+        return {
+            name: owner for owner, plugin in self._plugins.items() for of_kind, name in plugin.offers if of_kind == kind
+        }
 
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]

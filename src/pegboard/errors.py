@@ -104,16 +104,28 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
 def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     """`"No installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
 
+    A near miss that isn't installed has its package, too.
+
     Args:
         kind: `"exporters"`, `"models"` or `"executors"`.
         name: What was asked for.
         known: The names that there are.
     """
-    if package := PACKAGES[kind].get(name):
-        return f"No installed plugin provides {name!r}: pip install {package}"
-    names = sorted(set(known))
-    near = did_you_mean(suggest(name, {*names, *PACKAGES[kind]}))
-    return f"No installed plugin provides {name!r}.{near} There are {', '.join(names) or 'none'}"
+    packages, names = PACKAGES[kind], sorted(set(known))
+    if name in packages:
+        return f"No installed plugin provides {name!r}: pip install {packages[name]}"
+    near = suggest(name, {*names, *packages})
+    installs = sorted({packages[each] for each in near if each in packages and each not in names})
+    more = f" (pip install {' '.join(installs)})" if installs else ""
+    there = f"Known: {', '.join(names)}" if names else "None is known"
+    return f"No installed plugin provides {name!r}.{did_you_mean(near)}{more} {there}"
+
+
+def text_name(kind: str, name: object) -> str:
+    """The name of one of a kind (`"exporters"`), once it is sure to be text; else a `TypeError`."""
+    if not isinstance(name, str):
+        raise TypeError(f"{kind[:-1]} names are text, got {name!r:.100}")
+    return name
 
 
 def cause_of(error: BaseException) -> str:
@@ -173,7 +185,8 @@ class DefinitionError(PegboardError):
         self.annotation = annotation
         self.hint = hint
         place = ": ".join(part for part in (tool and f"tool {tool!r}", parameter and f"{parameter!r}") if part)
-        super().__init__(": ".join(part for part in (place, message) if part) + (f" {hint}" if hint else ""))
+        text = ": ".join(part for part in (place, message) if part)
+        super().__init__(f"{text.rstrip('.')}. {hint}" if hint and text else text or hint)
 
 
 class SchemaError(DefinitionError):

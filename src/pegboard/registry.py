@@ -12,7 +12,15 @@ import attrs
 from pegboard.catalogue import TOOL_STAGES
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
-from pegboard.errors import ExportError, ModelError, RunningLoopError, log_failure, not_provided, operator_log
+from pegboard.errors import (
+    ExportError,
+    ModelError,
+    RunningLoopError,
+    log_failure,
+    not_provided,
+    operator_log,
+    text_name,
+)
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -222,7 +230,7 @@ class ToolRegistry(Contributions):
         """
         from pegboard.request.exporter import checked_exporter
 
-        found = self._provided("exporters", name)
+        found = self._provided("exporters", text_name("exporters", name))
         if found is None and name == "mcp":
             from pegboard.request.listing import mcp
 
@@ -245,7 +253,7 @@ class ToolRegistry(Contributions):
         """
         from pegboard.request.model_request import made_model
 
-        provider, _, _ = name.partition("/")
+        provider, _, _ = text_name("models", name).partition("/")
         make = self._provided("models", provider)
         if make is None:
             why = not_provided("models", provider, self.known("models"))

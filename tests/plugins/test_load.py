@@ -498,6 +498,25 @@ class TestRegistered:
 
         assert all(name in str(caught.value) for name in EXPORTERS)
 
+    def test_a_near_miss_that_is_not_installed_has_its_package(self, monkeypatch):
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        with pytest.raises(ExportError) as caught:
+            ToolRegistry().exporter("antropic")
+
+        assert str(caught.value) == (
+            "No installed plugin provides 'antropic'. Did you mean 'anthropic'? (pip install pegboard-anthropic) "
+            "Known: mcp"
+        )
+        with pytest.raises(ModelError, match=r"^No installed plugin provides 'x'\. None is known$"):
+            ToolRegistry().model("x/y")
+
+    @pytest.mark.parametrize("name", [None, 5, []])
+    def test_a_name_that_is_no_text_is_refused(self, name):
+        with pytest.raises(TypeError, match=r"^exporter names are text, got (None|5|\[\])$"):
+            ToolRegistry().exporter(name)
+        with pytest.raises(TypeError, match=r"^model names are text, got "):
+            ToolRegistry().model(name)
+
     def test_a_model_is_made_by_its_provider(self, registry):
         model = registry.model("scripted/small/v2", loads_deferred=True)
         assert (model.name, model.loads_deferred) == ("small/v2", True)
@@ -505,7 +524,7 @@ class TestRegistered:
     @pytest.mark.parametrize(
         ("name", "text"),
         [
-            ("scriptet/small", r"No installed plugin provides 'scriptet'\. Did you mean 'scripted'\? There are "),
+            ("scriptet/small", r"No installed plugin provides 'scriptet'\. Did you mean 'scripted'\? Known: "),
             ("gpt-5", r"'gpt-5' must be PROVIDER/MODEL\. No installed plugin provides 'gpt-5'\."),
             ("scripted", r"scripted: 'scripted' names no model; write scripted/MODEL"),
             ("scripted/", r"names no model"),

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from pegboard import Tool
-from pegboard.catalogue import PluginRecord, Problem
+from pegboard.catalogue import LazyPlugin, PluginRecord, Problem
 from pegboard.cli import warm
 from pegboard.cli.commands import look
 from pegboard.cli.commands.look import SnapshotWriter
@@ -292,8 +292,6 @@ class TestPredicatesOfPlugins:
     @pytest.fixture
     def sleeping(self, board):
         """A plugin that brings a predicate once it is imported."""
-        from pegboard.catalogue import LazyPlugin
-
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
         board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))
         board.lazy_plugins.add(
@@ -578,6 +576,15 @@ class TestExportList:
         assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
         assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
         assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True, "package": None}
+
+    def test_an_exporter_of_a_third_party_has_its_package(self, say, registry):
+        """Whether its plugin was imported or is listed only."""
+        registry.add("exporters", "mine", print, origin=Origin("loaded", "dist-loaded"))
+        record = PluginRecord("listed", "dist-listed")
+        registry.change(lambda catalogue: catalogue.evolve(plugins={"listed": record}))
+        registry.lazy_plugins.add("listed", LazyPlugin(frozenset(), print, frozenset({("exporters", "late")})))
+        rows = {row["name"]: row["package"] for row in json.loads(say("export", "--list")[1])}
+        assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 
     @pytest.mark.usefixtures("on_terminal")
     def test_a_terminal_gets_a_table(self, say, monkeypatch):

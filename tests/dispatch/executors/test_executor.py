@@ -267,7 +267,7 @@ async def test_cancelling_passes_through():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("cloud", "No installed plugin provides 'cloud'. There are other"),
+        ("cloud", "No installed plugin provides 'cloud'. Known: other"),
         ("process", "No installed plugin provides 'process': pip install pegboard-processes"),
     ],
 )
@@ -715,7 +715,7 @@ def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
     assert cloud.is_closed
     missing = run_locally(local(far), "add", a=3)
     assert missing.kind == "not_executed"
-    assert missing.error == "add was not run. No installed plugin provides 'cloud'. There are none"
+    assert missing.error == "add was not run. No installed plugin provides 'cloud'. None is known"
 
 
 # What has to be allowed first -----------------------------------------------------------------------------------------

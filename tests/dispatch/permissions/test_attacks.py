@@ -217,6 +217,47 @@ def test_what_a_running_tool_asks_for_is_resolved_as_it_resolves_paths(top):
     assert RAN == []
 
 
+@pytest.mark.parametrize("field", [None, "path"])
+@pytest.mark.parametrize("path", ["secret/key", "./secret/key", "way/key", "src/../secret/key", "TOP/secret/key"])
+@pytest.mark.parametrize("declared", [{}, {"folder": "path"}, {"folder": "path", "pattern": "text"}])
+def test_what_a_running_tool_names_is_found_however_it_is_written(top, declared, path, field):
+    """Whatever it declares, and whatever the argument is called that the rule looks at."""
+
+    @tool(permission_arguments=declared)
+    async def other(folder: str, pattern: str, context: ToolContext) -> str:
+        if not context.allows("cat", folder):
+            return "denied"
+        await context.ask("cat", [folder])
+        RAN.append(folder)
+        return "ran"
+
+    @tool(permission_arguments=declared)
+    async def asking(folder: str, pattern: str, context: ToolContext) -> str:
+        await context.ask("cat", [folder])
+        RAN.append(folder)
+        return "ran"
+
+    rules = [Rule("cat", "secret/*", "deny", forbid=True, field=field)]
+    registry = registry_of(other, asking, permissions=Permissions(rules, "bypass"))
+    for name in ("other", "asking"):
+        arguments = {"folder": path.replace("TOP", str(top)), "pattern": "x"}
+        assert "ran" not in registry.call_sync(name, arguments).text.split()
+        assert RAN == []
+        assert registry.call_sync(name, {"folder": "src/a", "pattern": "secret/key"}).text == "ran"
+        RAN.clear()
+
+
+@pytest.mark.parametrize("url", ["http://evil.example/x", "HTTP://a.EVIL.example.", "http://[64:ff9b::10.1.2.3]"])
+def test_a_url_that_a_running_tool_asks_for_counts_by_its_host(top, url):
+    @tool
+    async def get(url: str, context: ToolContext) -> str:
+        await context.ask("fetch", [url])
+        return "ran"
+
+    assert registry_of(get).call_sync("get", {"url": url}).kind == "denied"
+    assert registry_of(get).call_sync("get", {"url": "http://ok.example"}).text == "ran"
+
+
 @pytest.mark.parametrize("answer", [ChangeArguments({"path": "secret/key"}), ChangeArguments({"path": "way/key"})])
 def test_no_callback_changes_arguments_behind_the_rules(top, answer):
     registry = registry_of()

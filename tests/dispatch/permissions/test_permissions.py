@@ -433,7 +433,7 @@ def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
         ([Rule("named", "*.env", "deny")], False),
         ([Rule("read", "*.env", "deny")], False),
         ([Rule("read", "*.env", "deny", field="path")], False),
-        ([Rule("read", "*.env", "deny", field="other")], True),
+        ([Rule("read", "*.env", "deny", field="other")], False),
         ([Rule("read", "*.env", "ask")], False),
         ([Rule("read", "src/*", "ask")], False),
         ([Rule("read", "*", "ask")], True),

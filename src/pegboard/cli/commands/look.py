@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pegboard.plugins.discovery import Discovery
+    from pegboard.registry import ToolRegistry
     from pegboard.request.exporter import ExportedTools, Exporter, Loss
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.predicates import Predicate
@@ -344,7 +345,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     """
     session = open_session(options)
     if as_list:
-        _write_names(session.registry.known("exporters"), as_json=as_json)
+        _write_names(session.registry, as_json=as_json)
         return 0
     if name is None:
         raise click.UsageError("Missing option '--to'; --list shows what there is.")
@@ -382,10 +383,15 @@ def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: b
         raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
 
 
-def _write_names(installed: Sequence[str], *, as_json: bool) -> None:
+def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     """Lists the exporters that can be used, and those of first-party packages that aren't installed."""
-    screen, packages = stdout_screen(), PACKAGES["exporters"]
-    there = {"mcp", *installed}
+    screen, owners = stdout_screen(), registry.catalogue.owners
+    packages: dict[str, str | None] = dict(PACKAGES["exporters"])
+    for name, plugin in registry.lazy_plugins.offered("exporters").items():
+        packages[name] = registry.catalogue.plugins[plugin].distribution
+    for name in registry.catalogue.extras.get("exporters", {}):
+        packages[name] = owners[f"exporters:{name}"].distribution
+    there = {"mcp", *registry.known("exporters")}
     names = sorted({*there, *packages})
     if as_json or not screen.is_terminal:
         write(json_rows({"name": name, "installed": name in there, "package": packages.get(name)} for name in names))

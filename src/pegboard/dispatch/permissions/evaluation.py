@@ -10,6 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import (
+    HOLE,
     Action,
     Folders,
     Match,
@@ -37,12 +38,15 @@ class Resource:
         field: The argument's name, or `None`.
         declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
             name its field, and decides nothing by itself.
+        inner: Whether a running tool names it beside its arguments. To deny and to ask it counts for rules about any
+            argument, and a text counts as the path or URL that it may be, too.
     """
 
     kind: ArgumentKind
     value: str | None
     field: str | None = None
     declared: bool = attrs.field(default=True, kw_only=True)
+    inner: bool = attrs.field(default=False, kw_only=True)
 
     def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Matcher, ...]:
         """Its parts, each of which is decided by itself, with the value read as this kind.
@@ -54,7 +58,7 @@ class Resource:
         if not self.value:
             return (Unreadable(),)
         if kind == "text":
-            return (TextMatcher(self.value),)
+            return (TextMatcher(self.value, self._other_reading(folders) if self.inner else ()),)
         try:
             if kind == "command":
                 from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
@@ -65,6 +69,13 @@ class Resource:
             return (url_of(self.value) if kind == "url" else place_of(self.value, folders),)
         except UnreadableError:
             return (Unreadable(self.value),)
+
+    def _other_reading(self, folders: Folders) -> tuple[Matcher, ...]:
+        """What a text may be, too: a URL where it names a scheme, else a path; nothing where it can't be that."""
+        text = (self.value or "").replace(HOLE, "*")
+        kind: ArgumentKind = "url" if "://" in text else "path"
+        parts = Resource(kind, text).parts(kind, folders)
+        return () if folders.places and isinstance(parts[0], Unreadable) else parts
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
@@ -237,7 +248,8 @@ class Evaluation:
         """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
         if rule.is_everything:
             return Match.SURELY
-        if rule.field in (None, resource and resource.field):
+        is_inner = resource is not None and resource.inner and not rule.allows
+        if is_inner or rule.field in (None, resource and resource.field):
             if resource is None or rule.kind in (None, resource.kind):
                 return part.match(rule)
             parts = resource.parts(rule.kind, self.folders)

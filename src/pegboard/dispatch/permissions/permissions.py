@@ -84,7 +84,23 @@ class ToolPolicy:
             names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
+        if permission is not None:
+            return self.is_about_inner(rule)
         return rule.field is None or may_have(self.spec, rule.field)
+
+    def is_about_inner(self, rule: Rule) -> bool:
+        """Whether a rule is about what the running tool accesses or asks for beside its arguments.
+
+        A rule that denies or asks is so too where it names an argument that only other tools have, or a place; one
+        about another argument of this tool isn't.
+        """
+        declared = self.spec.permission_arguments
+        if rule.field is None or declared.keys() == {rule.field}:
+            return True
+        if rule.allows:
+            return False
+        kind = rule.kind or declared.get(rule.field, "text")
+        return kind != "text" or rule.field not in self.spec.input_schema.get("properties", {})
 
     @property
     def permission(self) -> str:
@@ -238,12 +254,12 @@ class ToolPolicy:
 
         def allows(permission: str, subject: str) -> bool:
             if permission not in by_permission:
-                named = (r for r in rules if r.field in (None, name) and self.is_ruled_by(r, permission))
+                named = (rule for rule in rules if self.is_ruled_by(rule, permission))
                 # An ask rule about the whole call has been answered.
                 kept = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
                 by_permission[permission] = kept, tuple(r for r in grants if self.is_ruled_by(r, permission))
             named_rules, granted = by_permission[permission]
-            evaluation = Evaluation(named_rules, (Resource(kind, subject, name),), call.folders, granted)
+            evaluation = Evaluation(named_rules, (Resource(kind, subject, name, inner=True),), call.folders, granted)
             return not evaluation.rules or self.conclude(evaluation, lambda: None).action == "allow"
 
         return allows
@@ -415,7 +431,8 @@ class Permissions:
             tool: What asks.
             permission: What it asks for.
             patterns: What for; `*` and `?` in them stand for anything. They are read as the tool's arguments are,
-                where it asks for its own permission and all that it declares are of one kind, else as texts.
+                where it asks for its own permission and all that it declares are of one kind, else as texts; to deny
+                and to ask, texts count as the path or URL that they may be, too.
             work_dir: As for `decide`; or the folders of the call that asks.
             grants: As for `decide`.
         """
@@ -430,14 +447,15 @@ class Permissions:
     def _asked(
         self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders, grants: Sequence[Rule]
     ) -> Evaluation:
-        owners, patterns, kinds = (None, owner_of(tool)), tuple(patterns), set(tool.spec.permission_arguments.values())
+        policy, patterns, kinds = policy_of(self, tool), tuple(patterns), set(tool.spec.permission_arguments.values())
+        owners = (None, policy.owner)
         is_own = permission == tool.spec.permission and len(kinds) == 1
         kind: ArgumentKind = kinds.pop() if is_own else "text"
         rules, granted = (
-            tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
+            tuple(r for r in each if r.names(permission) and r.owner in owners and policy.is_about_inner(r))
             for each in (self.rules.rules, grants)
         )
-        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
+        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
         return Evaluation(rules, resources, folders, granted, patterns if kind == "text" else None)
 
     def ask(  # noqa: PLR0913  (a decision, and what it was made of)

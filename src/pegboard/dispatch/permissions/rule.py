@@ -423,9 +423,11 @@ class TextMatcher:
 
     Attributes:
         text: The text; it may have holes.
+        also: What else it may be, to deny and to ask.
     """
 
     text: str
+    also: tuple[Matcher, ...] = ()
     inside: bool = field(default=False, init=False)
     wider: None = field(default=None, init=False)
 
@@ -442,7 +444,10 @@ class TextMatcher:
     def match(self, rule: Rule) -> Match:
         """The pattern as it was written."""
         match = rule.wildcard.match(self.text)
-        return Match.NO if rule.allows and match is Match.PERHAPS else match
+        if rule.allows:
+            return Match.NO if match is Match.PERHAPS else match
+        matches = (match, *(each.match(rule) for each in self.also if rule.kind is None))
+        return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
 
 
 def exactly(text: str) -> str | None:
