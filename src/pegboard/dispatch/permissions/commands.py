@@ -103,11 +103,6 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
         name = _VERSION.sub("", name)
     if name in SHELLS or (name in _LATER and not _LISTS.intersection(arguments)):
         yield from _by_shell([] if name in _LATER else arguments, command.scripts)
-    operands = sum("-" not in (word[:1], before[:1]) for before, word in zip(["", *arguments], arguments, strict=False))
-    if operands <= _STARTS_SHELL.get(name, -1):
-        yield from command.scripts
-    if name == "env" and "\\" in "".join(arguments) and any(map(_SPLITS.fullmatch, arguments)):
-        yield HOLE
     if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
         for words in starts(arguments, WRAPPERS[name]):
             yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
@@ -115,11 +110,21 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
         behind = next((place for place, word in enumerate(arguments) if word in _RUNNERS[name]), len(arguments))
         for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
-    if name in _READ_TEXTS:
-        yield from _shell_texts(arguments)
+    yield from _handed_over(name, arguments, command.scripts)
     if name in _FINDERS:
         yield from _by_finder(arguments, _FINDERS[name])
     yield from _by_builtin(name, arguments)
+
+
+def _handed_over(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
+    """The texts that a program hands to a shell, or splits as one."""
+    operands = sum("-" not in (word[:1], before[:1]) for before, word in zip(["", *arguments], arguments, strict=False))
+    if operands <= _STARTS_SHELL.get(name, -1):
+        yield from scripts
+    if name == "env" and "\\" in "".join(arguments) and any(map(_SPLITS.fullmatch, arguments)):
+        yield HOLE
+    if name in _READ_TEXTS:
+        yield from _shell_texts(arguments)
 
 
 def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
