@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 import pydantic
+import pydantic.dataclasses
 import pytest
 from attrs import Factory, field, frozen
 
@@ -123,6 +124,14 @@ class Written(pydantic.BaseModel):
         return self.a + self.b
 
 
+@pydantic.dataclasses.dataclass
+class Stock(Generic[T]):
+    item: T
+    count: int = pydantic.Field(default=1, ge=1, alias="howMany")
+    tags: list[str] = pydantic.Field(default_factory=list)
+    parts: list[Stock[T]] = pydantic.Field(default_factory=list)
+
+
 class Worded(pydantic.BaseModel):
     count: int
 
@@ -132,6 +141,7 @@ class Worded(pydantic.BaseModel):
 
 
 BOB = {"fullName": "Bob", "born": None, "friends": []}
+STOCK = {"item": 1, "howMany": 1, "tags": [], "parts": []}
 FORMATS = "(root): must have dates, times, durations and UUIDs as JSON Schema's formats have them"
 ROBOT = "Value error, robots have no name"
 
@@ -185,6 +195,8 @@ def test_a_class_without_schema_is_refused_with_what_to_do():
         (Box[int], {"item": 3}),
         (list[Person | None], [None, {"fullName": "Ann", "born": None, "friends": []}]),
         (Cat | Dog, {"kind": "dog"}),
+        (Stock[int], {"item": 1, "howMany": 2, "tags": ["a"], "parts": []}),
+        (list[Stock[int]], [{"item": 1, "howMany": 2, "tags": [], "parts": [{**STOCK, "item": 3}]}]),
         (Point, {"x": 1, "y": 2}),
         (Tree, {"size": 1, "parts": [{"size": 2, "parts": []}]}),
         (Crate[int], {"item": 3}),
@@ -234,6 +246,8 @@ def test_models_of_one_name_have_definitions_of_their_own():
         (Person, {"fullName": "Ann", "born": "1708300800"}, FORMATS),
         (list[Person], [{**BOB, "friends": [{"fullName": "robot"}]}], f"[0].friends[0].fullName: {ROBOT}"),
         (Address, {"street": "Elm", "x": 1}, "x: unknown key (known: street, at, key)"),
+        (Stock[int], {"item": "1"}, 'item: must be an integer, got string "1"'),
+        (Stock[str], {"item": "1", "howMany": 0}, "howMany: must be at least 1, got 0"),
         (Point, {"x": "1"}, 'x: must be an integer, got string "1"'),
         (Point, {"x": 1, "y": -1}, "y: must be at least 0, got -1"),
         (Checked, {"even": 3}, "(root): must be even"),

@@ -178,7 +178,7 @@ class CallServices:
         approver: Asks a person; `None`: no person can be asked.
         remote: Runs a call in the executor that its tool names; `None`: tools run here only.
         events: Gets each `CallEvent`, or `None`.
-        kept: Keeps the full text of results that were cut.
+        result_store: Keeps the full text of results that were cut.
         operations: What goes on after its first result.
         watchdog: Notices a coroutine that blocks the loop.
         host: What running calls may ask for.
@@ -207,7 +207,7 @@ class CallServices:
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
-    kept: ResultStore | None = None
+    result_store: ResultStore | None = None
     operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None

@@ -99,6 +99,8 @@ echo 'rm x' | sh //dev/./stdin   echo 'rm x' | sh ../../dev/stdin   . //dev/stdi
 env - rm x   trap -- 'rm x' EXIT   eval -- rm x   sudo -s 'rm x'   nix-shell --run 'rm x'   [[ $(rm x) ]]
 crontab <<< '* * * * * rm x'   source -- /dev/stdin <<< 'rm x'   case $(rm x) in *) ;; esac   time ls | rm x
 find . -exec env rm {} +   docker exec b sh -c 'rm x'   parallel 'rm {}' ::: x   until rm x; do :; done   eval rm x
+time { rm x; }   time if rm x; then :; fi   time while rm x; do break; done   time ! rm x   ! time { rm x; }
+time -p -- { rm x; }   time time { rm x; }   time case a in a) rm x;; esac   time function f { rm x; }; f
 systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
 """
 
