@@ -99,6 +99,11 @@ class Checked(msgspec.Struct):
             raise ValueError("must be even")
 
 
+class Kept(msgspec.Struct):
+    key: uuid.UUID
+    at: dict[str, list[dt.date | None]] = {}
+
+
 class Crate(msgspec.Struct, Generic[T]):
     item: T
 
@@ -142,7 +147,8 @@ class Worded(pydantic.BaseModel):
 
 BOB = {"fullName": "Bob", "born": None, "friends": []}
 STOCK = {"item": 1, "howMany": 1, "tags": [], "parts": []}
-FORMATS = "(root): must have dates, times, durations and UUIDs as JSON Schema's formats have them"
+KEY = "12345678-1234-1234-1234-123456789abc"
+WRONG = "must have the format"
 ROBOT = "Value error, robots have no name"
 
 
@@ -243,7 +249,23 @@ def test_models_of_one_name_have_definitions_of_their_own():
         (Person, {"fullName": ""}, "fullName: must have at least 1 character, got 0"),
         (Person, {"fullName": 5}, "fullName: must be a string, got number 5"),
         (Person, {"fullName": "robot"}, f"fullName: {ROBOT}"),
-        (Person, {"fullName": "Ann", "born": "1708300800"}, FORMATS),
+        (Person, {"fullName": "Ann", "born": "1708300800"}, f'born: {WRONG} "date" of JSON Schema, got "1708300800"'),
+        (
+            list[Address],
+            [{"street": "Elm", "key": "1" * 32}],
+            f'[0].key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"',
+        ),
+        (Kept, {"key": "1" * 32}, f'key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"'),
+        (
+            Kept,
+            {"key": KEY, "at": {"a": [None, "2024-02"]}},
+            f'at.a[1]: {WRONG} "date" of JSON Schema, got "2024-02"',
+        ),
+        (
+            pydantic.create_model("Kept", days=dict[dt.date, int]),
+            {"days": {"5": 1}},
+            f'days: {WRONG} "date" of JSON Schema, got "5"',
+        ),
         (list[Person], [{**BOB, "friends": [{"fullName": "robot"}]}], f"[0].friends[0].fullName: {ROBOT}"),
         (Address, {"street": "Elm", "x": 1}, "x: unknown key (known: street, at, key)"),
         (Stock[int], {"item": "1"}, 'item: must be an integer, got string "1"'),

@@ -63,6 +63,8 @@ FORBIDDEN = Permissions(
         Rule("*", "169.254.169.254", "deny", forbid=True, kind="url", field="url"),
         Rule("fetch", "evil.example", "deny", forbid=True),
         Rule("fetch", "10.0.0.0/8", "deny", forbid=True),
+        Rule("fetch", "path.example/latest", "deny", forbid=True),
+        Rule("fetch", "path.example/*.pem", "deny", forbid=True),
         Rule("cat", "secret/*", "deny", forbid=True),
         Rule("delete_all", "*", "deny", forbid=True),
         Rule("*", "*", "allow", kind="text"),
@@ -114,7 +116,9 @@ http://ok.example@169.254.169.254   http://evil.example   http://EVIL.Example./ 
 http://ok.example@evil.example   http://evil.example\@ok.example   http://ok.example#@evil.example<a>
 http://ev<ad>il.example   http://<ff45>vil.example   http://evil%2eexample   gopher://evil.example   evil.example/x
 http://evil.example:99   <20>http://evil.example   http://10.1.2.3   http://[::ffff:10.1.2.3]
-http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1
+http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1   http://path.example/latest   http://path.example/latest/
+http://path.example/latest?   http://path.example/latest?x=1   http://path.example/x/..//latest/?x
+path.example/k.pem?x   http://path.example/%6catest#x   http://path.example/k.pem;v=1   http://path.example/k.pem/
 """
 
 PATHS = r"""
@@ -184,7 +188,10 @@ def test_what_is_not_forbidden_runs(top):
     registry = registry_of()
     for name, arguments in [
         *[("shell", {"line": line}) for line in ("ls", "grep 'rm x' f", "git rm x", "echo rm x", "sudo ls")],
-        *[("fetch", {"url": url}) for url in ("http://ok.example", "http://169.254.169.253", "http://11.0.0.1")],
+        *[
+            ("fetch", {"url": url})
+            for url in ("http://ok.example", "http://169.254.169.253", "http://11.0.0.1", "path.example/late?")
+        ],
         *[("cat", {"path": path}) for path in ("src/a", "secrets/key", "src/secret/key", "secret")],
     ]:
         assert registry.call_sync(name, arguments).text == "ran", arguments
