@@ -227,20 +227,14 @@ def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself()
 
 
 def test_models_of_one_name_have_definitions_of_their_own():
-    def other():
-        class Tree(msgspec.Struct):
-            leaf: str
-            parts: list[Tree] = []
+    other = pydantic.create_model("Tree", leaf=(str, ...), parts=(list["Tree"], []))
+    schema = schema_of(tuple[Tree, other, list[Tree], dict[str, other]])
 
-        return Tree
-
-    Other = other()  # noqa: N806  (a class)
-    Other.__annotations__["parts"] = list[Other]
-    pair = msgspec.defstruct("Tree", [("leaf", str)])
-    schema = schema_of(tuple[Tree, Tree, pair])
-
-    assert sorted(schema["$defs"]) == ["Tree", "Tree_2"]
-    assert structure([{"size": 1}, {"size": 2}, {"leaf": "a"}], tuple[Tree, Tree, pair])[2].leaf == "a"
+    assert {name: next(iter(each["properties"])) for name, each in schema["$defs"].items()} == {
+        "Tree": "size",
+        "Tree_2": "leaf",
+    }
+    assert structure([{"size": 1}, {"leaf": "a", "parts": [{"leaf": "b"}]}], tuple[Tree, other])[1].parts[0].leaf == "b"
 
 
 @pytest.mark.parametrize(
