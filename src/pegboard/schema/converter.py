@@ -17,7 +17,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, path_text
+from pegboard.schema.json import StructureError, json_text, path_text
 from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -211,7 +211,8 @@ class ForeignAdapter(TypeAdapter):
         definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
             return dict(given)
-        names = {name: writer.reserve(name) for name in definitions}
+        owner = json_text(definitions)  # models that have the same are one
+        names = {name: writer.reserve(name, owner) for name in definitions}
         written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written
