@@ -111,7 +111,7 @@ class ToolRegistry(Contributions):
     @property
     def kept(self) -> ResultStore:
         """The full texts of results that were cut; `kept_result_tool(registry.kept)` lets a model read on in them."""
-        return self._at_work().kept
+        return self._at_work().result_store
 
     @property
     def permissions(self) -> Permissions | None:
@@ -309,12 +309,12 @@ class ToolRegistry(Contributions):
         if approver is not None:
             services = services.evolve(approver=approver)
         call = ToolCall(name, {} if arguments is None else arguments, call_id)
-        work = services.begin(call, EMPTY_CONTEXT if context is None else context, services)
-        await services.run(work)
-        if work.fatal is not None:
-            raise work.fatal
-        assert work.result is not None
-        return work.result
+        state = services.begin(call, EMPTY_CONTEXT if context is None else context, services)
+        await services.run(state)
+        if state.fatal is not None:
+            raise state.fatal
+        assert state.result is not None
+        return state.result
 
     async def dispatch(
         self,

@@ -223,7 +223,8 @@ def test_what_asks_is_asked_and_approved(facts):
     assert request.arguments == arguments
     assert (request.digest, request.id) == (state.approval.digest, state.approval.request)
     assert (request.subject, request.call.id, request.session) == ("call", "call-1", "s")
-    consume_approval(state)
+    if judged := consume_approval(state):
+        asyncio.run(judged)
     assert state.arguments == arguments
     assert state.arguments["lines"] is not arguments["lines"]
 

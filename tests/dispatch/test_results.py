@@ -574,7 +574,7 @@ def test_a_tools_own_limits_win_over_the_registrys(make, send):
 def test_the_full_text_is_kept_where_there_is_a_store(make, prepare, tmp_path):
     state = prepare(make(lambda: "line\n" * 3_000, blocking=False))
     keeping = ResultStore(parent=str(tmp_path))
-    state.services = state.services.evolve(kept=keeping)
+    state.services = state.services.evolve(result_store=keeping)
     asyncio.run(run_stages(state))
     assert keeping.read(state.result.metadata["kept"], line=3_000).text == "line\n"
     keeping.close()

@@ -17,9 +17,9 @@ from hypothesis import example, given, strategies as st
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
-    Keeper,
     ResultStore,
     Size,
+    StoreAccess,
     TextPosition,
     cut,
     cut_short,
@@ -36,7 +36,7 @@ from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLim
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
-NO_STORE = Keeper()
+NO_STORE = StoreAccess()
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def kept(tmp_path, seen):
     keeping.close()
 
 
-def text_of(text, keeper=NO_STORE, **limits):
-    return truncated(ToolResult(text), ResultLimits(**limits), keeper).text
+def text_of(text, access=NO_STORE, **limits):
+    return truncated(ToolResult(text), ResultLimits(**limits), access).text
 
 
 def test_what_fits_stays_the_very_same():
@@ -110,7 +110,7 @@ def test_where_nothing_at_all_fits_only_the_words_stay():
 
 
 def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(kept))
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, StoreAccess(kept))
     path = result.metadata["file"]
     assert Path(path).read_text() == NUMBERS
     assert result.text.endswith(f"The full text is in {path}; what is left out begins at line 4.]")
@@ -118,19 +118,19 @@ def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
 
 @pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
 def test_a_model_that_has_the_tool_reads_how_to_call_it(kept, keep, place):
-    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), Keeper(kept, reader="read_result"))
+    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), StoreAccess(kept, reader="read_result"))
     key = result.metadata["kept"]
     assert f'Read the rest with read_result(id="{key}", {place}).' in result.text
     assert kept.read(key).text == NUMBERS
 
 
 def test_inside_a_line_the_tool_gets_the_byte(kept):
-    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), Keeper(kept, reader="more"))
+    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), StoreAccess(kept, reader="more"))
     assert "line=1, byte=10).]" in result.text
 
 
 def test_the_metadata_says_how_much_there_was(kept):
-    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, Keeper(kept))
+    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, StoreAccess(kept))
     assert {name: result.metadata[name] for name in ("own", "truncated", "lines", "bytes")} == {
         "own": 1,
         "truncated": True,
@@ -141,7 +141,7 @@ def test_the_metadata_says_how_much_there_was(kept):
 
 def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
     keeping = ResultStore(parent=str(tmp_path / "missing"), observe=lambda *_: None)
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(keeping))
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, StoreAccess(keeping))
     assert result.text.startswith("1\n2\n3\n[")
     assert result.text.endswith("The rest was not kept; ask for less at once.]")
     assert "file" not in result.metadata
@@ -249,7 +249,7 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 def held(prepare, make, kept=None, context=None, **facts):
     state = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
     state.tool = make(**facts)
-    state.services = state.services.evolve(kept=kept)
+    state.services = state.services.evolve(result_store=kept)
     return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))
 
 

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -168,11 +167,11 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     services = state.services
     if services.approvals is None:
         raise unanswerable(request)
-    before, granted_before = permissions_of(state), granted_to(state)
+    before = granted_to(state), permissions_of(state)
 
     def covered() -> bool:  # by now, though not when the request was made
         granted = granted_to(state)
-        return (granted, permissions_of(state)) != (granted_before, before) and decide(granted).action == "allow"
+        return (granted, permissions_of(state)) != before and decide(granted).action == "allow"
 
     answer, shown = await services.approvals.ask(
         request,
@@ -198,7 +197,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
             state.ends = "rejected"
         raise RejectedError(request.call.name, answer)
     after = permissions_of(state)
-    if after is not None and after is not before and not isinstance(answer, Reject):  # changed while it was asked
+    if after is not None and not isinstance(answer, Reject):  # rules, and links, may have changed while it was asked
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
             raise RefusedError.of(denial(after, tool_of(state), decision, request.permission))
@@ -227,8 +226,6 @@ QUESTION: Final = "confirmation"
 """The permission that a question asks for; its pattern is the tool's name."""
 
 MOST_HINT: Final = 10_000
-_answers: Final[WeakKeyDictionary[CallState, list[Confirmation]]] = WeakKeyDictionary()
-"""Of calls that run again: the answers that came with them and that no ask has used yet, the oldest first."""
 
 
 async def ask_inside(
@@ -367,12 +364,11 @@ def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
 
 def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
-    if state not in _answers:
-        latest = state.context.confirmation
-        _answers[state] = [] if latest is None else list(reversed(latest.history()))
-    for answer in _answers[state]:
+    if state.answers is None:
+        state.answers = list(reversed(_history(state)))
+    for answer in state.answers:
         if answer.confirmed and answer.to_permission(permission, patterns):
-            _answers[state].remove(answer)
+            state.answers.remove(answer)
             return True
     return False
 
@@ -394,7 +390,8 @@ def approve(state: CallState) -> Awaitable[None] | None:
 def consume_approval(state: CallState) -> Awaitable[None] | None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
 
-    Where the registry's permissions were changed since `permit`, the new ones have to let the call run.
+    Where a person was asked, or the registry's permissions were changed since `permit`, it is decided again: rules and
+    links may have changed meanwhile.
 
     Raises:
         CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
@@ -404,19 +401,25 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
         state.arguments = state.approval.consume(state.tool, state.arguments)
     elif state.asks is not None:
         raise CallError("denied", f"{state.call.name} was not run: it isn't approved. Ask again.")
-    current = state.services.current
-    if current is None or state.permitted_by is current.permissions:
+    if state.approval is None and state.permitted_by is permissions_of(state):
         return None
-    return _permit_again(state)
-
-
-async def _permit_again(state: CallState) -> None:
     state.asks = None
     judged = permit(state)
-    if judged is not None:
-        await judged
-    if state.asks is not None and state.approval is None:
-        text = f"{state.call.name} was not run: by rules that have changed meanwhile it needs approval. Call it again."
+    return _check_approved(state) if judged is None else _check_approved_after(judged, state)
+
+
+async def _check_approved_after(judged: Awaitable[None], state: CallState) -> None:
+    await judged
+    _check_approved(state)
+
+
+def _check_approved(state: CallState) -> None:
+    name, approval = state.call.name, state.approval
+    if state.asks is not None and approval is None:
+        text = f"{name} was not run: by rules that have changed meanwhile it needs approval. Call it again."
+        raise CallError("denied", text)
+    if state.asks is not None and approval is not None and approval.patterns not in ((), state.asks.patterns):
+        text = f"{name} was not run: what it touches isn't what was approved any more. Ask again."
         raise CallError("denied", text)
 
 
@@ -439,4 +442,4 @@ async def _approve(state: CallState, asks: PermissionPrompt) -> None:
         return permissions.decide(tool, arguments, grants=granted, context=context)
 
     await ask_person(state, request, decide)
-    state.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id)
+    state.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id, asks.patterns)

@@ -16,7 +16,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.events import CallEvent, ended
-from pegboard.dispatch.results import failure_result, keeper_of, limits_of, result_of
+from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.dispatch.truncate import truncated
@@ -98,7 +98,7 @@ def _later_result(state: CallState, value: object) -> ToolResult:
         return failure_result(state, value)
     assert state.tool is not None
     try:
-        return truncated(result_of(state.tool, value), limits_of(state), keeper_of(state))
+        return truncated(result_of(state.tool, value), limits_of(state), store_access(state))
     except CallError as error:
         return error.result()
     except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only

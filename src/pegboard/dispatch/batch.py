@@ -352,14 +352,14 @@ class Batch:
         try:
             async with asyncio.timeout(services.limits.callback_timeout):
                 if inspect.iscoroutinefunction(steering):
-                    spoken = await steering()
+                    has_spoken = await steering()
                 else:
-                    spoken = await settle(await services.threads.run(steering))
+                    has_spoken = await settle(await services.threads.run(steering))
         except Exception as error:  # noqa: BLE001  the host's own fault; its calls go on
             if services.observe is not None:
                 services.observe("steering", error)
             return
-        if spoken:
+        if has_spoken:
             self.interrupt("interrupted", self.on_steering)
 
     def _result(self) -> Outcome:
@@ -369,7 +369,7 @@ class Batch:
             tuple(state.result or ToolResult() for state in states),
             self._fatal,
             self._ended,
-            merged([said.actions for state in states if (said := state.context.internals.pending_actions) is not None]),
+            merged([each.actions for state in states if (each := state.context.internals.pending_actions) is not None]),
             PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left)),
             self.ignored,
         )

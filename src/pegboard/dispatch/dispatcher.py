@@ -150,7 +150,7 @@ class Dispatcher:
         locks: Where calls wait for each other.
         threads: Where plain functions run.
         approvals: Queue of requests that wait for a person.
-        kept: The full texts of results that were cut.
+        result_store: The full texts of results that were cut.
         operations: What goes on after its first result.
         current: The registry's permissions.
         observers: Get every event.
@@ -163,7 +163,7 @@ class Dispatcher:
     locks: LockManager
     threads: WorkerPool = field(factory=WorkerPool)
     approvals: ApprovalQueue = field(factory=ApprovalQueue)
-    kept: ResultStore = field(factory=ResultStore)
+    result_store: ResultStore = field(factory=ResultStore)
     operations: Operations = field(factory=Operations)
     current: CurrentPermissions = field(factory=CurrentPermissions)
     observers: Observers = field(factory=Observers)
@@ -205,7 +205,7 @@ class Dispatcher:
             approver=approver,
             remote=partial(_run_remote, executor),
             events=events,
-            kept=self.kept,
+            result_store=self.result_store,
             operations=self.operations,
             watchdog=self.watchdog,
             host=_Hosted(),
@@ -233,7 +233,7 @@ class Dispatcher:
             from pegboard.dispatch.executors.executor import close_executors
 
             await close_executors(executors)
-        self.kept.close()
+        self.result_store.close()
         self.threads.close()
 
     def batch(

@@ -16,7 +16,7 @@ import attrs
 
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
-from pegboard.dispatch.truncate import Keeper, cut_short, is_within, truncated
+from pegboard.dispatch.truncate import StoreAccess, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
@@ -95,7 +95,7 @@ async def _shorten(state: CallState, result: ToolResult) -> None:
 async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
     services = state.services
     seconds = services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    shaping = services.threads.run(_large_result_of, tool, value, limits_of(state), keeper_of(state))
+    shaping = services.threads.run(_large_result_of, tool, value, limits_of(state), store_access(state))
     try:
         state.result = await within(seconds, shaping, grace=services.limits.grace)
     except LimitExpiredError:
@@ -325,15 +325,15 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     limits = limits_of(state)
     if is_within(result, limits):
         return result
-    return await state.services.threads.run(truncated, result, limits, keeper_of(state))
+    return await state.services.threads.run(truncated, result, limits, store_access(state))
 
 
-def keeper_of(state: CallState) -> Keeper:
-    """Where the full text of this call's result goes."""
-    kept, offered = state.services.kept, state.context.offered
-    reader = None if kept is None else kept.reader
+def store_access(state: CallState) -> StoreAccess:
+    """The access of this call to the result store."""
+    store, offered = state.services.result_store, state.context.offered
+    reader = None if store is None else store.reader
     is_offered = not offered or any(tool.name == reader for tool in offered)
-    return Keeper(kept, state.context.session, reader if is_offered else None)
+    return StoreAccess(store, state.context.session, reader if is_offered else None)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

@@ -41,125 +41,6 @@ from pegboard.tools.tool import Tool
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_CHARACTERS: Final = 64  # how many characters or bytes of a generator's items count as one value more
-TURN: Final = 1_000
-"""After how many items an async generator lets the rest of the loop go on."""
-
-
-def exhausted(source: Iterable[Any], context: ToolContext) -> Any:
-    """What the generator returns, or else the list of its items; each item is emitted on the way.
-
-    Raises:
-        CallError: `limit`: it gives too many.
-        CallStoppedError: The call was cancelled meanwhile; the generator is closed.
-    """
-    generator, items, left = iter(source), list[Any](), MOST_VALUES
-    try:
-        while not context.cancelled:
-            try:
-                item = next(generator)
-            except StopIteration as end:
-                return items if end.value is None else end.value
-            left = _take(item, items, left, context)
-    finally:
-        if isinstance(generator, GeneratorType):
-            generator.close()
-    raise CallStoppedError("the call was cancelled", kind="aborted")
-
-
-async def exhausted_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
-    """The list of an async generator's items; each is emitted on the way.
-
-    Raises:
-        CallError: `limit`: it gives too many.
-    """
-    items, left = list[Any](), MOST_VALUES
-    try:
-        async for item in source:
-            left = _take(item, items, left, context)
-            if not len(items) % TURN:
-                await asyncio.sleep(0)
-    finally:
-        if isinstance(source, AsyncGeneratorType):
-            await source.aclose()
-    return items
-
-
-def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
-    """Counts an item as it comes, before it is kept: how many values may still follow."""
-    left -= 1 + number_of_values(item, _CHARACTERS)
-    if left < 0:
-        most = f"{MOST_VALUES:,} values, of which {_CHARACTERS} characters are one"
-        raise CallError("limit", f"The tool gave more than {most}, and was ended. Ask for less.")
-    items.append(item)
-    context.emit(item)
-    return left
-
-
-FIRST_PAUSE: Final = 0.5
-"""Seconds before the second attempt, at most; twice as many before each further one."""
-
-LONGEST_PAUSE: Final = 30.0
-"""Seconds between two attempts, at most, unless the tool asks for more."""
-
-
-async def tried_again(
-    attempt: Callable[[], Awaitable[Any]],
-    retries: int,
-    asks: Callable[[BaseException], bool],
-    *,
-    on_retry: Callable[[int, BaseException, float], None],
-    limit: float | None = None,
-) -> Any:
-    """Makes one attempt and, while its error asks for another, so many more.
-
-    Before each there is a pause: of a random length up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together
-    don't come back together ("full jitter",
-    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
-    `retry_after` asks for, in seconds, if that is longer.
-
-    Args:
-        attempt: Tries once.
-        retries: How many attempts may follow the first.
-        asks: Whether an error asks for another.
-        on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
-        limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
-    """
-    import tenacity  # only where something is tried again
-
-    async def attempt_once() -> Any:  # tenacity awaits what an async function gives, and nothing else
-        return await attempt()
-
-    def note_retry(state: RetryCallState) -> None:
-        assert state.outcome is not None
-        error = state.outcome.exception()
-        assert error is not None
-        on_retry(state.attempt_number, error, state.upcoming_sleep)
-
-    stop: Any = tenacity.stop_after_attempt(retries + 1)
-    if limit is not None:
-        stop |= tenacity.stop_before_delay(limit)
-    attempts = tenacity.AsyncRetrying(
-        sleep=asyncio.sleep,
-        stop=stop,
-        wait=_pause,
-        retry=tenacity.retry_if_exception(asks),
-        before_sleep=note_retry,
-        reraise=True,
-    )
-    return await attempts(attempt_once)
-
-
-def _pause(state: RetryCallState) -> float:
-    import tenacity
-
-    pause = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
-    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
-    if isinstance(asked, int | float) and isfinite(asked):
-        return max(pause, asked)
-    return pause
-
-
 _ASYNC: Final = Flavour.ASYNC
 _COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")  # the executors that are this process
@@ -234,9 +115,9 @@ def _release_later(thread: Future[None], lock: LockHandle, tool: Tool, seconds: 
 
 def locks_known(state: CallState, tool: Tool) -> LockRequest:
     """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
-    known = state.request
+    known = state.locks_wanted
     if known is None or known[0] is not state.arguments:
-        known = state.request = state.arguments, lock_request(tool, state.arguments, state.context.work_dir)
+        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.context.work_dir)
         if state.scheduler is not None:
             state.scheduler.know(state.index, known[1])
     return known[1]
@@ -282,7 +163,9 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     if given is not None:
         state.arguments = plain(given)
-    consume_approval(state)
+    judged = consume_approval(state)
+    if judged is not None:
+        await judged
     # Its host allows it, and the tool declares that twice has the effect of once; an untrusted origin's word is none.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool)
@@ -295,7 +178,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
         emit_note(state, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
-    return await tried_again(
+    return await retry(
         attempt,
         tool.policy.retries,
         lambda error: isinstance(error, ToolError) and error.retryable is True,
@@ -439,12 +322,12 @@ async def _called(
     """What a plain function, a generator or an async generator gives; in a thread, where it may block."""
     context, thread = state.context, state.thread
     if handler.flavour is Flavour.ASYNC_GENERATOR:
-        return await exhausted_async(handler.function(*args, **kwargs), context)
+        return await drain_async(handler.function(*args, **kwargs), context)
 
     def call() -> Any:
         try:
             value = handler.function(*args, **kwargs)
-            return exhausted(value, context) if handler.flavour is Flavour.GENERATOR else value
+            return drain(value, context) if handler.flavour is Flavour.GENERATOR else value
         finally:
             ended()
 
@@ -464,3 +347,122 @@ async def _called(
         text = f"{context.tool} was not run: too many other tools hang here. Calling it again won't help for now."
         raise CallError("limit", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
+
+
+_CHARACTERS: Final = 64  # how many characters or bytes of a generator's items count as one value more
+TURN: Final = 1_000
+"""After how many items an async generator lets the rest of the loop go on."""
+
+
+def drain(source: Iterable[Any], context: ToolContext) -> Any:
+    """What the generator returns, or else the list of its items; each item is emitted on the way.
+
+    Raises:
+        CallError: `limit`: it gives too many.
+        CallStoppedError: The call was cancelled meanwhile; the generator is closed.
+    """
+    generator, items, left = iter(source), list[Any](), MOST_VALUES
+    try:
+        while not context.cancelled:
+            try:
+                item = next(generator)
+            except StopIteration as end:
+                return items if end.value is None else end.value
+            left = _take(item, items, left, context)
+    finally:
+        if isinstance(generator, GeneratorType):
+            generator.close()
+    raise CallStoppedError("the call was cancelled", kind="aborted")
+
+
+async def drain_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
+    """The list of an async generator's items; each is emitted on the way.
+
+    Raises:
+        CallError: `limit`: it gives too many.
+    """
+    items, left = list[Any](), MOST_VALUES
+    try:
+        async for item in source:
+            left = _take(item, items, left, context)
+            if not len(items) % TURN:
+                await asyncio.sleep(0)
+    finally:
+        if isinstance(source, AsyncGeneratorType):
+            await source.aclose()
+    return items
+
+
+def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
+    """Counts an item as it comes, before it is kept: how many values may still follow."""
+    left -= 1 + number_of_values(item, _CHARACTERS)
+    if left < 0:
+        most = f"{MOST_VALUES:,} values, of which {_CHARACTERS} characters are one"
+        raise CallError("limit", f"The tool gave more than {most}, and was ended. Ask for less.")
+    items.append(item)
+    context.emit(item)
+    return left
+
+
+FIRST_PAUSE: Final = 0.5
+"""Seconds before the second attempt, at most; twice as many before each further one."""
+
+LONGEST_PAUSE: Final = 30.0
+"""Seconds between two attempts, at most, unless the tool asks for more."""
+
+
+async def retry(
+    attempt: Callable[[], Awaitable[Any]],
+    retries: int,
+    asks: Callable[[BaseException], bool],
+    *,
+    on_retry: Callable[[int, BaseException, float], None],
+    limit: float | None = None,
+) -> Any:
+    """Makes one attempt and, while its error asks for another, so many more.
+
+    Before each there is a pause: of a random length up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together
+    don't come back together ("full jitter",
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
+    `retry_after` asks for, in seconds, if that is longer.
+
+    Args:
+        attempt: Tries once.
+        retries: How many attempts may follow the first.
+        asks: Whether an error asks for another.
+        on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
+        limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
+    """
+    import tenacity  # only where something is tried again
+
+    async def attempt_once() -> Any:  # tenacity awaits what an async function gives, and nothing else
+        return await attempt()
+
+    def note_retry(state: RetryCallState) -> None:
+        assert state.outcome is not None
+        error = state.outcome.exception()
+        assert error is not None
+        on_retry(state.attempt_number, error, state.upcoming_sleep)
+
+    stop: Any = tenacity.stop_after_attempt(retries + 1)
+    if limit is not None:
+        stop |= tenacity.stop_before_delay(limit)
+    attempts = tenacity.AsyncRetrying(
+        sleep=asyncio.sleep,
+        stop=stop,
+        wait=_pause,
+        retry=tenacity.retry_if_exception(asks),
+        before_sleep=note_retry,
+        reraise=True,
+    )
+    return await attempts(attempt_once)
+
+
+def _pause(state: RetryCallState) -> float:
+    import tenacity
+
+    pause = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
+    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
+    if isinstance(asked, int | float) and isfinite(asked):
+        return max(pause, asked)
+    return pause

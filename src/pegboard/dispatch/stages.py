@@ -22,7 +22,7 @@ from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext
 
-calls_round: Final[ContextVar[int]] = ContextVar("pegboardcalls_round", default=0)
+calls_round: Final[ContextVar[int]] = ContextVar("pegboard_round", default=0)
 """How many calls stand round what runs now, whether they called by their context or by a registry."""
 
 

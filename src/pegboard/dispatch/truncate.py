@@ -31,16 +31,16 @@ _MOST_BYTES_A_TOKEN: Final = 64
 
 
 @frozen
-class Keeper:
-    """Where the full text of a result goes.
+class StoreAccess:
+    """Access of one call to the result store: who may read what it keeps, and with which tool.
 
     Attributes:
-        kept: Keeps it; `None` keeps none.
+        store: Keeps the full texts; `None` keeps none.
         session: Which session may read it.
         reader: The name of the tool that reads it, where the model has one.
     """
 
-    kept: ResultStore | None = None
+    store: ResultStore | None = None
     session: str | None = None
     reader: str | None = None
 
@@ -60,7 +60,7 @@ def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     return length <= _AT_ONCE and limits.count_tokens is None and cut("\n".join(texts), limits) is None
 
 
-def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolResult:
+def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> ToolResult:
     """What stays of a result. Blocks, as it writes the full text into a file.
 
     All texts are cut as one text, which then stands where the first of them stood. Pictures, sounds and files beyond
@@ -69,7 +69,7 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
     Args:
         result: Left as it is where its `metadata` has `truncated`.
         limits: What may stay.
-        keeper: Where the full text goes.
+        access: Keeps the full text.
     """
     if "truncated" in result.metadata:
         return result
@@ -81,10 +81,10 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
         return result
     facts: dict[str, object] = {"truncated": True}
     if done is not None:
-        where = None if keeper.kept is None else keeper.kept.keep(whole, session=keeper.session)
+        where = None if access.store is None else access.store.keep(whole, session=access.session)
         first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
         others = [item for item in content[first:] if _text_of(item) is None]
-        content = (*content[:first], TextContent(_shortened(done, where, keeper.reader)), *others)
+        content = (*content[:first], TextContent(_shortened(done, where, access.reader)), *others)
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
             facts |= {"kept": where.id, "file": where.path}

@@ -17,7 +17,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, path_text
+from pegboard.schema.json import StructureError, json_text, path_text
 from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -59,8 +59,8 @@ def has_hook(cls: type[Any], *, registered: bool) -> bool:
 
 
 def is_pydantic(cls: Any) -> bool:
-    """Whether a class is a pydantic model."""
-    return isinstance(cls, type) and hasattr(cls, "__pydantic_validator__") and hasattr(cls, "model_json_schema")
+    """Whether a class is a pydantic model or dataclass; not one derived from such a dataclass without pydantic."""
+    return isinstance(cls, type) and "__pydantic_validator__" in vars(cls)
 
 
 def is_msgspec(cls: Any) -> bool:
@@ -78,7 +78,8 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     """
     if is_pydantic(cls):
         mode = "serialization" if written else "validation"
-        return inlined(cls.model_json_schema(mode=mode, schema_generator=_schema_generator()))
+        write = getattr(cls, "model_json_schema", None) or _pydantic_adapter(annotation).json_schema
+        return inlined(write(mode=mode, schema_generator=_schema_generator()))
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
@@ -86,12 +87,26 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     return None
 
 
+def _pydantic_adapter(annotation: Any) -> Any:
+    from pydantic import TypeAdapter  # is loaded: it has made the class
+
+    return TypeAdapter(annotation)
+
+
 @cache
 def _schema_generator() -> type[Any]:
     from pydantic.json_schema import GenerateJsonSchema  # is loaded: it has made the class
 
     class SchemaGenerator(GenerateJsonSchema):
-        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything."""
+        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything.
+
+        Keys that are integers are written in one way, so that no two are the same integer.
+        """
+
+        def dict_schema(self, schema: Any) -> Any:
+            written = super().dict_schema(schema)
+            is_of_integers = self.mode == "validation" and schema.get("keys_schema", {}).get("type") == "int"
+            return {**written, "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$"}} if is_of_integers else written
 
         def ser_schema(self, schema: Any) -> Any:
             is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")
@@ -104,7 +119,7 @@ def _schema_generator() -> type[Any]:
 def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
     """What writes a pydantic model or msgspec struct as JSON data; else `None`."""
     if is_pydantic(cls):
-        return lambda value: value.model_dump(mode="json", by_alias=True)
+        return lambda value: value.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
@@ -120,7 +135,7 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     """
     read: Callable[[Any], Any]
     if is_pydantic(cls):
-        read = cls.model_validate  # pyright: ignore[reportAttributeAccessIssue]
+        read = _pydantic_adapter(annotation).validate_python
     elif is_msgspec(cls):
         read = partial(_read_struct, annotation)
     else:
@@ -204,7 +219,8 @@ class ForeignAdapter(TypeAdapter):
         definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
             return dict(given)
-        names = {name: writer.reserve(name) for name in definitions}
+        owner = json_text(definitions)  # models that have the same are one
+        names = {name: writer.reserve(name, owner) for name in definitions}
         written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written

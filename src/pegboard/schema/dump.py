@@ -37,6 +37,7 @@ from pegboard.schema.converter import (
     UnstructureHook,
     converter,
     in_code,
+    is_pydantic,
     model_writer,
     same,
     type_variables,
@@ -153,7 +154,7 @@ def written_names(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
     """Of an attrs class, dataclass or named tuple: each attribute that its constructor takes, and the key for it."""
     if attrs.has(cls):
         return tuple((each.name, each.alias or each.name) for each in attrs.fields(cls) if each.init)
-    if dataclasses.is_dataclass(cls):
+    if dataclasses.is_dataclass(cls) and not is_pydantic(cls):
         return tuple((each.name, each.name) for each in dataclasses.fields(cls) if each.init)
     if tuple in cls.__mro__ and (names := cast("Sequence[str]", getattr(cls, "_fields", ()))):
         return tuple((name, name) for name in names)

@@ -376,16 +376,18 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
 
 def output_of(annotation: Any, *, tool: str) -> Output:
     """What the type of a result declares; raises `DefinitionError` where it can't be written as JSON Schema."""
-    spoken = _spoken(annotation)
-    if spoken is EMPTY:
+    structured = _structured_part(annotation)
+    if structured is EMPTY:
         return Output()
     from pegboard.schema.types import Property, object_schema, schema_of
 
     try:
-        schema = schema_of(spoken, written=True)
+        schema = schema_of(structured, written=True)
         if schema.get("type") == "object":
-            return Output(spoken, json_text(schema))
-        return Output(spoken, json_text(object_schema([Property("result", spoken)], written=True)), is_wrapped=True)
+            return Output(structured, json_text(schema))
+        return Output(
+            structured, json_text(object_schema([Property("result", structured)], written=True)), is_wrapped=True
+        )
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -396,17 +398,17 @@ def output_of(annotation: Any, *, tool: str) -> Output:
         ) from None
 
 
-def _spoken(annotation: Any) -> Any:
+def _structured_part(annotation: Any) -> Any:
     """The part of a type that declares structured results, `EMPTY` where none does."""
     origin = get_origin(annotation)
     parts: tuple[Any, ...] = get_args(annotation)
     if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):
         return EMPTY
     if origin is typing.Annotated:
-        return EMPTY if _spoken(parts[0]) is EMPTY else annotation
+        return EMPTY if _structured_part(parts[0]) is EMPTY else annotation
     if origin in _UNIONS:
         members = [each for each in parts if each not in _READY]
-        if all(_spoken(each) is EMPTY for each in members):
+        if all(_structured_part(each) is EMPTY for each in members):
             return EMPTY
         return typing.Union[tuple(members)]  # noqa: UP007  (made of a list)
     if origin in _LISTS and any(_is_ready(each) for each in parts):

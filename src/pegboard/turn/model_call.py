@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from pegboard.callbacks import ChainError, settle
-from pegboard.dispatch.run import tried_again
+from pegboard.dispatch.run import retry
 from pegboard.errors import CallbackError, ModelError
 from pegboard.messages import Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, can_stream
@@ -93,7 +93,7 @@ class ModelCaller:
             attempt = partial(self._streamed, model.stream, request)
         else:
             attempt = partial(self._whole, request)
-        return await tried_again(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
+        return await retry(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
 
     def _forget(self) -> None:
         self.words.clear()

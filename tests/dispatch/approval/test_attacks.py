@@ -248,6 +248,33 @@ def test_what_is_changed_while_a_person_reads_doesnt_run():
     assert call(registry, given, approver=approver).text == "{'path': '/a'}"
 
 
+@pytest.mark.parametrize("rules", [[], [Rule("write", "*/secret", "deny", forbid=True)]])
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("work_dir", [None, lambda arguments, context: "."])
+def test_a_link_that_is_turned_while_a_person_is_asked_leads_nowhere(tmp_path, rules, later, work_dir):
+    (tmp_path / "link").symlink_to("harmless")
+    registry = registry_with(writer(work_dir=work_dir), permissions=Permissions(rules))
+    given = {"path": str(tmp_path / "link")}
+
+    def turn():
+        (tmp_path / "link").unlink()
+        (tmp_path / "link").symlink_to("secret")
+
+    def approver(request, context):
+        assert request.patterns == (str(tmp_path / "harmless"),)
+        turn()
+        return Once()
+
+    if later:
+        pending = suspended(registry, given)
+        turn()
+        (result,) = resumed(registry, pending, {each.id: Once() for each in pending}).results
+    else:
+        result = call(registry, given, approver=approver)
+    assert result.kind == "denied"
+    assert call(registry, given, approver=lambda *_: Once()).kind == ("denied" if rules else None)
+
+
 def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():
     registry, asked, both = registry_with(writer()), {}, asyncio.Event()
 

@@ -92,17 +92,19 @@ class Approval:
         digest: Of the call, as `digest_of_call` gives it.
         arguments: What was approved, as JSON text.
         request: The id of the request that was answered.
+        patterns: What the person was shown that the call touches; `()` where that was asked earlier.
     """
 
     digest: str
     arguments: str = field(repr=False)
     request: str = ""
+    patterns: tuple[str, ...] = ()
     _spent: Lock = field(factory=Lock, init=False, repr=False)
 
     @classmethod
-    def of_text(cls, spec_digest: str, arguments: str, request: str = "") -> Self:
+    def of_text(cls, spec_digest: str, arguments: str, request: str = "", patterns: tuple[str, ...] = ()) -> Self:
         """An approval of a call whose arguments were written as JSON text; the digest is that text's own."""
-        return cls(digest_of_call(spec_digest, json.loads(arguments)), arguments, request)
+        return cls(digest_of_call(spec_digest, json.loads(arguments)), arguments, request, patterns)
 
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Uses the approval up, right before the call runs, whether it fits or not.
@@ -530,7 +532,10 @@ class ResumedCall:
         if isinstance(answer, Always) and tool is not None and tool.spec.digest == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
-        approval = Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id) if approved else None
+        shown = pending.patterns if pending.subject == "call" else ()
+        approval = (
+            Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id, shown) if approved else None
+        )
         return approval, confirmation_of(pending, answer, pending.earlier)
 
 

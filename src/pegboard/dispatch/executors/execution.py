@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, result_of
-from pegboard.dispatch.run import exhausted, exhausted_async
+from pegboard.dispatch.run import drain, drain_async
 from pegboard.schema.converter import read_record
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
@@ -326,13 +326,13 @@ class ExecutionResponse:
         handler = tool.handler
         assert isinstance(handler, Handler)
         if handler.flavour is Flavour.ASYNC_GENERATOR:
-            value = run_async(lambda: exhausted_async(handler.function(*args, **kwargs), context))
+            value = run_async(lambda: drain_async(handler.function(*args, **kwargs), context))
         elif handler.flavour is Flavour.ASYNC:
             value = run_async(lambda: handler.function(*args, **kwargs))
         else:
             value = handler.function(*args, **kwargs)
             if handler.flavour is Flavour.GENERATOR:
-                value = exhausted(value, context)
+                value = drain(value, context)
             elif isawaitable(value):
                 awaited = value
                 value = run_async(lambda: awaited)
