@@ -103,6 +103,11 @@ crontab <<< '* * * * * rm x'   source -- /dev/stdin <<< 'rm x'   case $(rm x) in
 find . -exec env rm {} +   docker exec b sh -c 'rm x'   parallel 'rm {}' ::: x   until rm x; do :; done   eval rm x
 time { rm x; }   time if rm x; then :; fi   time while rm x; do break; done   time ! rm x   ! time { rm x; }
 time -p -- { rm x; }   time time { rm x; }   time case a in a) rm x;; esac   time function f { rm x; }; f
+bash --rcfile f <<< 'rm x'   bash -oe posix <<< 'rm x'   . /dev//stdin <<< 'rm x'   bash /dev/./stdin <<< 'rm x'
+bash /dev/fd/3 3<<< 'rm x'   cd /dev; bash stdin <<< 'rm x'   env -S 'rm\_x'   env --split='rm\_x'   su <<< 'rm x'
+su root <<< 'rm x'   unshare -r <<< 'rm x'   setarch x86_64 <<< 'rm x'   script -q /dev/null <<< 'rm x'
+sudo -u root -s <<< 'rm x'   sudo su <<< 'rm x'   ssh h <<< 'rm x'   nix-shell <<< 'rm x'
+cd /dev/fd; echo 'rm x' | bash 0
 systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
 """
 
