@@ -60,8 +60,9 @@ _FINDERS: Final = {
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
 }
 
+_ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
 _TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*|-C|--(init-|rc)?(command|file)|-Command|--emulate")
@@ -122,6 +123,8 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
         for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
     yield from _handed_over(name, arguments, command.scripts)
+    if name in _ASSIGN:
+        yield from (Command([word], is_program=False) for word in arguments if _ASSIGNMENT.match(word))
     if name in _FINDERS:
         yield from _by_finder(arguments, _FINDERS[name])
     yield from _by_builtin(name, arguments)
@@ -375,6 +378,11 @@ def _loose(command: Command) -> Iterator[str]:
     """Other texts that mean the same command."""
     words = command.words
     if not command.is_program:
+        if len(words) == 1:
+            yield words[0].replace("+=", "=", 1)
+        else:
+            place = normpath(words[1]).replace("//", "/")
+            yield from (f"{sign} {place}" for sign in (*words[0], words[0]))
         return
     rests = [words[1:], *starts(words[1:], 0)]
     for name in dict.fromkeys((words[0], *_names(words))):
