@@ -115,7 +115,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Every code block of docs and of all READMEs, run; and the site, built."""
+    """Every code block of docs, of README and of the plugins' READMEs, run; and the site, built."""
     install_checkout(session, "test", "docs")
     pages = ("README.md", "docs", *(str(plugin / "README.md") for plugin in PLUGINS))
     session.run("pytest", "-p", "code_blocks", *pages, env={"PYTHONPATH": "docs"})

@@ -116,6 +116,7 @@ TOPICS = {  # heading: what stands below it, and the names
     ),
 }
 FOR_AUTHORS = {  # package: what stands before its names
+    "pegboard.testing": "For tests of tools, plugins and hosts; see [Test a plugin](../how-to/test-a-plugin.md).",
     "pegboard.wire": "What wire formats share; see [Write an exporter](../how-to/write-an-exporter.md).",
     "pegboard.dialects": "A `Dialect` is a row of steps that rewrite a schema; each step is a function here.",
 }

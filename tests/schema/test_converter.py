@@ -99,6 +99,11 @@ class Checked(msgspec.Struct):
             raise ValueError("must be even")
 
 
+class Kept(msgspec.Struct):
+    key: uuid.UUID
+    at: dict[str, list[dt.date | None]] = {}
+
+
 class Crate(msgspec.Struct, Generic[T]):
     item: T
 
@@ -142,7 +147,8 @@ class Worded(pydantic.BaseModel):
 
 BOB = {"fullName": "Bob", "born": None, "friends": []}
 STOCK = {"item": 1, "howMany": 1, "tags": [], "parts": []}
-FORMATS = "(root): must have dates, times, durations and UUIDs as JSON Schema's formats have them"
+KEY = "12345678-1234-1234-1234-123456789abc"
+WRONG = "must have the format"
 ROBOT = "Value error, robots have no name"
 
 
@@ -221,20 +227,14 @@ def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself()
 
 
 def test_models_of_one_name_have_definitions_of_their_own():
-    def other():
-        class Tree(msgspec.Struct):
-            leaf: str
-            parts: list[Tree] = []
+    other = pydantic.create_model("Tree", leaf=(str, ...), parts=(list["Tree"], []))
+    schema = schema_of(tuple[Tree, other, list[Tree], dict[str, other]])
 
-        return Tree
-
-    Other = other()  # noqa: N806  (a class)
-    Other.__annotations__["parts"] = list[Other]
-    pair = msgspec.defstruct("Tree", [("leaf", str)])
-    schema = schema_of(tuple[Tree, Tree, pair])
-
-    assert sorted(schema["$defs"]) == ["Tree", "Tree_2"]
-    assert structure([{"size": 1}, {"size": 2}, {"leaf": "a"}], tuple[Tree, Tree, pair])[2].leaf == "a"
+    assert {name: next(iter(each["properties"])) for name, each in schema["$defs"].items()} == {
+        "Tree": "size",
+        "Tree_2": "leaf",
+    }
+    assert structure([{"size": 1}, {"leaf": "a", "parts": [{"leaf": "b"}]}], tuple[Tree, other])[1].parts[0].leaf == "b"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,23 @@ def test_models_of_one_name_have_definitions_of_their_own():
         (Person, {"fullName": ""}, "fullName: must have at least 1 character, got 0"),
         (Person, {"fullName": 5}, "fullName: must be a string, got number 5"),
         (Person, {"fullName": "robot"}, f"fullName: {ROBOT}"),
-        (Person, {"fullName": "Ann", "born": "1708300800"}, FORMATS),
+        (Person, {"fullName": "Ann", "born": "1708300800"}, f'born: {WRONG} "date" of JSON Schema, got "1708300800"'),
+        (
+            list[Address],
+            [{"street": "Elm", "key": "1" * 32}],
+            f'[0].key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"',
+        ),
+        (Kept, {"key": "1" * 32}, f'key: {WRONG} "uuid" of JSON Schema, got "{"1" * 32}"'),
+        (
+            Kept,
+            {"key": KEY, "at": {"a": [None, "2024-02"]}},
+            f'at.a[1]: {WRONG} "date" of JSON Schema, got "2024-02"',
+        ),
+        (
+            pydantic.create_model("Kept", days=dict[dt.date, int]),
+            {"days": {"5": 1}},
+            f'days: {WRONG} "date" of JSON Schema, got "5"',
+        ),
         (list[Person], [{**BOB, "friends": [{"fullName": "robot"}]}], f"[0].friends[0].fullName: {ROBOT}"),
         (Address, {"street": "Elm", "x": 1}, "x: unknown key (known: street, at, key)"),
         (Stock[int], {"item": "1"}, 'item: must be an integer, got string "1"'),
@@ -260,6 +276,14 @@ def test_what_a_model_refuses_is_refused_at_its_path(annotation, value, says):
 def test_a_whole_number_is_an_integer_to_models_too():
     assert structure({"item": 3.0}, Box[int]) == Box[int](item=3)
     assert structure({"x": 1.0}, Point) == Point(1)
+
+
+def test_integers_as_keys_of_a_model_are_written_in_one_way():
+    cls = pydantic.create_model("Rows", rows=dict[int, str])
+
+    assert structure({"rows": {"1": "a", "-20": "b", "0": "c"}}, cls).rows == {1: "a", -20: "b", 0: "c"}
+    for text in ("01", "-0", "+1", " 1", "1.0"):
+        assert refused(cls, {"rows": {"1": "a", text: "b"}}).startswith("rows")
 
 
 def test_a_model_whose_field_has_no_schema_is_refused():

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -227,8 +226,6 @@ QUESTION: Final = "confirmation"
 """The permission that a question asks for; its pattern is the tool's name."""
 
 MOST_HINT: Final = 10_000
-_answers: Final[WeakKeyDictionary[CallState, list[Confirmation]]] = WeakKeyDictionary()
-"""Of calls that run again: the answers that came with them and that no ask has used yet, the oldest first."""
 
 
 async def ask_inside(
@@ -367,12 +364,11 @@ def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
 
 def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
-    if state not in _answers:
-        latest = state.context.confirmation
-        _answers[state] = [] if latest is None else list(reversed(latest.history()))
-    for answer in _answers[state]:
+    if state.answers is None:
+        state.answers = list(reversed(_history(state)))
+    for answer in state.answers:
         if answer.confirmed and answer.to_permission(permission, patterns):
-            _answers[state].remove(answer)
+            state.answers.remove(answer)
             return True
     return False
 

@@ -115,9 +115,9 @@ def _release_later(thread: Future[None], lock: LockHandle, tool: Tool, seconds: 
 
 def locks_known(state: CallState, tool: Tool) -> LockRequest:
     """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
-    known = state.request
+    known = state.locks_wanted
     if known is None or known[0] is not state.arguments:
-        known = state.request = state.arguments, lock_request(tool, state.arguments, state.context.work_dir)
+        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.context.work_dir)
         if state.scheduler is not None:
             state.scheduler.know(state.index, known[1])
     return known[1]
@@ -291,7 +291,9 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
 
 
 def _give_up(state: CallState, deadline: Deadline) -> None:
-    state.context.stop()
+    state.context.cancelled = True
+    if (portal := state.context.internals.portal) is not None:
+        portal.close()
     if deadline.was_ignored and state.services.watchdog is not None:
         state.services.watchdog.given_up += 1
 

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
@@ -257,9 +257,11 @@ class CallState:
         access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
+        answers: By `approve`: the answers that came with a call that runs again and that no ask has used yet, the
+            oldest first; `None` before its first ask.
         calls: How many tools its tool has called.
         ends: Why the turn should end after this call, or `None`.
-        request: By `run`: the arguments, and the locks that the call needs with them.
+        locks_wanted: By `run`: the arguments, and the locks that the call needs with them.
         lock: By `run`: the locks that the call holds, where it had to wait for them.
         thread: By `run`: done when the thread has ended that runs a tool beside which others can't run, or `None`.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
@@ -287,9 +289,10 @@ class CallState:
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
+    answers: list[Confirmation] | None = None
     calls: int = 0
     ends: str | None = None
-    request: tuple[Mapping[str, Any], LockRequest] | None = None
+    locks_wanted: tuple[Mapping[str, Any], LockRequest] | None = None
     lock: LockHandle | None = None
     thread: Future[None] | None = None
     deadline: Deadline | None = None

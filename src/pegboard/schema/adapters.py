@@ -76,7 +76,7 @@ class SchemaWriter:
     written: bool = False
     definitions: dict[str, JsonSchema] = field(factory=dict[str, JsonSchema])
     formats: dict[str, Callable[[str], bool]] = field(factory=dict[str, Callable[[str], bool]])
-    _names: dict[TypeAdapter, str] = field(factory=dict[TypeAdapter, str], init=False)
+    _names: dict[tuple[Hashable, str], str] = field(factory=dict[tuple[Hashable, str], str], init=False)
 
     def write(self, adapter: TypeAdapter) -> JsonSchema:
         """The schema to stand for `adapter`: a reference where it is made of itself; the caller may add to it."""
@@ -86,18 +86,21 @@ class SchemaWriter:
         return adapter.schema(self)
 
     def _name(self, adapter: TypeAdapter) -> str:
-        if (known := self._names.get(adapter)) is not None:
-            return known
-        name = self._names[adapter] = self.reserve(adapter.name)  # its place, before those of its parts
-        self.definitions[name] = adapter.schema(self)
+        is_new = (adapter, adapter.name) not in self._names
+        name = self.reserve(adapter.name, adapter)  # its place, before those of its parts
+        if is_new:
+            self.definitions[name] = adapter.schema(self)
         return name
 
-    def reserve(self, name: str) -> str:
-        """A free name among the definitions, with nothing behind it yet: `name`, or with a number after it."""
+    def reserve(self, name: str, owner: Hashable) -> str:
+        """The name among the definitions of what is `name` to its owner: `name`, or with a number after it."""
+        if (known := self._names.get((owner, name))) is not None:
+            return known
         free, number = name, 2
         while free in self.definitions:
             free, number = f"{name}_{number}", number + 1
         self.definitions[free] = {}
+        self._names[owner, name] = free
         return free
 
 

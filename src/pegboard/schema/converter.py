@@ -17,7 +17,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, path_text
+from pegboard.schema.json import StructureError, json_text, path_text
 from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -98,7 +98,15 @@ def _schema_generator() -> type[Any]:
     from pydantic.json_schema import GenerateJsonSchema  # is loaded: it has made the class
 
     class SchemaGenerator(GenerateJsonSchema):
-        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything."""
+        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything.
+
+        Keys that are integers are written in one way, so that no two are the same integer.
+        """
+
+        def dict_schema(self, schema: Any) -> Any:
+            written = super().dict_schema(schema)
+            is_of_integers = self.mode == "validation" and schema.get("keys_schema", {}).get("type") == "int"
+            return {**written, "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$"}} if is_of_integers else written
 
         def ser_schema(self, schema: Any) -> Any:
             is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")
@@ -211,7 +219,8 @@ class ForeignAdapter(TypeAdapter):
         definitions: JsonMapping = given.get("$defs", {})
         if not definitions:
             return dict(given)
-        names = {name: writer.reserve(name) for name in definitions}
+        owner = json_text(definitions)  # models that have the same are one
+        names = {name: writer.reserve(name, owner) for name in definitions}
         written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
@@ -47,6 +47,7 @@ from pegboard.schema.converter import (
     converter,
     foreign_reader,
     in_code,
+    is_msgspec,
     is_pydantic,
     noted_step,
     refused_by,
@@ -441,18 +442,31 @@ def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
 
 
 def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
-    """A model of pydantic converts what looks like a date; the formats of its schema are asserted before."""
+    """A model converts more than what has the formats of its schema; those are asserted before."""
     read = foreign_reader(adapter.cls, adapter.annotation)
-    if not is_pydantic(adapter.cls):
+    schema = json_text(adapter.given)
+    if not (is_pydantic(adapter.cls) or is_msgspec(adapter.cls)) or '"format"' not in schema:
         return lambda value, _: read(value)
-    has_format = compiled_by_any_engine(json_text(adapter.given), _formats()).is_valid
+    validator = compiled_by_any_engine(schema, _formats())
 
     def structure_model(value: Any, _type: Any) -> Any:
-        if not has_format(value):
-            raise StructureError("must have dates, times, durations and UUIDs as JSON Schema's formats have them")
+        if not validator.is_valid(value):
+            raise _refused_format(validator.iter_errors(value))
         return read(value)
 
     return structure_model
+
+
+def _refused_format(errors: Iterable[Any]) -> StructureError:
+    """The error for the first text that doesn't have its format, which may be below errors of alternatives."""
+    waiting = list(errors)
+    for error in waiting:  # grows by what is below
+        details = error.kind.as_dict()
+        if (name := details.get("format")) is not None:
+            reason = f"must have the format {json_text(name)} of JSON Schema, got {shown(error.instance)}"
+            return StructureError(reason, error.instance_path)
+        waiting += chain([details["error"]] if "error" in details else (), *details.get("context", ()))
+    return StructureError("must have the formats of its JSON Schema")
 
 
 @cache

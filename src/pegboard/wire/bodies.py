@@ -44,6 +44,18 @@ def objects_in(data: JsonMapping, name: str) -> list[JsonMapping]:
     return [cast("JsonMapping", item) for item in list_in(data, name) if isinstance(item, Mapping)]
 
 
+def none_readable(data: JsonMapping, name: str) -> bool:
+    """Whether an array has items, and nothing can be read of any: they are no objects, or have a `text` of `null`."""
+    return bool(items := list_in(data, name)) and all(map(_is_empty, items))
+
+
+def _is_empty(item: object) -> bool:
+    if not isinstance(item, Mapping):
+        return True
+    facts = dict(cast("JsonMapping", item))
+    return facts.pop("text", "") is None and not any(fact for name, fact in facts.items() if name != "type")
+
+
 def text_in(data: JsonMapping, name: str) -> str:
     """A text; `""` where there is none."""
     value = data.get(name)

@@ -63,6 +63,8 @@ FORBIDDEN = Permissions(
         Rule("*", "169.254.169.254", "deny", forbid=True, kind="url", field="url"),
         Rule("fetch", "evil.example", "deny", forbid=True),
         Rule("fetch", "10.0.0.0/8", "deny", forbid=True),
+        Rule("fetch", "path.example/latest", "deny", forbid=True),
+        Rule("fetch", "path.example/*.pem", "deny", forbid=True),
         Rule("cat", "secret/*", "deny", forbid=True),
         Rule("delete_all", "*", "deny", forbid=True),
         Rule("*", "*", "allow", kind="text"),
@@ -99,6 +101,13 @@ echo 'rm x' | sh //dev/./stdin   echo 'rm x' | sh ../../dev/stdin   . //dev/stdi
 env - rm x   trap -- 'rm x' EXIT   eval -- rm x   sudo -s 'rm x'   nix-shell --run 'rm x'   [[ $(rm x) ]]
 crontab <<< '* * * * * rm x'   source -- /dev/stdin <<< 'rm x'   case $(rm x) in *) ;; esac   time ls | rm x
 find . -exec env rm {} +   docker exec b sh -c 'rm x'   parallel 'rm {}' ::: x   until rm x; do :; done   eval rm x
+time { rm x; }   time if rm x; then :; fi   time while rm x; do break; done   time ! rm x   ! time { rm x; }
+time -p -- { rm x; }   time time { rm x; }   time case a in a) rm x;; esac   time function f { rm x; }; f
+bash --rcfile f <<< 'rm x'   bash -oe posix <<< 'rm x'   . /dev//stdin <<< 'rm x'   bash /dev/./stdin <<< 'rm x'
+bash /dev/fd/3 3<<< 'rm x'   cd /dev; bash stdin <<< 'rm x'   env -S 'rm\_x'   env --split='rm\_x'   su <<< 'rm x'
+su root <<< 'rm x'   unshare -r <<< 'rm x'   setarch x86_64 <<< 'rm x'   script -q /dev/null <<< 'rm x'
+sudo -u root -s <<< 'rm x'   sudo su <<< 'rm x'   ssh h <<< 'rm x'   nix-shell <<< 'rm x'
+cd /dev/fd; echo 'rm x' | bash 0
 systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
 """
 
@@ -112,7 +121,9 @@ http://ok.example@169.254.169.254   http://evil.example   http://EVIL.Example./ 
 http://ok.example@evil.example   http://evil.example\@ok.example   http://ok.example#@evil.example<a>
 http://ev<ad>il.example   http://<ff45>vil.example   http://evil%2eexample   gopher://evil.example   evil.example/x
 http://evil.example:99   <20>http://evil.example   http://10.1.2.3   http://[::ffff:10.1.2.3]
-http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1
+http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1   http://path.example/latest   http://path.example/latest/
+http://path.example/latest?   http://path.example/latest?x=1   http://path.example/x/..//latest/?x
+path.example/k.pem?x   http://path.example/%6catest#x   http://path.example/k.pem;v=1   http://path.example/k.pem/
 """
 
 PATHS = r"""
@@ -182,7 +193,10 @@ def test_what_is_not_forbidden_runs(top):
     registry = registry_of()
     for name, arguments in [
         *[("shell", {"line": line}) for line in ("ls", "grep 'rm x' f", "git rm x", "echo rm x", "sudo ls")],
-        *[("fetch", {"url": url}) for url in ("http://ok.example", "http://169.254.169.253", "http://11.0.0.1")],
+        *[
+            ("fetch", {"url": url})
+            for url in ("http://ok.example", "http://169.254.169.253", "http://11.0.0.1", "path.example/late?")
+        ],
         *[("cat", {"path": path}) for path in ("src/a", "secrets/key", "src/secret/key", "secret")],
     ]:
         assert registry.call_sync(name, arguments).text == "ran", arguments

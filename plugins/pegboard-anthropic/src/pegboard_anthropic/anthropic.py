@@ -77,6 +77,7 @@ from pegboard.wire import (
     hosted_type,
     leading_system,
     merged,
+    none_readable,
     object_in,
     objects_in,
     passthrough,
@@ -515,11 +516,10 @@ class Anthropic:
             ModelError: It is no answer, or the provider's error.
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
-        blocks = objects_in(body, "content")
-        if not isinstance(body.get("content"), list) or (body["content"] and not blocks):
+        if not isinstance(body.get("content"), list) or none_readable(body, "content"):
             raise error_of(body)
         answer = self._answer(request)()
-        return answered(body, answer, answer.parts(blocks))
+        return answered(body, answer, answer.parts(objects_in(body, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
         """What reads the events of a stream."""

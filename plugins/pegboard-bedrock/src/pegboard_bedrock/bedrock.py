@@ -79,6 +79,7 @@ from pegboard.wire import (
     hosted_type,
     leading_system,
     merged,
+    none_readable,
     object_in,
     objects_in,
     parsed_object,
@@ -434,11 +435,10 @@ class Bedrock:
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
         message = object_in(object_in(body, "output"), "message")
-        blocks = objects_in(message, "content")
-        if not isinstance(message.get("content"), list) or (message["content"] and not blocks):
+        if not isinstance(message.get("content"), list) or none_readable(message, "content"):
             raise error_of(body)
         answer = self._answer(request)()
-        return answered(body, answer, answer.parts(blocks))
+        return answered(body, answer, answer.parts(objects_in(message, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> BedrockReader:
         """What reads the events of a stream."""

@@ -35,6 +35,7 @@ from pegboard.wire import (
     count_in,
     list_in,
     made_call,
+    none_readable,
     object_in,
     objects_in,
     shown,
@@ -436,9 +437,9 @@ def response_of(raw: Any) -> ModelResponse:
         ModelError: It is no answer, or the provider's error.
     """
     raw = in_wire_words(raw)
-    if not is_answer(raw):
+    candidate = first_candidate(as_object(raw))
+    if not is_answer(raw) or none_readable(object_in(candidate, "content"), "parts"):
         raise error_of(raw)
-    candidate = first_candidate(raw)
     spoken = AnswerParts()
     for part in parts_of(candidate):
         spoken.add(part)

@@ -68,6 +68,7 @@ from pegboard.wire import (
     made_call,
     merged,
     object_in,
+    object_or_none,
     objects_in,
     passthrough,
     refusal,
@@ -213,7 +214,9 @@ def response_of(raw: Any) -> ModelResponse:
     Raises:
         ModelError: It is no answer, or the provider's error.
     """
-    if not is_answer(raw):
+    message = as_object(raw).get("message", {})
+    content = as_object(message).get("content")
+    if not is_answer(raw) or object_or_none(message) is None or not isinstance(content, str | None):
         raise error_of(raw)
     reader = OllamaReader()
     reader.feed({**raw, "done": True})

@@ -29,6 +29,7 @@ from pegboard.wire import (
     StrictSchema,
     TextBuffer,
     known_text,
+    none_readable,
     object_in,
     object_or_none,
     objects_in,
@@ -98,6 +99,8 @@ class ChatAnswers:
     def _answer(self, body: JsonMapping, choice: JsonMapping) -> ModelResponse:
         message = object_in(choice, "message")
         parts = self.parts(message)
+        if not parts and none_readable(message, "content"):
+            raise no_answer("the message has no content that can be read", self.key)
         reason = _finish(choice.get("finish_reason"), parts)
         return ModelResponse(
             Message("assistant", parts),

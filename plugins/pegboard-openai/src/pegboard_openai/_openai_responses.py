@@ -29,6 +29,7 @@ from pegboard.wire import (
     TextBuffer,
     facts_of,
     known_text,
+    none_readable,
     object_in,
     object_or_none,
     objects_in,
@@ -301,6 +302,8 @@ class ResponsesAnswers:
             raise failure(body.get("error"), self.key)
         if not isinstance(body.get("output"), list) or (body["output"] and not objects_in(body, "output")):
             raise no_answer("it has no output", self.key)
+        if any(item.get("type") == "message" and none_readable(item, "content") for item in objects_in(body, "output")):
+            raise no_answer("a message has no content that can be read", self.key)
         return self.answer(body)
 
     def answer(self, body: JsonMapping, *, whole: bool = True) -> ModelResponse:

@@ -64,7 +64,7 @@ _ENDS_OF_EXEC: Final = (";", "+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
-_TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO]|-C|--(init-|rc)?(command|file)|-Command|--emulate")
+_TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*|-C|--(init-|rc)?(command|file)|-Command|--emulate")
 _GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]|\w*command[ =]", re.IGNORECASE)
 MOST_STARTS: Final = 8
 _VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
@@ -75,7 +75,14 @@ _LATER: Final = frozenset({"at", "batch", "crontab"})
 
 _LISTS: Final = frozenset({"-l", "-q", "-r", "-d", "-c", "-e", "-V"})
 _SOURCES: Final = frozenset({".", "source"})
-_STANDARD_INPUT: Final = re.compile(r"^-$|/dev/stdin$|/fd/0$")
+_STANDARD_INPUT: Final = re.compile(r"^-$|(^|/)stdin$|(^|/)fd/[0-9]+$|^[0-9]+$")
+_STARTS_SHELL: Final = {
+    **dict.fromkeys(("sudo", "doas", "unshare", "nsenter", "linux32", "linux64", "fakeroot", "capsh", "pkexec"), 0),
+    **dict.fromkeys(("su", "runuser", "setarch", "script", "chroot", "ssh", "sg", "newgrp", "nix-shell", "run0"), 1),
+}
+"""Run a shell where they are given no command, and how many words of their own they have."""
+
+_SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` whose text has escapes of its own
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
 
 
@@ -103,11 +110,21 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
         behind = next((place for place, word in enumerate(arguments) if word in _RUNNERS[name]), len(arguments))
         for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
-    if name in _READ_TEXTS:
-        yield from _shell_texts(arguments)
+    yield from _handed_over(name, arguments, command.scripts)
     if name in _FINDERS:
         yield from _by_finder(arguments, _FINDERS[name])
     yield from _by_builtin(name, arguments)
+
+
+def _handed_over(name: str, arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
+    """The texts that a program hands to a shell, or splits as one."""
+    operands = sum("-" not in (word[:1], before[:1]) for before, word in zip(["", *arguments], arguments, strict=False))
+    if operands <= _STARTS_SHELL.get(name, -1):
+        yield from scripts
+    if name == "env" and "\\" in "".join(arguments) and any(map(_SPLITS.fullmatch, arguments)):
+        yield HOLE
+    if name in _READ_TEXTS:
+        yield from _shell_texts(arguments)
 
 
 def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:

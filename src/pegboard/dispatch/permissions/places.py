@@ -602,7 +602,9 @@ class UrlPattern:
             return False
         if not (url.port is None or _fits(self.port, url.port, otherwise=True)):
             return False
-        return self.host.touches(url.host) and (self.path is None or any(map(self.path.matches, url.paths)))
+        bare = [path.partition("?")[0] for path in url.paths]  # servers answer alike without a query and the last "/"
+        forms = (*url.paths, *bare, *(path.rstrip("/") for path in bare))
+        return self.host.touches(url.host) and (self.path is None or any(map(self.path.matches, forms)))
 
 
 def _fits(pattern: Wildcard | None, value: str | int | None, otherwise: bool) -> bool:

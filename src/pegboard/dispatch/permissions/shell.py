@@ -120,6 +120,9 @@ _AROUND: Final = frozenset({"if", "then", "elif", "else", "fi", "while", "until"
 _STRANGE: Final = frozenset({"for", "select", "case", "[["})
 """Words that start something whose parts aren't all commands: it can be looked at, but not allowed."""
 
+_TIMED: Final = frozenset({"time", "-p", "--"})
+"""Words behind which some shells still know their own words (`time { a; }`), and others don't."""
+
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _SIGNS: Final = {">|": ">", ">&": ">", "<&": "<", "&>": ">", "&>>": ">>"}
 
@@ -191,7 +194,7 @@ class _Reader:
     def step(self) -> None:
         """Reads one operator, group, redirection, comment or word."""
         if self.at("#"):
-            if self.current.words[:1] == ["[["]:
+            if "[[" in self.current.words:
                 raise UnreadableError("a comment in a test")
             self.must(_COMMENT, "")
         elif self.at("("):
@@ -247,8 +250,10 @@ class _Reader:
             raise UnreadableError("a word behind '&>', where some shells start another command")
         start = self.place
         word = self.whole_word()
-        at_front = not self.current.words and not self.current.assignments
+        words = self.current.words
+        at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
         if at_front and word.is_bare and self.is_own(word.text):
+            self.line.is_plain = self.line.is_plain and not words
             return
         if not self.current.words and _ASSIGNMENT.match(word.text):
             self.current.assignments.append(word.text)
