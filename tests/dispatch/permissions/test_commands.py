@@ -55,7 +55,12 @@ def denied(line, pattern="git push *"):
 
 
 def allowed(line, *patterns):
-    return decide(line, *(Rule("bash", each, "allow") for each in patterns or ("git *", "ls *", "echo *"))) == "allow"
+    return (
+        decide(
+            line, *(Rule("bash", each, "allow") for each in patterns or ("git *", "ls *", "echo *", "test *", "A=*"))
+        )
+        == "allow"
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +205,7 @@ def test_a_line_is_allowed_where_each_of_its_commands_is(line):
         *("[[ a ]]", "((1))", "echo $((x))", "ls $[1]", "coproc ls", "ls=1", "ls ${a[$(rm)]}", "x[$(rm)]=1 ls"),
         *("echo a(b)",),
         *("git\u00a0status", "git\u200b status", "ls\rrm", "git status\0x", 'ls "', "ls )", "", "#", " "),
-        *("ls <<E\nx",),
+        *("ls <<E\nx", "test -v 'a[$(ls)]'", "A='$(ls)'", "echo ${a@P}"),
     ],
 )
 def test_a_line_is_not_allowed_otherwise(line):
