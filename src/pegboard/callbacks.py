@@ -47,7 +47,7 @@ def may_block(function: Callable[..., Any]) -> bool:
 
 
 class Flavour(enum.Enum):
-    """What calling a handler's function gives."""
+    """Kind of a callable, by what calling it gives."""
 
     PLAIN = "plain"
     ASYNC = "async"

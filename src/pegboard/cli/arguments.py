@@ -43,7 +43,7 @@ def json_type(value: Any) -> str:
 
 @frozen(eq=False)
 class SchemaType:
-    """What the schema of one value hints.
+    """Click type of one value, by its JSON Schema.
 
     Attributes:
         schema: An object or a boolean; anything else is ignored.

@@ -413,7 +413,7 @@ _PART: Final = 16
 
 @frozen
 class Partial:
-    """What can be shown of arguments so far.
+    """Partial arguments of a call whose text is still coming.
 
     Attributes:
         value: What has come in: members as far as they go, a text up to where it stops. `{}` where nothing of an

@@ -24,7 +24,7 @@ Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[An
 
 @frozen
 class Preview:
-    """What a person is shown before a call is confirmed.
+    """Preview of a call for the person who confirms it.
 
     Attributes:
         summary: One line.

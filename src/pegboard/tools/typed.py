@@ -94,7 +94,7 @@ def _is_typed_class(thing: object) -> bool:
 
 @frozen
 class _Input:
-    """How arguments become the input."""
+    """Converter of arguments into the input."""
 
     annotation: Any
     argument: str | None  # the name of the one argument; `None` where the arguments are the input's fields

@@ -92,7 +92,7 @@ REASONING: Final[Mapping[str, JsonMapping]] = {
 
 @frozen(kw_only=True)
 class BedrockLimits:
-    """What the provider takes; known from botocore's model of the service, its pages and its error reports.
+    """Limits of the provider; known from botocore's model of the service, its pages and its error reports.
 
     Attributes:
         name: What a tool's name has to match, as a regular expression.
