@@ -190,7 +190,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
 
     Args:
         words: `key=value` each; see the module.
-        schema: The tool's input schema; it types, it doesn't judge.
+        schema: The tool's input schema; it types, it doesn't validate.
         base: Arguments that the words are put over (`--input-json`).
 
     Raises:

@@ -199,7 +199,7 @@ def _policy(value: Any, key: str, file: str) -> str:
 def _predicate(value: Any, key: str, file: str) -> str:
     """A predicate's text that stands alone: put in brackets, it can't reach out of them.
 
-    What is in the brackets is judged when it is parsed, once the plugins' own predicates are known.
+    What is in the brackets is validated when it is parsed, once the plugins' own predicates are known.
     """
     text = _text(value, key, file)
     if not _stands_alone(text):

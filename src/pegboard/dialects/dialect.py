@@ -320,7 +320,7 @@ def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], 
 
 @frozen
 class Dialect:
-    """Dialect of JSON Schema that a provider takes: a name for tables, and the steps that rewrite a schema, in order."""
+    """Dialect of JSON Schema that a provider takes: a name for tables, and the steps that rewrite it, in order."""
 
     name: str
     steps: tuple[Step, ...] = field(default=(), repr=False)

@@ -68,7 +68,7 @@ later's name with its plugin's."""
 
 @frozen
 class Origin:
-    """Who brought a tool.
+    """Origin of a tool: who brought it.
 
     Attributes:
         plugin: The plugin's name (its entry point's), or `None` for the host program.

@@ -42,7 +42,7 @@ from pegboard.wire import (
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
-"""How much of a request may be strict (as Anthropic judges them)."""
+"""How much of a request may be strict (as Anthropic validates them)."""
 
 
 FAMILY: Final = "bedrock"
