@@ -226,6 +226,21 @@ def test_a_pattern_may_be_written_as_the_command_is():
     assert not allowed("echo $USER", "echo $HOME")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        *(("X=*", line) for line in ("X=y ls", "X+=y ls", "env X=y ls", "env -i A=b X=y ls", "sudo X=y ls")),
+        *(("X=*", line) for line in ("export X=y", "export X+=y", "declare -x X=y", "nice env X=y ls", "readonly X=y")),
+        *(("> /etc/*", f"ls {sign}") for sign in (">/etc/x", ">>/etc/x", "&>>/etc/x", "1<>/etc/x", ">|/etc/x")),
+        *(("> /etc/*", f"ls > {place}") for place in ("//etc/x", "/tmp/../etc/x", "/./etc//x", "///etc/x")),
+        ("< /etc/*", "cat <> /etc/x"),
+    ],
+)
+def test_an_assignment_or_a_redirection_is_denied_however_it_is_written(pattern, line):
+    assert denied(line, pattern)
+    assert decide(line, Rule("bash", "X=z", "deny"), Rule("bash", "> /etcetera/*", "deny")) is None
+
+
 def test_words_are_kept_apart():
     """A program called `ls /tmp` is another than `ls`."""
     assert not allowed("'ls /tmp'", "ls /tmp")
