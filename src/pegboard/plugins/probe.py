@@ -35,7 +35,7 @@ _MOST_MEMORY: Final = 4 << 30
 
 @frozen
 class Probed:
-    """What came of loading one plugin in a child process.
+    """Outcome of loading one plugin in a child process.
 
     Attributes:
         found: The plugin.
