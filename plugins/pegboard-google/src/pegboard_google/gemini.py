@@ -172,7 +172,7 @@ GEMINI_SCHEMA: Final = Dialect(
         *READ,
         boolean_schemas,
         inline_references("loosen"),
-        keywords_of_type,  # once references are resolved; here, so that nothing is reported as lost that is about nothing
+        keywords_of_type,  # so that nothing below them is reported as lost; references are resolved
         one_of_to_any_of,
         *SIMPLE,
         tuple_items(),
