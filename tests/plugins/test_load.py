@@ -143,6 +143,16 @@ def test_secrets_of_settings_are_neither_reported_nor_kept(site, tmp_path, monke
     assert not any("sk-" in text for text in kept)
 
 
+def test_a_secret_that_was_missing_is_used_once_it_is_there(site, monkeypatch) -> None:
+    site("one")
+    settings = {"one": {"key": {"env": "LATE_KEY"}}}
+    monkeypatch.delenv("LATE_KEY", raising=False)
+    for _ in range(2):
+        assert "the environment has no LATE_KEY" in pegboard.load(settings=settings).problems()[0].cause
+    monkeypatch.setenv("LATE_KEY", "here")
+    assert pegboard.load(settings=settings).problems() == ()
+
+
 def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
     """A plugin that hangs doesn't cost its time limit at every listing; a refresh or an installation tries again."""
     site("bad", "1 / 0")
