@@ -493,7 +493,7 @@ class WrapperToolset:
 
 @frozen
 class Step:
-    """How a wrapper changes tools.
+    """Transformation of tools by a wrapper.
 
     Attributes:
         word: What it does, for people: `"prefixed"`.
