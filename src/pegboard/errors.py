@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
 MOST_DETAIL: Final = 20_000
+HIDDEN: Final = "(hidden)"
 
 
 def suggest(word: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...]:
@@ -128,10 +129,17 @@ def text_name(kind: str, name: object) -> str:
     return name
 
 
-def cause_of(error: BaseException) -> str:
-    """The type and the text of what was raised, in one line of at most 500 characters."""
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """A text in which these secrets, and what `repr` makes of them, are hidden."""
+    for secret in sorted(secrets, key=len, reverse=True):  # one may hold another
+        text = text.replace(secret, HIDDEN).replace(repr(secret)[1:-1], HIDDEN)
+    return text
+
+
+def cause_of(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """The type and the text of what was raised, in one line of at most 500 characters, with these secrets hidden."""
     try:
-        text = " ".join(str(error).split())[:500]
+        text = " ".join(hide(str(error), secrets).split())[:500]
     except BaseException:  # noqa: BLE001  an exception whose own text can't be had
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

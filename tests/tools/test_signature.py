@@ -20,9 +20,11 @@ from typing import (
 
 import attrs
 import pytest
+import typing_extensions
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
+from pegboard.schema.types import schema_of
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, OMITTED, Output, is_method, output_of, returned_by, signature_of
@@ -121,6 +123,16 @@ def test_a_text_that_is_no_type_is_refused(text):
     function.__annotations__["a"] = text
     with pytest.raises(DefinitionError, match="can't be worked out"):
         signature_of(function, tool="t")
+
+
+def test_a_union_that_python_cant_make_is_refused_with_what_to_do():
+    def function(a: Annotated[int, {"minimum": 1}] | None): ...
+
+    with pytest.raises(DefinitionError, match=r"name it first, X = TypeAliasType"):
+        signature_of(function, tool="t")
+
+    Price = typing_extensions.TypeAliasType("Price", Annotated[int, {"minimum": 1}])  # noqa: N806  (a type)
+    assert schema_of(Price | None)["anyOf"] == [{"type": "integer", "minimum": 1}, {"type": "null"}]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from pegboard.wire.bodies import (
     INVALID,
     MOST_INVALID,
     NO_WORDS,
-    Gathered,
-    Room,
+    SizeBudget,
     StreamEnd,
+    TextBuffer,
     arguments_object,
     arguments_text,
     input_text,
@@ -132,18 +132,18 @@ def test_blank_text_is_an_object_without_members():
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 20), st.integers(0, 20))
-def test_gathered_text_is_as_much_as_there_is_room_for(pieces, room, most):
-    gathered = Gathered(Room(room), most)
+def test_gathered_text_is_as_much_as_there_is_room_for(pieces, budget, most):
+    gathered = TextBuffer(SizeBudget(budget), most)
     taken = [gathered.add(piece) for piece in pieces]
 
-    assert gathered.text == "".join(taken) == "".join(pieces)[: min(room, most)]
+    assert gathered.text == "".join(taken) == "".join(pieces)[: min(budget, most)]
     assert (gathered.text, len(gathered)) == (gathered.text, len(gathered.text))
-    assert gathered.room.spent == (len("".join(pieces)[:most]) > room)
+    assert gathered.budget.spent == (len("".join(pieces)[:most]) > budget)
     assert gathered.over == (gathered.text != "".join(pieces))
 
 
 def test_what_is_no_text_is_no_piece():
-    gathered = Gathered(Room())
+    gathered = TextBuffer(SizeBudget())
 
     assert [gathered.add(piece) for piece in (None, 3, {}, b"x")] == [""] * 4
     assert not gathered.over

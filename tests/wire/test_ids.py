@@ -12,7 +12,17 @@ from pegboard.messages import Message
 from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.wire.ids import CUT, ENDLESS, NO_NAME, MadeCalls, SentIds, called_before, sendable, shown, strict_schemas
+from pegboard.wire.ids import (
+    ARGUMENTS_TOO_LONG,
+    CALL_CUT_OFF,
+    NO_NAME,
+    MadeCalls,
+    SentIds,
+    called_before,
+    shown,
+    strict_schemas,
+    wire_name,
+)
 from pegboard_openai._openai import REFUSED_IN_IDS as REFUSED_BY_OPENAI
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
@@ -74,7 +84,7 @@ def test_a_tool_of_the_providers_is_called_by_its_name_here(calls):
 
 
 def test_a_fault_marks_the_call(calls):
-    assert calls.call("t", "{", "c1", {}, CUT).error == CUT
+    assert calls.call("t", "{", "c1", {}, CALL_CUT_OFF).error == CALL_CUT_OFF
 
 
 def request_with(strict, by_default=None):
@@ -135,7 +145,7 @@ def test_arguments_without_end_are_read_up_to_their_bound():
 def test_arguments_that_are_too_long_are_cut_and_mark_the_call():
     call = made("x" * 101, most=100)
 
-    assert (call.error, len(call.arguments)) == (ENDLESS, 100)
+    assert (call.error, len(call.arguments)) == (ARGUMENTS_TOO_LONG, 100)
     assert made("x" * 100, most=100).error is None
 
 
@@ -147,7 +157,7 @@ def test_free_text_is_the_input():
     assert calls.freeform("t", 7, "c", {}).arguments == {"input": "7"}
     assert calls.freeform("t", {"input": "x"}, "c", {}).arguments == {"input": "x"}
     endless = calls.freeform("t", "abcd", "c", {})
-    assert (endless.arguments, endless.error) == ({"input": "abc"}, ENDLESS)
+    assert (endless.arguments, endless.error) == ({"input": "abc"}, ARGUMENTS_TOO_LONG)
 
 
 def test_nulls_that_a_schema_takes_itself_stay():
@@ -174,21 +184,21 @@ def test_whatever_comes_becomes_calls_with_ids_of_their_own(given_calls):
 
 
 def test_names_that_the_provider_refuses_are_mapped():
-    assert sendable("9-a_B") == "9-a_B"
-    made = [sendable(name) for name in ("", "a.b", "a/b", "x" * 65)]
+    assert wire_name("9-a_B") == "9-a_B"
+    made = [wire_name(name) for name in ("", "a.b", "a/b", "x" * 65)]
     assert len(set(made)) == 4
     assert all(0 < len(name) <= 64 for name in made)
 
 
 def test_a_provider_may_take_other_names():
-    assert sendable("a.b", "[a-z.]+") == "a.b"
-    assert sendable("a.b\n", "[a-z.]+") != "a.b\n"
+    assert wire_name("a.b", "[a-z.]+") == "a.b"
+    assert wire_name("a.b\n", "[a-z.]+") != "a.b\n"
 
 
 def test_a_conversation_has_called_each_tool_once_and_none_that_its_provider_ran():
     calls = [ToolCall("a"), ToolCall("a"), ToolCall("b.c"), ToolCall("d", provider_executed=True)]
 
-    assert called_before([Message.user("x"), Message.assistant("y", *calls)]) == ["a", sendable("b.c")]
+    assert called_before([Message.user("x"), Message.assistant("y", *calls)]) == ["a", wire_name("b.c")]
 
 
 REFUSED = re.compile(r"[^a-zA-Z0-9_-]")

@@ -168,7 +168,7 @@ def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(to
     write(SECRETS)
     see = seen({"root": str(top)}, Rule("read_file", f"{top}/secret", "deny"))
     assert "secret" not in see("list_directory") + see("glob", pattern="*")
-    assert "deny it" in see("list_directory", path="secret")
+    assert see("list_directory", path="secret") == "there is no 'secret'."
     asks = seen({"root": str(top)}, Rule("grep", "*", "ask"), Rule("grep", f"{top}", "allow"))
     assert asks("grep", pattern="KEY").startswith("a.txt\n1:KEY=1")
 
@@ -187,7 +187,23 @@ def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read
 
     registry.add_callback("wrap_tool", swap)
     result = registry.call_sync("read_file", {"path": "a.txt"})
-    assert result.text == "'secret/key' can't be read: the permission rules of this program deny it."
+    assert result.text == "there is no 'a.txt'."
+
+
+@pytest.mark.parametrize("name", ["grep", "glob", "list_directory"])
+@pytest.mark.parametrize("path", ["{}", "{}/x", "{}/..", "{}/../../a.txt", "{}/"])
+def test_what_rules_deny_answers_as_if_it_didnt_exist(top, write, name, path):
+    """A file, a folder and links, there or leading there; also by the name that it really has."""
+    write({"secret/key": "KEY\n", "secret/sub/key": "KEY\n", "a.txt": ""})
+    (top / "way").symlink_to("secret")
+    (top / "secret" / "out").symlink_to("/etc")
+    see = seen({"root": str(top)}, Rule("read_file", "secret/*", "deny"))
+    facts = {} if name == "list_directory" else {"pattern": "KEY"}
+    for folder in ("secret", "way"):
+        missing = see(name, path=path.format(f"{folder}/nope"), **facts)
+        assert missing.startswith("there is no ")
+        for entry in ("key", "sub", "out"):
+            assert see(name, path=path.format(f"{folder}/{entry}"), **facts) == missing.replace("nope", entry)
 
 
 ATTEMPTS = [

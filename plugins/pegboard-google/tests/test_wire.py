@@ -12,7 +12,7 @@ from fake_vendors.cases import cases_in, check
 from pegboard import ModelConfig, ModelRequest, Tool, ToolSpec
 from pegboard.messages import CallDelta, ModelResponse
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.wire.bodies import Room
+from pegboard.wire.bodies import SizeBudget
 from pegboard_google import GoogleModel
 from pegboard_google._gemini import error_of
 from pegboard_google._gemini_answers import GeminiReader
@@ -165,7 +165,7 @@ def streamed(*chunks):
 
 
 def test_words_without_end_are_cut():
-    reader = GeminiReader(Room(12))
+    reader = GeminiReader(SizeBudget(12))
     for each in (*[chunk({"text": "12345"})] * 5, END):
         reader.feed(each)
     response = reader.response()

@@ -6,7 +6,7 @@ import pytest
 
 from fake_vendors.cases import cases_in, check
 from pegboard import ModelRequest
-from pegboard.wire.bodies import Room
+from pegboard.wire.bodies import SizeBudget
 from pegboard_ollama.ollama import Ollama, OllamaReader, error_of
 
 
@@ -43,7 +43,7 @@ def test_what_a_client_knows_of_an_error_counts():
 
 
 def test_words_without_end_are_cut():
-    reader = OllamaReader(Room(10))
+    reader = OllamaReader(SizeBudget(10))
     for each in (*[line(content="12345")] * 5, line(done=True) | {"done_reason": "stop"}):
         reader.feed(each)
     response = reader.response()

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.config.files import read_state, write_state
-from pegboard.errors import ConfigError, cause_of
+from pegboard.errors import HIDDEN, ConfigError, cause_of
 
 SERVICE: Final = "pegboard"  # what the keyring knows the keys under
-HIDDEN: Final = "(hidden)"
+_LEAST_SECRET: Final = 4
+"""Characters; what is shorter, such as `"1"`, couldn't be hidden in a text without spoiling it."""
 _FILE: Final = "keys.json"
 _NAMED: Final = re.compile(
     r"key|token(?!s$)|secret|passw|pwd|credential|auth|cookie|bearer|private|signature|dsn", re.IGNORECASE
@@ -34,27 +35,31 @@ def reference(value: Any) -> tuple[str, str] | None:
     return (kind, name) if kind in ("env", "keyring") and isinstance(name, str) else None
 
 
-def with_secrets(settings: Mapping[str, Any], missing: list[str]) -> dict[str, Any]:
+def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[str]) -> dict[str, Any]:
     """Settings with the secrets that they refer to; a setting whose secret isn't there is left out.
 
     Args:
         settings: As they stand in the configuration.
         missing: Gets a sentence for each.
+        secrets: Gets those that were filled in, for `hide` in what the plugin says.
     """
-    return {key: value for key, each in settings.items() if (value := _filled(key, each, missing)) is not None}
 
+    def filled(path: str, value: Any) -> Any:
+        found = reference(value)
+        if found is not None:
+            secret = _secret(path, *found, missing)
+            if secret is not None and len(secret) >= _LEAST_SECRET:
+                secrets.append(secret)
+            return secret
+        if isinstance(value, Mapping):
+            given = cast("Mapping[str, Any]", value)
+            return {key: new for key, each in given.items() if (new := filled(f"{path}.{key}", each)) is not None}
+        if isinstance(value, list):
+            items = (filled(f"{path}[{place}]", each) for place, each in enumerate(cast("list[Any]", value)))
+            return [item for item in items if item is not None]
+        return value
 
-def _filled(path: str, value: Any, missing: list[str]) -> Any:
-    found = reference(value)
-    if found is not None:
-        return _secret(path, *found, missing)
-    if isinstance(value, Mapping):
-        given = cast("Mapping[str, Any]", value)
-        return {key: new for key, each in given.items() if (new := _filled(f"{path}.{key}", each, missing)) is not None}
-    if isinstance(value, list):
-        items = (_filled(f"{path}[{place}]", each, missing) for place, each in enumerate(cast("list[Any]", value)))
-        return [item for item in items if item is not None]
-    return value
+    return {key: value for key, each in settings.items() if (value := filled(key, each)) is not None}
 
 
 def _secret(path: str, kind: str, name: str, missing: list[str]) -> str | None:

@@ -291,7 +291,9 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
 
 
 def _give_up(state: CallState, deadline: Deadline) -> None:
-    state.context.stop()
+    state.context.cancelled = True
+    if (portal := state.context.internals.portal) is not None:
+        portal.close()
     if deadline.was_ignored and state.services.watchdog is not None:
         state.services.watchdog.given_up += 1
 

@@ -220,7 +220,7 @@ async def _end(state: CallState) -> None:
             _fail(state, error)
     _settle_error(state)
     if state.context.internals.container is not None:
-        await state.context.close_services(failure)
+        await state.context.internals.close_services(failure)
 
 
 def _show(state: CallState, pending: PendingActions) -> None:

@@ -24,6 +24,7 @@ from pegboard.errors import (
     StaleSpecError,
     cause_of,
     did_you_mean,
+    hide,
     suggest,
 )
 from pegboard.plugins.names import Claims, without
@@ -63,6 +64,7 @@ class LoadedPlugin:
         toolsets: Likewise.
         extras: Predicates, processors, exporters, executors and models: kind -> name -> thing.
         faults: What was refused, one sentence each; everything else works.
+        secrets: What its settings referred to; hidden in its faults.
     """
 
     name: str
@@ -72,6 +74,7 @@ class LoadedPlugin:
     toolsets: list[Any] = field(factory=list[Any])
     extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
     faults: list[str] = field(factory=list[str])
+    secrets: list[str] = field(factory=list[str], repr=False)
 
     @property
     def brought_anything(self) -> bool:
@@ -104,14 +107,26 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
 
     Raises:
         pluggy.PluginValidationError: A hook takes arguments that there aren't.
-        BaseException: Whatever the class raised.
+        BaseException: Whatever the class raised; a `RuntimeError` in place of what shows a secret.
     """
+    loaded = LoadedPlugin(name, thing)
+    handed = MappingProxyType(with_secrets(settings, loaded.faults, loaded.secrets))
+    try:
+        _gather(loaded, handed)
+    except BaseException as error:
+        cause = cause_of(error, loaded.secrets)
+        if cause == cause_of(error):
+            raise
+        raise RuntimeError(cause) from None
+    loaded.faults = [hide(fault, loaded.secrets) for fault in loaded.faults]
+    return loaded
+
+
+def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
     from pegboard.plugins.hookspecs import REGISTER_HOOKS
 
-    faults: list[str] = []
-    handed = MappingProxyType(with_secrets(settings, faults))
-    loaded = LoadedPlugin(name, by_name(thing, ("settings",))(handed) if inspect.isclass(thing) else thing)
-    loaded.faults += faults
+    if inspect.isclass(loaded.plugin):
+        loaded.plugin = by_name(loaded.plugin, ("settings",))(handed)
     _find_implementations(loaded)
     errors = [
         error
@@ -120,7 +135,6 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
     ]
     if errors and not loaded.brought_anything:
         raise errors[0]
-    return loaded
 
 
 def imported(module: str, attribute: str | None) -> Any:
@@ -165,7 +179,7 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
             answer.close()
             raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  reported like the rest
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        loaded.faults.append(f"{hook} raised {cause_of(error)}")
+        loaded.faults.append(f"{hook} raised {cause_of(error, loaded.secrets)}")
         return error
     return None
 
@@ -177,7 +191,7 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
         try:
             tools = as_tools(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything when it is looked at
-            loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error))
+            loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, loaded.secrets))
             return
         for tool in tools:
             if any(earlier.name == tool.name for earlier in loaded.tools):
@@ -246,7 +260,7 @@ def _command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
     try:
         implementation.function(*(group for _ in implementation.argnames))
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        loaded.faults.append(f"pegboard_register_commands raised {cause_of(error)}")
+        loaded.faults.append(f"pegboard_register_commands raised {cause_of(error, loaded.secrets)}")
     return tuple(group.commands)
 
 

@@ -98,7 +98,15 @@ def _schema_generator() -> type[Any]:
     from pydantic.json_schema import GenerateJsonSchema  # is loaded: it has made the class
 
     class SchemaGenerator(GenerateJsonSchema):
-        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything."""
+        """The schemas of pydantic, but a serializer whose result isn't annotated may write anything.
+
+        Keys that are integers are written in one way, so that no two are the same integer.
+        """
+
+        def dict_schema(self, schema: Any) -> Any:
+            written = super().dict_schema(schema)
+            is_of_integers = self.mode == "validation" and schema.get("keys_schema", {}).get("type") == "int"
+            return {**written, "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$"}} if is_of_integers else written
 
         def ser_schema(self, schema: Any) -> Any:
             is_of_pydantic = str(getattr(schema.get("function"), "__module__", "")).startswith("pydantic.")

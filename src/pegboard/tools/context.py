@@ -355,6 +355,15 @@ class CallInternals:
     container: ServiceContainer | None = None
     portal: LoopPortal | None = None
 
+    async def close_services(self, error: BaseException | None = None) -> None:
+        """Closes what was opened for the call, the last first.
+
+        `error` is what the call ended with, so that a transaction can undo its work. Where the caller is cancelled
+        meanwhile, everything is closed all the same.
+        """
+        if self.container is not None:
+            await self.container.close(error)
+
 
 @define
 class ToolContext:
@@ -608,24 +617,6 @@ class ToolContext:
         services = self._services()
         return await services.use(kind, self) if kind in services else services.default(kind, make)
 
-    def opened_services(self) -> ServiceContainer:
-        """Where services are kept that are open for this call only."""
-        internals = self.internals
-        if internals.container is None:
-            services = self._services()
-            with _making:
-                internals.container = internals.container or services.for_call()
-        return internals.container
-
-    async def close_services(self, error: BaseException | None = None) -> None:
-        """Closes what was opened for this call, the last first; the host does it after the call.
-
-        `error` is what the call ended with, so that a transaction can undo its work. Where the caller is cancelled
-        meanwhile, everything is closed all the same.
-        """
-        if self.internals.container is not None:
-            await self.internals.container.close(error)
-
     # Time --------------------------------------------------------------------------------------------------------
 
     @property
@@ -666,12 +657,6 @@ class ToolContext:
         if self.internals.portal is None:
             return wait_without_loop(awaitable)
         return self.internals.portal.wait(awaitable, lambda: self.remaining)
-
-    def stop(self) -> None:
-        """Lets a tool that works on in a thread know that its call is over; the host does it."""
-        self.cancelled = True
-        if self.internals.portal is not None:
-            self.internals.portal.close()
 
     # How it does it ----------------------------------------------------------------------------------------------
 

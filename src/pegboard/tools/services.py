@@ -518,10 +518,6 @@ class Services:
                 self._shared.defaults[kind] = make()
             return self._shared.defaults[kind]
 
-    def for_call(self) -> ServiceContainer:
-        """Where one call's services are kept while they are open."""
-        return ServiceContainer(self.observe, self.off_loop, for_call=True)
-
     async def aclose(self) -> None:
         """Closes what was opened for all calls, the last first. What is asked for later is opened anew."""
         if self._shared.opened is not None:
@@ -539,9 +535,13 @@ class Services:
         return given
 
     def _container(self, given: _Provided, context: _Context) -> ServiceContainer:
-        if given.scope == "call":
-            return context.opened_services()
         shared = self._shared
+        if given.scope == "call":
+            kept = context.internals
+            if kept.container is None:
+                with shared.lock:
+                    kept.container = kept.container or ServiceContainer(self.observe, self.off_loop, for_call=True)
+            return kept.container
         if shared.opened is None:
             with shared.lock:
                 shared.opened = shared.opened or ServiceContainer(self.observe, self.off_loop)

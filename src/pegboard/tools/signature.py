@@ -32,6 +32,10 @@ def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parame
         hint = "Import it outside `if TYPE_CHECKING:`, or define it before the function."
     except (SyntaxError, TypeError, AttributeError) as error:
         what, hint = f"can't be worked out ({error})", "Write a type."
+        if "unhashable" in str(error):
+            hint = (
+                "Python can't join Annotated[X, {...}] with `|`: name it first, X = TypeAliasType('X', Annotated[...])."
+            )
     what = f"its type {annotation!r} {what}" if isinstance(annotation, str) else f"its type {annotation} {what}"
     raise DefinitionError(what, tool=tool, parameter=parameter, annotation=annotation, hint=hint)
 

@@ -30,12 +30,12 @@ from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import Gathered, Room, object_in, text_in
-from pegboard.wire.ids import CUT, ENDLESS, MadeCalls, SentIds
+from pegboard.wire.bodies import SizeBudget, TextBuffer, object_in, text_in
+from pegboard.wire.ids import ARGUMENTS_TOO_LONG, CALL_CUT_OFF, MadeCalls, SentIds
 
 
-def opaque(item: JsonMapping) -> JsonObject | None:
-    """An item as it came, but for members that are null: an SDK writes those that its provider never sent.
+def raw_item(item: JsonMapping) -> JsonObject | None:
+    """Raw item as it came, without members that are null: an SDK writes those that its provider never sent.
 
     Returns:
         `None` where it is no JSON, or beyond every bound, so that no message could hold it.
@@ -86,10 +86,14 @@ class HostedPairs:
         return part.id in self.calls if part.role == "result" else part.id in self.results or place > self.settled
 
 
-Speaker: TypeAlias = Literal["user", "assistant"]
+Role: TypeAlias = Literal["user", "assistant"]
+"""Role of a turn."""
+
 Blocks: TypeAlias = list[JsonObject]
+"""Content blocks of one turn."""
+
 OPENING: Final = "(The conversation begins with the assistant.)"
-_SPEAKERS: Final[Mapping[type[Any], Speaker]] = {
+_ROLES: Final[Mapping[type[Any], Role]] = {
     CallPart: "assistant",
     HostedPart: "assistant",
     ReasoningPart: "assistant",
@@ -98,12 +102,12 @@ _SPEAKERS: Final[Mapping[type[Any], Speaker]] = {
 
 
 class Wire(Protocol):
-    """How one provider writes what turns are made of."""
+    """Writer of one provider's blocks, from which `turns_of` builds turns."""
 
     family: str
     ids: SentIds
 
-    def blocks(self, part: Part, speaker: Speaker) -> Blocks:
+    def blocks(self, part: Part, role: Role) -> Blocks:
         """A part, in blocks of the caller's own; none where there is nothing to write."""
         ...
 
@@ -159,45 +163,45 @@ def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
 class _Conversation:
     wire: Wire
     hosted: HostedPairs
-    spoken: list[tuple[Speaker, Blocks]] = field(factory=list["tuple[Speaker, Blocks]"])
+    entries: list[tuple[Role, Blocks]] = field(factory=list["tuple[Role, Blocks]"])
 
     def add(self, message: Message, place: int) -> None:
-        own: Speaker = "assistant" if message.role == "assistant" else "user"
+        own: Role = "assistant" if message.role == "assistant" else "user"
         blocks: Blocks = []
         for part in message.parts:
             if isinstance(part, HostedPart) and not self.hosted.belongs(part, place):
                 continue
-            blocks = self._add(part, _SPEAKERS.get(type(part), own), system=message.role == "system") or blocks
+            blocks = self._add(part, _ROLES.get(type(part), own), system=message.role == "system") or blocks
         if blocks and message.provider_metadata:
             self.wire.mark(blocks, message.provider_metadata)
 
-    def _add(self, part: Part, speaker: Speaker, *, system: bool) -> Blocks:
+    def _add(self, part: Part, role: Role, *, system: bool) -> Blocks:
         """Writes a part; gives the turn that it went into, and an empty one where there was nothing to write."""
-        if speaker == "assistant" and (not self.spoken or self.spoken[-1][0] != speaker):
+        if role == "assistant" and (not self.entries or self.entries[-1][0] != role):
             self.wire.ids.turn()
         if system and isinstance(part, TextPart) and part.text.strip():
             part = TextPart(f"<system>\n{part.text}\n</system>", provider_metadata=part.provider_metadata)
-        written = self.wire.blocks(part, speaker)
+        written = self.wire.blocks(part, role)
         if not written:
             return written
-        if not self.spoken or self.spoken[-1][0] != speaker:
-            self.spoken.append((speaker, []))
-        turn = self.spoken[-1][1]
+        if not self.entries or self.entries[-1][0] != role:
+            self.entries.append((role, []))
+        turn = self.entries[-1][1]
         turn += written
         return turn
 
     def turns(self) -> list[JsonObject]:
         """The turns as they are sent."""
         turns: list[JsonObject] = []
-        for speaker, blocks in self.spoken:
-            while speaker == "assistant" and blocks and self.wire.is_thought(blocks[-1]):
+        for role, blocks in self.entries:
+            while role == "assistant" and blocks and self.wire.is_thought(blocks[-1]):
                 blocks.pop()  # no turn of the assistant may end with one
             if not blocks:
                 continue
-            if turns and turns[-1]["role"] == speaker:  # the turn between them had nothing that may be sent
+            if turns and turns[-1]["role"] == role:  # the turn between them had nothing that may be sent
                 turns[-1]["content"] += blocks
             else:
-                turns.append({"role": speaker, "content": blocks})
+                turns.append({"role": role, "content": blocks})
         for turn in turns:
             if turn["role"] == "user":
                 turn["content"] = sorted(turn["content"], key=lambda block: not self.wire.is_result(block))
@@ -210,7 +214,7 @@ MOST_BLOCKS: Final = 10_000
 
 @define(eq=False)
 class StreamedBlock(ABC):
-    """A block on its way.
+    """Content block of a streamed answer, as far as it has come.
 
     Attributes:
         kind: What it is, in the provider's word.
@@ -225,8 +229,8 @@ class StreamedBlock(ABC):
 
     kind: str
     begun: JsonMapping
-    grown: Gathered
-    signature: Gathered
+    grown: TextBuffer
+    signature: TextBuffer
     name: str = ""
     call_id: str = ""
     call: int = -1
@@ -255,8 +259,8 @@ class StreamedBlock(ABC):
         if self.call < 0:
             return None
         if self.grown.over:
-            return ENDLESS
-        return None if self.ended else CUT
+            return ARGUMENTS_TOO_LONG
+        return None if self.ended else CALL_CUT_OFF
 
     def called(self, text: str) -> CallDelta:
         """What came of a call."""
@@ -268,19 +272,19 @@ Block = TypeVar("Block", bound=StreamedBlock)
 
 @define(eq=False)
 class StreamedBlocks(Generic[Block]):
-    """The blocks of one answer.
+    """Blocks of one streamed answer, by index.
 
     Attributes:
         block: What a block is made of.
         names: What tools are called here, by what the provider calls them, where that differs.
-        room: What the answer may still bring.
+        budget: What the answer may still bring.
         most: Characters of one call's arguments.
         all: In the order in which they began.
     """
 
     block: type[Block]
     names: Mapping[str, str]
-    room: Room
+    budget: SizeBudget
     most: int
     all: list[Block] = field(factory=list[Block], init=False)
     _open: dict[int | None, Block] = field(factory=dict["int | None", Block], init=False)
@@ -299,9 +303,9 @@ class StreamedBlocks(Generic[Block]):
             `None` where there is no room for another one.
         """
         if len(self.all) >= MOST_BLOCKS:
-            self.room.spent = True
+            self.budget.spent = True
             return None
-        text, signature = Gathered(self.room, None if call_id is None else self.most), Gathered(self.room)
+        text, signature = TextBuffer(self.budget, None if call_id is None else self.most), TextBuffer(self.budget)
         block = self.block(kind, dict(begun), text, signature)
         if call_id is not None:
             name = text_in(begun, "name")
@@ -326,13 +330,13 @@ class StreamedBlocks(Generic[Block]):
             block.ended = True
 
 
-CUT_OFF: Final = frozenset({"length", "refusal", "content_filter", "error"})
-"""Why an answer ended where the model wasn't done: what it called mustn't run."""
+UNFINISHED: Final = frozenset({"length", "refusal", "content_filter", "error"})
+"""Finish reasons of an unfinished answer: what it called mustn't run."""
 
 
 @define(eq=False)
 class AnsweredBlocks(ABC):
-    """Reads the blocks of one answer.
+    """Reader of the blocks of one answer.
 
     Attributes:
         calls: Makes its calls.
@@ -368,7 +372,7 @@ class AnsweredBlocks(ABC):
 
     def facts(self, body: JsonMapping, *names: str) -> JsonObject:
         """What else is worth knowing of an answer: objects that its body has beside, and what couldn't be read."""
-        found: JsonObject = {name: kept for name in names if (kept := opaque(object_in(body, name)))}
+        found: JsonObject = {name: kept for name in names if (kept := raw_item(object_in(body, name)))}
         return {**found, "passed_over": self.passed_over} if self.passed_over else found
 
 
@@ -387,7 +391,7 @@ def finish_of(reason: object, parts: Iterable[Part], finishes: Mapping[str, Fini
 
 @frozen
 class StrictLimits:
-    """How much of a request the provider holds to schemas; `None` is no limit.
+    """Provider's limits on strict tools in one request; `None` is no limit.
 
     Attributes:
         tools: Strict tools.
@@ -406,8 +410,8 @@ class StrictLimits:
 
 
 @frozen
-class Followed(Entry):
-    """A tool with an entry of another kind right behind its own.
+class PairedEntry(Entry):
+    """Entry of a tool, with an entry of another kind right behind it.
 
     Attributes:
         behind: That entry, shared and never changed, or `None`.
@@ -419,7 +423,7 @@ class Followed(Entry):
 def _takes(left: list[float], counts: Counts) -> bool:
     """Whether one more fits into what a request may still hold; then it is counted."""
     more = (1, counts.optional or 0, counts.unions or 0)
-    after = [room - number for room, number in zip(left, more, strict=True)]
+    after = [budget - number for budget, number in zip(left, more, strict=True)]
     if fits := min(after) >= 0:
         left[:] = after
     return fits
@@ -478,7 +482,7 @@ class StrictBudget:
                 names[spec.name] = None
                 called.update(() if name is None else (name,))
                 entries.append(written.entry)
-                if isinstance(written, Followed) and written.behind is not None:
+                if isinstance(written, PairedEntry) and written.behind is not None:
                     entries.append(written.behind)
         return ExportedTools(tuple(entries), tuple(losses), frozenset(names))
 

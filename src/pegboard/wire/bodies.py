@@ -44,6 +44,18 @@ def objects_in(data: JsonMapping, name: str) -> list[JsonMapping]:
     return [cast("JsonMapping", item) for item in list_in(data, name) if isinstance(item, Mapping)]
 
 
+def none_readable(data: JsonMapping, name: str) -> bool:
+    """Whether an array has items, and nothing can be read of any: they are no objects, or have a `text` of `null`."""
+    return bool(items := list_in(data, name)) and all(map(_is_empty, items))
+
+
+def _is_empty(item: object) -> bool:
+    if not isinstance(item, Mapping):
+        return True
+    facts = dict(cast("JsonMapping", item))
+    return facts.pop("text", "") is None and not any(fact for name, fact in facts.items() if name != "type")
+
+
 def text_in(data: JsonMapping, name: str) -> str:
     """A text; `""` where there is none."""
     value = data.get(name)
@@ -66,8 +78,8 @@ def place_in(data: JsonMapping, name: str) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def own(metadata: object, provider: str) -> JsonMapping:
-    """What metadata holds of one provider's; empty where it holds nothing that can be read.
+def facts_of(metadata: object, provider: str) -> JsonMapping:
+    """One provider's part of metadata; empty where it holds nothing that can be read.
 
     Args:
         metadata: Of a part or a call, by provider: it may come from a stored conversation, and be anything.
@@ -79,7 +91,7 @@ def own(metadata: object, provider: str) -> JsonMapping:
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
-def known(facts: Mapping[str, Any]) -> JsonObject:
+def without_empty(facts: Mapping[str, Any]) -> JsonObject:
     """The facts that are neither `None` nor empty texts, lists or objects; `False` and 0 stay."""
     return {name: fact for name, fact in facts.items() if fact not in _EMPTY}
 
@@ -243,8 +255,8 @@ ANSWER_TEXT: Final = 16 << 20
 
 
 @define(eq=False)
-class Room:
-    """What one answer may still bring.
+class SizeBudget:
+    """Size budget of one streamed answer: how many characters are still read.
 
     Attributes:
         left: Characters.
@@ -263,16 +275,16 @@ class Room:
 
 
 @define(eq=False)
-class Gathered:
-    """One text.
+class TextBuffer:
+    """Text buffer: one text that comes in pieces, within its answer's size budget.
 
     Attributes:
-        room: Of the answer.
+        budget: The answer's.
         most: Characters of this text; what comes after them is passed over, and isn't the answer's fault.
         over: Whether more came than was taken.
     """
 
-    room: Room
+    budget: SizeBudget
     most: int | None = None
     over: bool = field(default=False, init=False)
     _pieces: list[str] = field(factory=list[str], init=False)
@@ -283,7 +295,7 @@ class Gathered:
         if not isinstance(piece, str):
             return ""
         taken = piece if self.most is None else piece[: self.most - self._length]
-        taken = taken[: self.room.take(len(taken))]
+        taken = taken[: self.budget.take(len(taken))]
         self.over = self.over or len(taken) < len(piece)
         if taken:
             self._pieces.append(taken)
@@ -309,7 +321,7 @@ _MOST_MESSAGE: Final = 2_000
 
 @define(eq=False)
 class StreamEnd:
-    """How a stream ended.
+    """End state of a stream: end mark, error, or neither.
 
     Attributes:
         reached: Whether its end mark came.

@@ -24,8 +24,8 @@ MOST: Final = 1_000
 
 
 @define(eq=False)
-class GivenIds:
-    """Gives the calls of one answer their ids: the provider's, or where it gave none or one twice, one made here.
+class CallIdAllocator:
+    """Allocator of the ids of one answer's calls: the provider's, or where it gave none or one twice, one made here.
 
     The same answer gives the same ids. What is made is `call_0`, `call_1` by the call's place, and `ID_2` of an id
     that is there already.
@@ -55,7 +55,7 @@ class GivenIds:
         return made, (None if made == own else own)
 
 
-def in_order(answers: Sequence[ResultPart], calls: Sequence[str]) -> list[ResultPart]:
+def in_call_order(answers: Sequence[ResultPart], calls: Sequence[str]) -> list[ResultPart]:
     """The results in the order of the calls' ids; those of no call last, as they came.
 
     Args:
@@ -73,7 +73,7 @@ TAKEN: Final = "[A-Za-z0-9_-]{1,64}"
 """What OpenAI, Anthropic and Bedrock take as a name, as a regular expression."""
 
 
-def sendable(name: str, taken: str = TAKEN) -> str:
+def wire_name(name: str, taken: str = TAKEN) -> str:
     """A tool's name as a provider takes it: what a model has called needn't be one.
 
     Args:
@@ -87,7 +87,7 @@ def called_before(messages: Iterable[Message], taken: str = TAKEN) -> list[str]:
     """The names of the tools that a conversation has called, each once, as they are sent."""
     parts = (part for message in messages for part in message.parts if isinstance(part, CallPart))
     names = dict.fromkeys(part.call.name for part in parts if not part.call.provider_executed)
-    return [sendable(name, taken) for name in names]
+    return [wire_name(name, taken) for name in names]
 
 
 _DIGITS = 10
@@ -95,7 +95,7 @@ _DIGITS = 10
 
 @define(eq=False)
 class SentIds:
-    """Gives each call of a conversation an id that its provider takes, in the order of the conversation.
+    """Map from the ids of a conversation's calls to ids that its provider takes, in the order of the conversation.
 
     An id that the provider takes stays as it is at its first call. Others become a readable part and a digest of the
     whole, and one that comes again (providers without ids make `call_0` in every answer) gets a number. A longer
@@ -142,8 +142,14 @@ class SentIds:
 
 
 NO_NAME: Final = CallFault("unknown_tool", "The call names no tool: call one of the tools by its name.")
-CUT: Final = CallFault("cut_off", "The answer broke off in this call, so it was not run: make it again.")
-ENDLESS: Final = CallFault("invalid_arguments", "The arguments are too long: make the call again with less in it.")
+CALL_CUT_OFF: Final = CallFault("cut_off", "The answer broke off in this call, so it was not run: make it again.")
+"""Fault of a call in which the answer broke off."""
+
+ARGUMENTS_TOO_LONG: Final = CallFault(
+    "invalid_arguments", "The arguments are too long: make the call again with less in it."
+)
+"""Fault of a call with more arguments than are read."""
+
 ORIGINAL: Final = "original_id"
 """The key, among the provider's facts of a call that has another id here, of the id that it came with."""
 
@@ -170,7 +176,7 @@ def strict_schemas(request: ModelRequest | None) -> StrictSchema:
 
 @define(eq=False)
 class MadeCalls:
-    """Makes the calls of one answer. What they hold can be written as JSON, whatever came.
+    """Factory of the calls of one answer. What they hold can be written as JSON, whatever came.
 
     Attributes:
         provider: Under which the provider's own facts of a call are kept.
@@ -183,7 +189,7 @@ class MadeCalls:
     schemas: StrictSchema = field(factory=lambda: strict_schemas(None))
     names: Mapping[str, str] = field(factory=dict[str, str])
     most: int = MOST_ARGUMENTS
-    _ids: GivenIds = field(factory=GivenIds, init=False)
+    _ids: CallIdAllocator = field(factory=CallIdAllocator, init=False)
 
     def call(
         self, name: object, arguments: object, own: object, facts: JsonMapping, fault: CallFault | None = None
@@ -209,7 +215,7 @@ class MadeCalls:
         if object_or_none(text) is not None:
             return self.call(name, text, own, facts)
         free = text if isinstance(text, str) else "" if text is None else _text(text, self.most)
-        fault = ENDLESS if len(free) > self.most else None
+        fault = ARGUMENTS_TOO_LONG if len(free) > self.most else None
         return self.call(name, {INPUT: free[: self.most]}, own, facts, fault)
 
     def _meant(self, call: ToolCall) -> ToolCall:
@@ -262,7 +268,7 @@ def _read(given: object, most: int) -> tuple[str | JsonObject, CallFault | None]
     if given is None:
         return {}, None
     if isinstance(given, str):
-        return (given, None) if len(given) <= most else (given[:most], ENDLESS)
+        return (given, None) if len(given) <= most else (given[:most], ARGUMENTS_TOO_LONG)
     if not isinstance(given, Mapping):
         return _text(given, most), unreadable(f"expected a JSON object, found {type(given).__name__}")
     taken: JsonObject = dict(given)  # pyright: ignore[reportUnknownArgumentType]  whatever came

@@ -582,6 +582,20 @@ def test_a_tool_that_ends_the_process_loses_no_result_that_was_there(steps):
     assert [(row["id"], row["content"][0]["text"]) for row in json.loads(f"{out}]")] == [("1", "done"), ("2", "done")]
 
 
+def test_with_events_not_even_that_of_a_later_call_is_lost(tmp_path):
+    (tmp_path / "fns.py").write_text(
+        "import os, pathlib\n\ndef quick() -> str:\n    'Answers at once.'\n    return 'done'\n\n"
+        "def leave() -> str:\n    'Ends the process, once the other call has ended.'\n"
+        "    while 'completed' not in pathlib.Path('out').read_text(): pass\n    os._exit(3)\n"
+    )
+    (tmp_path / "calls.json").write_text(json.dumps([call("leave"), call("quick", call_id="2")]))
+    argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", "--events", "--functions", "fns.py"]
+    with (tmp_path / "out").open("w") as out:
+        assert subprocess.run(argv, cwd=tmp_path, stdout=out, timeout=60, check=False).returncode == 3
+    ended = json.loads((tmp_path / "out").read_text().splitlines()[-1])
+    assert (ended["call_id"], ended["result"]["content"][0]["text"]) == ("2", "done")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_leaves_a_result_for_each_call(steps, number):
     code, out = steps(call("quick"), call("send", {"number": number}), call("quick"))

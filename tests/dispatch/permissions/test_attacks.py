@@ -108,6 +108,11 @@ bash /dev/fd/3 3<<< 'rm x'   cd /dev; bash stdin <<< 'rm x'   env -S 'rm\_x'   e
 su root <<< 'rm x'   unshare -r <<< 'rm x'   setarch x86_64 <<< 'rm x'   script -q /dev/null <<< 'rm x'
 sudo -u root -s <<< 'rm x'   sudo su <<< 'rm x'   ssh h <<< 'rm x'   nix-shell <<< 'rm x'
 cd /dev/fd; echo 'rm x' | bash 0
+test -v 'a[$(rm x)]'   [ -v 'a[$(rm x)]' ]   [[ 'a[$(rm x)]' -eq 1 ]]   printf -v 'a[$(rm x)]' x   unset 'a[`rm x`]'
+read 'a[$(rm x)]' <<< 1   declare 'a[$(rm x)]=1'   let 'a[$(rm x)]'   y='a[$(rm x)]'; ((y))   x='$(rm x)'; echo ${x@P}
+read y <<< 'a[$(rm x)]'; ((y))   PS4='$(rm x)'; set -x; ls   PROMPT_COMMAND='rm x' bash -i   hash -p /bin/rm q; q x
+compgen -C 'rm x' a   BASH_ENV=<<28>echo rm x) bash -c :   env PS4='$(rm x)' bash -xc ls   set -- '$(rm x)'; echo ${1@P}
+export PROMPT_COMMAND='rm x'   for y in 'a[$(rm x)]'; do ((y)); done   builtin test -v 'a[$(rm x)]'
 systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
 """
 

@@ -55,7 +55,12 @@ def denied(line, pattern="git push *"):
 
 
 def allowed(line, *patterns):
-    return decide(line, *(Rule("bash", each, "allow") for each in patterns or ("git *", "ls *", "echo *"))) == "allow"
+    return (
+        decide(
+            line, *(Rule("bash", each, "allow") for each in patterns or ("git *", "ls *", "echo *", "test *", "A=*"))
+        )
+        == "allow"
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +205,7 @@ def test_a_line_is_allowed_where_each_of_its_commands_is(line):
         *("[[ a ]]", "((1))", "echo $((x))", "ls $[1]", "coproc ls", "ls=1", "ls ${a[$(rm)]}", "x[$(rm)]=1 ls"),
         *("echo a(b)",),
         *("git\u00a0status", "git\u200b status", "ls\rrm", "git status\0x", 'ls "', "ls )", "", "#", " "),
-        *("ls <<E\nx",),
+        *("ls <<E\nx", "test -v 'a[$(ls)]'", "A='$(ls)'", "echo ${a@P}"),
     ],
 )
 def test_a_line_is_not_allowed_otherwise(line):
@@ -219,6 +224,21 @@ def test_a_pattern_may_be_written_as_the_command_is():
     assert allowed('git commit -m "a b"', 'git commit -m "*"')
     assert allowed("echo $HOME", "echo $HOME")
     assert not allowed("echo $USER", "echo $HOME")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        *(("X=*", line) for line in ("X=y ls", "X+=y ls", "env X=y ls", "env -i A=b X=y ls", "sudo X=y ls")),
+        *(("X=*", line) for line in ("export X=y", "export X+=y", "declare -x X=y", "nice env X=y ls", "readonly X=y")),
+        *(("> /etc/*", f"ls {sign}") for sign in (">/etc/x", ">>/etc/x", "&>>/etc/x", "1<>/etc/x", ">|/etc/x")),
+        *(("> /etc/*", f"ls > {place}") for place in ("//etc/x", "/tmp/../etc/x", "/./etc//x", "///etc/x")),
+        ("< /etc/*", "cat <> /etc/x"),
+    ],
+)
+def test_an_assignment_or_a_redirection_is_denied_however_it_is_written(pattern, line):
+    assert denied(line, pattern)
+    assert decide(line, Rule("bash", "X=z", "deny"), Rule("bash", "> /etcetera/*", "deny")) is None
 
 
 def test_words_are_kept_apart():

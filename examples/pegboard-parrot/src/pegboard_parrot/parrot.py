@@ -38,28 +38,28 @@ from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,
     Entry,
-    Gathered,
     MadeCalls,
-    Room,
     SentIds,
+    SizeBudget,
     StreamEnd,
+    TextBuffer,
     arguments_object,
     as_object,
     check_choice,
     convert_schema,
     count_in,
     description_of,
-    known,
     merged,
     object_in,
     objects_in,
     passthrough,
     refusal,
     render_text,
-    sendable,
     shown,
     strict_schemas,
     text_in,
+    wire_name,
+    without_empty,
 )
 
 NAME: Final = "parrot"
@@ -101,7 +101,7 @@ class Parrot:
             "tools": list(exported.entries),
             "must_call": choice.name if isinstance(choice, NamedTool) else choice == "required",
         }
-        return merged(known(facts), passthrough(request.config.provider_options, (self.name,)))
+        return merged(without_empty(facts), passthrough(request.config.provider_options, (self.name,)))
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """An answer that came whole.
@@ -142,7 +142,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[JsonObject]:
             yield {"who": who, "says": said}
         for part in message.parts:
             if isinstance(part, CallPart):
-                called = {"tool": sendable(part.call.name), "with": arguments_object(part.call)}
+                called = {"tool": wire_name(part.call.name), "with": arguments_object(part.call)}
                 yield {"who": who, "call": {"ref": refs.call(part.call.id), **called}}
             elif isinstance(part, ResultPart):
                 text = "\n".join(map(render_text, part.result.content))
@@ -158,14 +158,14 @@ class ParrotReader:
     """
 
     calls: MadeCalls
-    _room: Room = field(factory=Room, init=False)
-    _text: Gathered = field(init=False)
+    _budget: SizeBudget = field(factory=SizeBudget, init=False)
+    _text: TextBuffer = field(init=False)
     _made: list[CallPart] = field(factory=list[CallPart], init=False)
     _last: JsonMapping = field(factory=dict[str, Any], init=False)
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._text = Gathered(self._room)
+        self._text = TextBuffer(self._budget)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one line and gives what came with it. Never raises."""
@@ -200,7 +200,7 @@ class ParrotReader:
             Usage(count_in(tokens, "in"), count_in(tokens, "out")),
             complete=reason != "length",
         )
-        return self._end.of(answer, broken, spent=self._room.spent)
+        return self._end.of(answer, broken, spent=self._budget.spent)
 
 
 __all__ = ["DIALECT", "NAME", "Parrot", "ParrotReader"]

@@ -22,21 +22,21 @@ from pegboard import (
 from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
-    CUT_OFF,
+    UNFINISHED,
     AnsweredBlocks,
-    Room,
+    SizeBudget,
     StreamedBlock,
     StreamedBlocks,
     StreamEnd,
     StrictLimits,
     count_in,
     finish_of,
-    known,
     object_in,
     objects_in,
-    opaque,
     parsed_object,
+    raw_item,
     text_in,
+    without_empty,
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
@@ -164,7 +164,7 @@ def _citation(given: JsonMapping) -> Citation:
     text = text_in(given, "cited_text") or None
     uri = text_in(given, "url") or text_in(given, "source") or None
     title = text_in(given, "title") or text_in(given, "document_title") or None
-    kept = opaque(given)
+    kept = raw_item(given)
     return Citation(text, uri, title, data={FAMILY: kept} if kept else {})
 
 
@@ -196,7 +196,7 @@ class AnthropicAnswer(AnsweredBlocks):
         if kind == "text":
             return TextPart(text_in(block, "text"), read_citations(objects_in(block, "citations")))
         if kind == "tool_use":
-            kept = opaque({key: block.get(key) for key in _WITH_CALLS}) or {}
+            kept = raw_item({key: block.get(key) for key in _WITH_CALLS}) or {}
             return CallPart(self.calls.call(block.get("name"), block.get("input"), block.get("id"), kept, fault))
         if kind == "thinking":
             return _read_thought(text_in(block, "thinking"), "signature", text_in(block, "signature"))
@@ -206,7 +206,7 @@ class AnthropicAnswer(AnsweredBlocks):
 
     def _hosted(self, block: JsonMapping, kind: object) -> HostedPart | None:
         """What the provider has done itself, and what isn't known here: both go back as they came."""
-        kept = opaque(block) if isinstance(kind, str) and kind else None
+        kept = raw_item(block) if isinstance(kind, str) and kind else None
         if kept is None or not isinstance(kind, str):
             self.passed_over += 1
             return None
@@ -229,7 +229,7 @@ def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -
         answer: What has read these.
         parts: What they came to.
     """
-    stop = known({"stop_sequence": text_in(message, "stop_sequence")})
+    stop = without_empty({"stop_sequence": text_in(message, "stop_sequence")})
     finish = finish_of(message.get("stop_reason"), parts, _FINISHES)
     return ModelResponse(
         Message("assistant", tuple(parts)),
@@ -237,7 +237,7 @@ def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -
         _usage(object_in(message, "usage")),
         text_in(message, "model") or None,
         text_in(message, "id") or None,
-        complete=finish not in CUT_OFF,
+        complete=finish not in UNFINISHED,
         custom_metadata={**answer.facts(message, "container", "stop_details"), **stop},
         error_message=text_in(object_in(message, "stop_details"), "explanation") or None,
     )
@@ -344,13 +344,13 @@ class AnthropicReader:
     names: Mapping[str, str]
     _message: JsonObject = field(factory=dict[str, Any], init=False)
     _usage: JsonObject = field(factory=dict[str, Any], init=False)
-    _room: Room = field(init=False)
+    _budget: SizeBudget = field(init=False)
     _blocks: StreamedBlocks[AnthropicBlock] = field(init=False)
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._room = Room(self.limits.answer_text)
-        self._blocks = StreamedBlocks(AnthropicBlock, self.names, self._room, self.limits.argument_text)
+        self._budget = SizeBudget(self.limits.answer_text)
+        self._blocks = StreamedBlocks(AnthropicBlock, self.names, self._budget, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
@@ -375,7 +375,7 @@ class AnthropicReader:
         """
         answer = self.answer()
         whole = answered({**self._message, "usage": self._usage}, answer, answer.streamed(self._blocks.all))
-        return self._end.of(whole, broken, spent=self._room.spent)
+        return self._end.of(whole, broken, spent=self._budget.spent)
 
     def _note(self, kind: object, event: JsonMapping) -> None:
         """Takes in an event about the whole answer; counts are cumulative, and those it doesn't have stay."""

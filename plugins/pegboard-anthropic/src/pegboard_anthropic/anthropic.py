@@ -66,8 +66,8 @@ from pegboard.wire import (
     Blocks,
     Entry,
     MadeCalls,
+    Role,
     SentIds,
-    Speaker,
     StrictBudget,
     arguments_object,
     called_before,
@@ -77,15 +77,16 @@ from pegboard.wire import (
     hosted_type,
     leading_system,
     merged,
+    none_readable,
     object_in,
     objects_in,
     passthrough,
     refusal,
     render_json,
     render_text,
-    sendable,
     strict_schemas,
     turns_of,
+    wire_name,
 )
 from pegboard_anthropic._anthropic import (
     DEFAULT_LIMITS,
@@ -262,12 +263,12 @@ class AnthropicWire:
     names: Mapping[str, str] = field(factory=dict[str, str])
     family: str = field(default=FAMILY, init=False)
 
-    def blocks(self, part: Part, speaker: Speaker) -> Blocks:
+    def blocks(self, part: Part, role: Role) -> Blocks:
         """A part."""
         if isinstance(part, TextPart):
-            return self._text(part, speaker)
+            return self._text(part, role)
         if isinstance(part, MediaPart):
-            return self._media(part, speaker)
+            return self._media(part, role)
         if isinstance(part, CallPart):
             return self._call(part)
         if isinstance(part, ResultPart):
@@ -298,17 +299,17 @@ class AnthropicWire:
         if last and turn["role"] == "assistant" and end["type"] == "text":
             end["text"] = end["text"].rstrip()
 
-    def _text(self, part: TextPart, speaker: Speaker) -> Blocks:
+    def _text(self, part: TextPart, role: Role) -> Blocks:
         if not part.text.strip():  # blank words are refused (public)
             return []
         block = self.text(part.text)
-        citations = written_citations(part.citations) if speaker == "assistant" else []
+        citations = written_citations(part.citations) if role == "assistant" else []
         if citations:
             block["citations"] = citations
         return [_with_options(block, part.provider_metadata)]
 
-    def _media(self, part: MediaPart, speaker: Speaker) -> Blocks:
-        if speaker == "assistant":  # pictures are the user's to show
+    def _media(self, part: MediaPart, role: Role) -> Blocks:
+        if role == "assistant":  # pictures are the user's to show
             return [self.text(render_text(part.content))]
         block = _content_block(part.content, self.limits, links=True)
         return [] if block is None else [_with_options(block, part.provider_metadata)]
@@ -320,7 +321,7 @@ class AnthropicWire:
         block: JsonObject = {
             "type": "tool_use",
             "id": self.ids.call(call.id),
-            "name": sendable(self.names.get(call.name, call.name), self.limits.name),
+            "name": wire_name(self.names.get(call.name, call.name), self.limits.name),
             "input": arguments_object(call),
         }
         return [_with_options(block, call.provider_metadata)]
@@ -515,11 +516,10 @@ class Anthropic:
             ModelError: It is no answer, or the provider's error.
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
-        blocks = objects_in(body, "content")
-        if not isinstance(body.get("content"), list) or (body["content"] and not blocks):
+        if not isinstance(body.get("content"), list) or none_readable(body, "content"):
             raise error_of(body)
         answer = self._answer(request)()
-        return answered(body, answer, answer.parts(blocks))
+        return answered(body, answer, answer.parts(objects_in(body, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
         """What reads the events of a stream."""

@@ -25,9 +25,9 @@ from pegboard import (
 from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
-    CUT_OFF,
+    UNFINISHED,
     AnsweredBlocks,
-    Room,
+    SizeBudget,
     StreamedBlock,
     StreamedBlocks,
     StreamEnd,
@@ -36,8 +36,8 @@ from pegboard.wire import (
     finish_of,
     object_in,
     objects_in,
-    opaque,
     parsed_object,
+    raw_item,
     text_in,
 )
 
@@ -182,7 +182,7 @@ def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
 def _citation(given: JsonMapping) -> Citation:
     text = "".join(text_in(each, "text") for each in objects_in(given, "sourceContent")) or None
     uri = text_in(object_in(object_in(given, "location"), "web"), "url") or text_in(given, "source") or None
-    kept = opaque(given)
+    kept = raw_item(given)
     return Citation(text, uri, text_in(given, "title") or None, data={FAMILY: kept} if kept else {})
 
 
@@ -223,7 +223,7 @@ class BedrockAnswer(AnsweredBlocks):
 
     def _hosted(self, block: JsonMapping, use: JsonMapping) -> HostedPart | None:
         """What the provider has done itself, and what isn't known here: both go back as they came."""
-        kept = opaque(block)
+        kept = raw_item(block)
         if not kept:
             self.passed_over += 1
             return None
@@ -273,7 +273,7 @@ def answered(raw: JsonMapping, answer: BedrockAnswer, parts: list[Part]) -> Mode
         _usage(object_in(raw, "usage")),
         text_in(router, "invokedModelId") or None,
         text_in(object_in(raw, "ResponseMetadata"), "RequestId") or None,
-        complete=finish not in CUT_OFF,
+        complete=finish not in UNFINISHED,
         custom_metadata=answer.facts(raw, "additionalModelResponseFields", "trace"),
         error_code=text_in(raw, "stopReason") if finish == "error" else None,
     )
@@ -384,13 +384,13 @@ class BedrockReader:
     limits: BedrockLimits
     names: Mapping[str, str]
     _facts: JsonObject = field(factory=dict[str, Any], init=False)
-    _room: Room = field(init=False)
+    _budget: SizeBudget = field(init=False)
     _blocks: StreamedBlocks[BedrockBlock] = field(init=False)
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._room = Room(self.limits.answer_text)
-        self._blocks = StreamedBlocks(BedrockBlock, self.names, self._room, self.limits.argument_text)
+        self._budget = SizeBudget(self.limits.answer_text)
+        self._blocks = StreamedBlocks(BedrockBlock, self.names, self._budget, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
@@ -417,7 +417,7 @@ class BedrockReader:
         """
         answer = self.answer()
         whole = answered(self._facts, answer, answer.streamed(self._blocks.all))
-        return self._end.of(whole, broken, spent=self._room.spent)
+        return self._end.of(whole, broken, spent=self._budget.spent)
 
     def _note(self, event: JsonMapping) -> None:
         """Takes in an event about the whole answer."""

@@ -66,10 +66,10 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     Blocks,
     Entry,
-    Followed,
     MadeCalls,
+    PairedEntry,
+    Role,
     SentIds,
-    Speaker,
     StrictBudget,
     arguments_object,
     called_before,
@@ -79,6 +79,7 @@ from pegboard.wire import (
     hosted_type,
     leading_system,
     merged,
+    none_readable,
     object_in,
     objects_in,
     parsed_object,
@@ -86,9 +87,9 @@ from pegboard.wire import (
     refusal,
     render_json,
     render_text,
-    sendable,
     strict_schemas,
     turns_of,
+    wire_name,
 )
 from pegboard_bedrock._bedrock import (
     DEFAULT_LIMITS,
@@ -238,9 +239,9 @@ CACHE_POINT: Final = "cachePoint"
 """The option by which a tool, a part, a message or a request is followed by such a point."""
 
 
-def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> Followed:
+def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> PairedEntry:
     behind: JsonObject | None = {CACHE_POINT: point} if isinstance(point, dict) else None
-    return Followed(entry, losses, behind)
+    return PairedEntry(entry, losses, behind)
 
 
 def _strict_schema(entry: JsonObject) -> JsonSchema | None:
@@ -275,9 +276,9 @@ class BedrockWire:
     family: str = field(default=FAMILY, init=False)
     _media: BedrockMedia = field(default=Factory(lambda self: BedrockMedia(self.limits), takes_self=True), init=False)
 
-    def blocks(self, part: Part, speaker: Speaker) -> Blocks:
+    def blocks(self, part: Part, role: Role) -> Blocks:
         """A part, and the cache point behind it that its options want."""
-        blocks = self._blocks(part, speaker)
+        blocks = self._blocks(part, role)
         if blocks:
             self.mark(blocks, _metadata_of(part))
         return blocks
@@ -308,27 +309,27 @@ class BedrockWire:
         if last and turn["role"] == "assistant" and "text" in content[-1]:
             content[-1]["text"] = content[-1]["text"].rstrip()
 
-    def _blocks(self, part: Part, speaker: Speaker) -> Blocks:
+    def _blocks(self, part: Part, role: Role) -> Blocks:
         if isinstance(part, TextPart):
-            return self._text(part, speaker)
+            return self._text(part, role)
         if isinstance(part, MediaPart):
-            return self._shown(part, speaker)
+            return self._shown(part, role)
         if isinstance(part, CallPart):
             return self._call(part)
         if isinstance(part, ResultPart):
             return self._result(part)
         return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
 
-    def _text(self, part: TextPart, speaker: Speaker) -> Blocks:
+    def _text(self, part: TextPart, role: Role) -> Blocks:
         if not part.text.strip():  # blank words are refused (public)
             return []
-        citations = written_citations(part.citations) if speaker == "assistant" else []
+        citations = written_citations(part.citations) if role == "assistant" else []
         if citations:
             return [{"citationsContent": {"content": [self.text(part.text)], "citations": citations}}]
         return [self.text(part.text)]
 
-    def _shown(self, part: MediaPart, speaker: Speaker) -> Blocks:
-        if speaker == "assistant":  # media are the user's to show
+    def _shown(self, part: MediaPart, role: Role) -> Blocks:
+        if role == "assistant":  # media are the user's to show
             return [self.text(render_text(part.content))]
         block = self._media.block(part.content, in_result=False)
         return [] if block is None else [block]
@@ -339,7 +340,7 @@ class BedrockWire:
             return []
         use = {
             "toolUseId": self.ids.call(call.id),
-            "name": sendable(self.names.get(call.name, call.name), self.limits.name),
+            "name": wire_name(self.names.get(call.name, call.name), self.limits.name),
             "input": arguments_object(call),
         }
         return [{"toolUse": use}]
@@ -434,11 +435,10 @@ class Bedrock:
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
         message = object_in(object_in(body, "output"), "message")
-        blocks = objects_in(message, "content")
-        if not isinstance(message.get("content"), list) or (message["content"] and not blocks):
+        if not isinstance(message.get("content"), list) or none_readable(message, "content"):
             raise error_of(body)
         answer = self._answer(request)()
-        return answered(body, answer, answer.parts(blocks))
+        return answered(body, answer, answer.parts(objects_in(message, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> BedrockReader:
         """What reads the events of a stream."""

@@ -194,13 +194,14 @@ class OpenRoot:
         """The absolute path of what stands there."""
         return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
 
-    def _is_allowed(self, parts: Parts) -> bool:
+    def is_allowed(self, parts: Parts) -> bool:
+        """Whether the rules let what stands there be read."""
         if self.allows is not None and parts not in self._allowed:
             self._allowed[parts] = self.allows(self.place(parts))
         return self.allows is None or self._allowed[parts]
 
     def _check(self, parts: Parts) -> None:
-        if not self._is_allowed(parts):
+        if not self.is_allowed(parts):
             raise ToolError(f"{shown_path(parts)!r} can't be read: the permission rules of this program deny it.")
 
     def status(self, parts: Parts) -> os.stat_result:
@@ -229,7 +230,7 @@ class OpenRoot:
             os.close(listed)
         if len(found) > MAX_CHILDREN:
             raise ToolError(f"{shown_path(parts)!r} has more than {MAX_CHILDREN:,} entries: too many to list.")
-        allowed = [child for child in found if self._is_allowed((*parts, child.name))]
+        allowed = [child for child in found if self.is_allowed((*parts, child.name))]
         self.denied = self.denied or len(allowed) < len(found)
         return allowed
 
@@ -320,7 +321,8 @@ def resolve(root: OpenRoot, asked: str) -> Parts:
         asked: Relative to the root; or absolute and below it.
 
     Raises:
-        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at.
+        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at. What the
+            rules deny is answered for as if it didn't exist.
     """
     _check_text(asked)
     done, links = list[str](), 0
@@ -330,7 +332,9 @@ def resolve(root: OpenRoot, asked: str) -> Parts:
         if part == ".." and not done:
             raise _outside(asked)
         if part == "..":
-            done.pop()
+            last = done.pop()
+            if not root.is_allowed((*done, last)):
+                raise _missing(root, tuple(done), last, asked)
         elif part not in {"", "."}:
             name, target = _look(root, tuple(done), part, asked)
             if target is None:
@@ -342,6 +346,8 @@ def resolve(root: OpenRoot, asked: str) -> Parts:
             if target.startswith("/"):
                 done.clear()
             todo += _components(root, target, asked)
+    if done and not root.is_allowed(tuple(done)):
+        raise _missing(root, tuple(done[:-1]), done[-1], asked)
     return tuple(done)
 
 
@@ -387,6 +393,8 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
         except FileNotFoundError:
             name = _by_shown_name(root, parent, part, asked)
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode) and not root.is_allowed((*parent, name)):
+            raise _missing(root, parent, part, asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
         raise ToolError(f"{shown(asked)!r} leads through something that is no directory.") from error
@@ -397,13 +405,21 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
 
 def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     """The one name that is shown as this component."""
-    try:
-        names = [child.name for child in root.children(parent)]
-    except OSError:
-        names = []
-    same = [name for name in names if shown(name) == part]
+    same = [name for name in _names(root, parent) if shown(name) == part]
     if len(same) == 1:
         return same[0]
-    near = [shown_path((*parent, name)) for name in near_misses(part, names)]
+    raise _missing(root, parent, part, asked)
+
+
+def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> ToolError:
+    near = [shown_path((*parent, name)) for name in near_misses(part, _names(root, parent))]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise ToolError(f"there is no {shown(asked)!r}.{hint}")
+    return ToolError(f"there is no {shown(asked)!r}.{hint}")
+
+
+def _names(root: OpenRoot, parent: Parts) -> list[str]:
+    """The names that may be read in a directory; none where it may not be listed."""
+    try:
+        return [child.name for child in root.children(parent)] if root.is_allowed(parent) else []
+    except OSError:
+        return []

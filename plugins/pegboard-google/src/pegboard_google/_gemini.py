@@ -27,10 +27,10 @@ from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     ORIGINAL,
     as_object,
+    facts_of,
     object_in,
     object_or_none,
     objects_in,
-    own,
     render_text,
     text_in,
 )
@@ -159,7 +159,7 @@ def is_own(metadata: object) -> bool:
 
 def beside(metadata: object) -> JsonObject:
     """What stands in a part beside its content."""
-    return {key: value for key, value in own(metadata, FAMILY).items() if key not in _OURS and key not in DATA}
+    return {key: value for key, value in facts_of(metadata, FAMILY).items() if key not in _OURS and key not in DATA}
 
 
 def written(value: Any) -> Any:

@@ -25,16 +25,17 @@ from pegboard.messages import CallDelta, Delta, Part, ReasoningDelta, TextDelta
 from pegboard.schema.json import MAX_DEPTH, is_array, is_object
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
-    CUT,
+    CALL_CUT_OFF,
     ORIGINAL,
-    Gathered,
-    GivenIds,
-    Room,
+    CallIdAllocator,
+    SizeBudget,
     StreamEnd,
+    TextBuffer,
     as_object,
     count_in,
     list_in,
     made_call,
+    none_readable,
     object_in,
     objects_in,
     shown,
@@ -198,7 +199,7 @@ class OpenCall:
 
     def broken_off(self) -> ToolCall:
         """The call as far as it came: it can't run."""
-        return made_call(self.name, self._pieces.value(), self.id, self.metadata, CUT)
+        return made_call(self.name, self._pieces.value(), self.id, self.metadata, CALL_CUT_OFF)
 
 
 _RESULTS: Final = frozenset({"functionResponse", "codeExecutionResult", "toolResponse"})
@@ -213,16 +214,16 @@ class AnswerParts:
     itself, as the signature is of that part (Gemini API: thought signatures).
 
     Attributes:
-        room: What the answer may still bring, if it is streamed.
+        budget: What the answer may still bring, if it is streamed.
         streamed: Whether parts may be pieces of one.
     """
 
-    room: Room = field(factory=Room)
+    budget: SizeBudget = field(factory=SizeBudget)
     streamed: bool = False
     _parts: list[Part] = field(factory=list[Part], init=False)
-    _words: Gathered = field(default=Factory(lambda self: Gathered(self.room), takes_self=True), init=False)
+    _words: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _thinking: bool = field(default=False, init=False)
-    _ids: GivenIds = field(factory=GivenIds, init=False)
+    _ids: CallIdAllocator = field(factory=CallIdAllocator, init=False)
     _calls: int = field(default=0, init=False)
     _open: OpenCall | None = field(default=None, init=False)
 
@@ -256,12 +257,12 @@ class AnswerParts:
             text = self._words.add(text)
         if alone:
             self._parts.append(_words(text, thinking=thinking, metadata=metadata))
-            self._words = Gathered(self.room)
+            self._words = TextBuffer(self.budget)
         return [ReasoningDelta(text) if thinking else TextDelta(text)] if text else []
 
     def _close_words(self) -> None:
         text = self._words.text
-        self._words = Gathered(self.room)
+        self._words = TextBuffer(self.budget)
         if text:
             metadata = {FAMILY: {"thought": True}} if self._thinking else {}
             self._parts.append(_words(text, thinking=self._thinking, metadata=metadata))
@@ -436,9 +437,9 @@ def response_of(raw: Any) -> ModelResponse:
         ModelError: It is no answer, or the provider's error.
     """
     raw = in_wire_words(raw)
-    if not is_answer(raw):
+    candidate = first_candidate(as_object(raw))
+    if not is_answer(raw) or none_readable(object_in(candidate, "content"), "parts"):
         raise error_of(raw)
-    candidate = first_candidate(raw)
     spoken = AnswerParts()
     for part in parts_of(candidate):
         spoken.add(part)
@@ -535,12 +536,12 @@ class GeminiReader:
     """Reads one streamed answer.
 
     Attributes:
-        room: What the answer may still bring.
+        budget: What the answer may still bring.
     """
 
-    room: Room = field(factory=Room)
+    budget: SizeBudget = field(factory=SizeBudget)
     _spoken: AnswerParts = field(
-        default=Factory(lambda self: AnswerParts(self.room, streamed=True), takes_self=True), init=False
+        default=Factory(lambda self: AnswerParts(self.budget, streamed=True), takes_self=True), init=False
     )
     _candidate: JsonObject = field(factory=dict[str, Any], init=False)
     _raw: JsonObject = field(factory=dict[str, Any], init=False)
@@ -575,4 +576,4 @@ class GeminiReader:
             self._candidate["citationMetadata"] = {"citations": self._cited}
         candidate = self._candidate or ({} if self._end.reached else _NOTHING_YET)
         read = answer(list(parts), candidate, self._raw)
-        return self._end.of(read, broken, spent=self.room.spent)
+        return self._end.of(read, broken, spent=self.budget.spent)

@@ -63,16 +63,16 @@ from pegboard.wire import (
     check_choice,
     convert_schema,
     description_of,
+    facts_of,
     hosted_type,
-    in_order,
-    known,
+    in_call_order,
     losses_of,
     merged,
-    own,
     passthrough,
     refusal,
     render_text,
-    sendable,
+    wire_name,
+    without_empty,
 )
 from pegboard_google._gemini import (
     DEFAULT_LIMITS,
@@ -274,7 +274,7 @@ def _tool_config(choice: ToolChoice, exported: ExportedTools, *, strict: bool | 
     """
     functions = [function["name"] for entry in exported.entries for function in entry.get(FUNCTIONS, ())]
     check_choice(choice, functions, exporter)
-    facts = known({"functionCallingConfig": _calling(choice, functions, strict=bool(strict))})
+    facts = without_empty({"functionCallingConfig": _calling(choice, functions, strict=bool(strict))})
     if functions and len(exported.entries) > 1:
         # Gemini takes native tools beside functions only where it may report its own calls.
         facts["includeServerSideToolInvocations"] = True
@@ -368,10 +368,10 @@ class Conversation:
         return dict(part.data) if part.provider == FAMILY else None
 
     def _call(self, call: ToolCall) -> JsonObject:
-        wire_id: Any = own(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
+        wire_id: Any = facts_of(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
         self._wire_ids[call.id] = wire_id if isinstance(wire_id, str) else ""
         self._calls.append(call.id)
-        written: JsonObject = {"name": sendable(call.name, self.limits.name), "args": arguments_object(call)}
+        written: JsonObject = {"name": wire_name(call.name, self.limits.name), "args": arguments_object(call)}
         if self._wire_ids[call.id]:
             written["id"] = self._wire_ids[call.id]
         return {"functionCall": written, **beside(call.provider_metadata)}
@@ -379,14 +379,14 @@ class Conversation:
     def _answered(self) -> None:
         """Writes the results that have come, in the order of their calls."""
         if self._answers:
-            ordered = in_order(self._answers, self._calls)
+            ordered = in_call_order(self._answers, self._calls)
             self.contents.append({"role": "user", "parts": [self._answer(part) for part in ordered]})
             self._answers = []
             self._calls = []
 
     def _answer(self, part: ResultPart) -> JsonObject:
         wire_id = self._wire_ids.get(part.call_id, part.call_id)
-        return response_part(sendable(part.name, self.limits.name), wire_id, part.result, self.limits)
+        return response_part(wire_name(part.name, self.limits.name), wire_id, part.result, self.limits)
 
 
 @define(eq=False)
@@ -459,7 +459,7 @@ class Gemini:
             "toolConfig": _tool_config(request.tool_choice, exported, strict=request.config.strict, exporter=self.name),
             "generationConfig": _generation_config(request.config, request.model, self.limits),
         }
-        return merged(known(facts), passthrough(request.config.provider_options, self.option_keys))
+        return merged(without_empty(facts), passthrough(request.config.provider_options, self.option_keys))
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:  # noqa: ARG002  as `Exporter` has it: nothing is written strictly
         """An answer, from the JSON of a `GenerateContentResponse`.
@@ -487,7 +487,7 @@ class Gemini:
         if schema.refused:
             return Entry(None, schema.losses)
         description = description_of(spec, examples=True, grammar=True)
-        entry: JsonObject = {"name": spec.name, **known({"description": description.strip() and description})}
+        entry: JsonObject = {"name": spec.name, **without_empty({"description": description.strip() and description})}
         losses = (*self._add_parameters(entry, schema, spec), *self._add_output(entry, spec.output_schema, spec))
         return Entry({**entry, **options}, losses)
 

@@ -50,33 +50,34 @@ from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     ORIGINAL,
+    CallIdAllocator,
     Entries,
     Entry,
-    Gathered,
-    GivenIds,
-    Room,
+    SizeBudget,
     StreamEnd,
+    TextBuffer,
     arguments_object,
     as_object,
     check_choice,
     convert_schema,
     count_in,
     description_of,
-    in_order,
-    known,
+    facts_of,
+    in_call_order,
     list_in,
     made_call,
     merged,
     object_in,
+    object_or_none,
     objects_in,
-    own,
     passthrough,
     refusal,
     render_json,
     render_text,
-    sendable,
     shown,
     text_in,
+    wire_name,
+    without_empty,
 )
 
 OLLAMA: Final = Dialect(
@@ -141,15 +142,15 @@ class OllamaReader:
     """Reads one answer, whole or in lines: both have the same shape.
 
     Attributes:
-        room: What the answer may still bring.
+        budget: What the answer may still bring.
     """
 
-    room: Room = field(factory=Room)
-    _text: Gathered = field(default=Factory(lambda self: Gathered(self.room), takes_self=True), init=False)
-    _thoughts: Gathered = field(default=Factory(lambda self: Gathered(self.room), takes_self=True), init=False)
+    budget: SizeBudget = field(factory=SizeBudget)
+    _text: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
+    _thoughts: TextBuffer = field(default=Factory(lambda self: TextBuffer(self.budget), takes_self=True), init=False)
     _media: list[Part] = field(factory=list[Part], init=False)
     _calls: list[ToolCall] = field(factory=list[ToolCall], init=False)
-    _ids: GivenIds = field(factory=GivenIds, init=False)
+    _ids: CallIdAllocator = field(factory=CallIdAllocator, init=False)
     _last: JsonMapping = field(factory=dict[str, Any], init=False)
     _model: str = field(default="", init=False)
     _end: StreamEnd = field(factory=StreamEnd, init=False)
@@ -193,7 +194,7 @@ class OllamaReader:
             self._model or None,
             complete=self._reason() != "length",
         )
-        return self._end.of(read, broken, spent=self.room.spent)
+        return self._end.of(read, broken, spent=self.budget.spent)
 
     def _parts(self) -> list[Part]:
         thoughts, text = self._thoughts.text, self._text.text
@@ -213,7 +214,9 @@ def response_of(raw: Any) -> ModelResponse:
     Raises:
         ModelError: It is no answer, or the provider's error.
     """
-    if not is_answer(raw):
+    message = as_object(raw).get("message", {})
+    content = as_object(message).get("content")
+    if not is_answer(raw) or object_or_none(message) is None or not isinstance(content, str | None):
         raise error_of(raw)
     reader = OllamaReader()
     reader.feed({**raw, "done": True})
@@ -280,10 +283,10 @@ class Conversation:
             self.messages.append(written)
 
     def _call(self, call: ToolCall) -> JsonObject:
-        wire_id = own(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
+        wire_id = facts_of(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
         self._wire_ids[call.id] = wire_id if isinstance(wire_id, str) else ""
         named = {"id": self._wire_ids[call.id]} if self._wire_ids[call.id] else {}
-        return {**named, "function": {"name": sendable(call.name, _TAKEN), "arguments": arguments_object(call)}}
+        return {**named, "function": {"name": wire_name(call.name, _TAKEN), "arguments": arguments_object(call)}}
 
     def _hear(self, message: Message) -> None:
         results = message.results if message.role == "tool" else ()
@@ -296,7 +299,7 @@ class Conversation:
 
     def _answered(self) -> None:
         """Writes the results that have come, in the order of their calls."""
-        for part in in_order(self._answers, self._calls):
+        for part in in_call_order(self._answers, self._calls):
             self._answer(part)
         self._answers.clear()
 
@@ -306,7 +309,7 @@ class Conversation:
         if not texts and not images and part.result.structured_content is not None:
             texts = [render_json(part.result.structured_content)]
         text = "\n".join(texts)
-        answer: JsonObject = {"role": "tool", "tool_name": sendable(part.name, _TAKEN)}
+        answer: JsonObject = {"role": "tool", "tool_name": wire_name(part.name, _TAKEN)}
         answer["content"] = f"Error: {text or 'failed'}" if part.result.is_error else text
         wire_id = self._wire_ids.get(part.call_id, part.call_id)
         if wire_id:
@@ -385,7 +388,7 @@ class Ollama:
             "options": _options(request.config),
             "think": _think(request.config),
         }
-        return merged(known(facts), passthrough(request.config.provider_options, (FAMILY,)))
+        return merged(without_empty(facts), passthrough(request.config.provider_options, (FAMILY,)))
 
     def _offered(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
         """The tools, and the instruction to call them.

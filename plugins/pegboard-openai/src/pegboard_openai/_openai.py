@@ -68,13 +68,13 @@ from pegboard.wire import (
     convert_schema,
     count_in,
     description_of,
-    known,
+    facts_of,
     known_text,
     object_in,
     object_or_none,
-    own,
     place_in,
     render_text,
+    without_empty,
 )
 
 STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)
@@ -245,7 +245,7 @@ def tool_facts(  # noqa: PLR0913  two of them are how the wire has it
             check_choice(NamedTool(name), listed.by_name, exporter)
         choice = some(request.tool_choice, [(name, listed.by_name[name]) for name in names])
     tools, parallel = list(listed.exported.entries), request.config.parallel_calls
-    return known({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel})
+    return without_empty({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel})
 
 
 def _names(allowed: object, exporter: str) -> list[str]:
@@ -309,7 +309,7 @@ def _citation(annotation: JsonMapping, key: str) -> Citation:
 
 def written_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
     """The provider's own annotations, as it wrote them; another's are left out."""
-    return [dict(annotation) for each in citations if (annotation := own(each.data, key))]
+    return [dict(annotation) for each in citations if (annotation := facts_of(each.data, key))]
 
 
 def read_usage(usage: JsonMapping, asked: str, answered: str) -> Usage:

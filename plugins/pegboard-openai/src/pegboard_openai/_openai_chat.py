@@ -23,12 +23,13 @@ from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
-    Gathered,
     MadeCalls,
-    Room,
+    SizeBudget,
     StreamEnd,
     StrictSchema,
+    TextBuffer,
     known_text,
+    none_readable,
     object_in,
     object_or_none,
     objects_in,
@@ -98,6 +99,8 @@ class ChatAnswers:
     def _answer(self, body: JsonMapping, choice: JsonMapping) -> ModelResponse:
         message = object_in(choice, "message")
         parts = self.parts(message)
+        if not parts and none_readable(message, "content"):
+            raise no_answer("the message has no content that can be read", self.key)
         reason = _finish(choice.get("finish_reason"), parts)
         return ModelResponse(
             Message("assistant", parts),
@@ -199,7 +202,7 @@ class StreamedCall:
     """
 
     place: int
-    text: Gathered
+    text: TextBuffer
     id: str = ""
     name: str = ""
     custom: bool = False
@@ -240,12 +243,12 @@ class StreamedCalls:
     """The calls of an answer so far.
 
     Attributes:
-        room: Of the answer.
+        budget: Of the answer.
         most: Characters that are kept of one call's arguments; one more than are taken, so that the call is refused
             for its length.
     """
 
-    room: Room
+    budget: SizeBudget
     most: int
     calls: list[StreamedCall] = field(factory=list[StreamedCall], init=False)
     _at: dict[int | None, StreamedCall] = field(factory=dict["int | None", StreamedCall], init=False)
@@ -287,9 +290,9 @@ class StreamedCalls:
         return self.calls[-1] if self.calls else None
 
     def _new(self, index: int | None, call_id: str) -> StreamedCall | None:
-        if self.room.take(COST) < COST:
+        if self.budget.take(COST) < COST:
             return None
-        call = StreamedCall(len(self.calls), Gathered(self.room, self.most), call_id[:COST])
+        call = StreamedCall(len(self.calls), TextBuffer(self.budget, self.most), call_id[:COST])
         self.calls.append(call)
         self._at[index] = call
         self._by_id[index, call_id] = call
@@ -322,9 +325,9 @@ class ChatReader:
     """
 
     answers: ChatAnswers
-    _room: Room = field(init=False)
+    _budget: SizeBudget = field(init=False)
     _calls: StreamedCalls = field(init=False)
-    _texts: dict[str, Gathered] = field(factory=dict[str, Gathered], init=False)
+    _texts: dict[str, TextBuffer] = field(factory=dict[str, TextBuffer], init=False)
     _annotations: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
     _facts: JsonObject = field(factory=dict[str, Any], init=False)
     _audio: JsonObject = field(factory=dict[str, Any], init=False)
@@ -333,8 +336,8 @@ class ChatReader:
 
     def __attrs_post_init__(self) -> None:
         limits = self.answers.limits
-        self._room = Room(limits.answer_text)
-        self._calls = StreamedCalls(self._room, limits.argument_text + 1)
+        self._budget = SizeBudget(limits.answer_text)
+        self._calls = StreamedCalls(self._budget, limits.argument_text + 1)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
         """Takes in a `chat.completion.chunk`, and gives what came with it. Never raises."""
@@ -376,11 +379,11 @@ class ChatReader:
     def _gather(self, name: str, piece: str) -> str:
         if not piece:
             return ""
-        return self._texts.setdefault(name, Gathered(self._room)).add(piece)
+        return self._texts.setdefault(name, TextBuffer(self._budget)).add(piece)
 
     def _annotate(self, message: JsonMapping) -> None:
         for annotation in objects_in(message, "annotations"):
-            if self._room.take(COST) == COST:
+            if self._budget.take(COST) == COST:
                 self._annotations.append(annotation)
 
     def _hear(self, audio: JsonMapping) -> None:
@@ -400,7 +403,7 @@ class ChatReader:
         calls = [call.data() for call in self._calls.calls]
         message = {**texts, "annotations": self._annotations, "audio": audio, "tool_calls": calls}
         choice = {"message": message, "finish_reason": self._finish}
-        return self._end.of(self.answers.read({**self._facts, "choices": [choice]}), broken, spent=self._room.spent)
+        return self._end.of(self.answers.read({**self._facts, "choices": [choice]}), broken, spent=self._budget.spent)
 
 
 def _delta_pieces(message: JsonMapping) -> list[JsonMapping]:

@@ -22,16 +22,17 @@ from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDel
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
-    Gathered,
     MadeCalls,
-    Room,
+    SizeBudget,
     StreamEnd,
     StrictSchema,
+    TextBuffer,
+    facts_of,
     known_text,
+    none_readable,
     object_in,
     object_or_none,
     objects_in,
-    own,
     place_in,
     text_in,
 )
@@ -301,6 +302,8 @@ class ResponsesAnswers:
             raise failure(body.get("error"), self.key)
         if not isinstance(body.get("output"), list) or (body["output"] and not objects_in(body, "output")):
             raise no_answer("it has no output", self.key)
+        if any(item.get("type") == "message" and none_readable(item, "content") for item in objects_in(body, "output")):
+            raise no_answer("a message has no content that can be read", self.key)
         return self.answer(body)
 
     def answer(self, body: JsonMapping, *, whole: bool = True) -> ModelResponse:
@@ -335,7 +338,7 @@ class ResponsesAnswers:
         if any(isinstance(part, CallPart) for part in parts):
             return "tool_calls"
         texts = (part for part in parts if isinstance(part, TextPart))
-        refused = any(own(text.provider_metadata, self.key).get("refusal") is True for text in texts)
+        refused = any(facts_of(text.provider_metadata, self.key).get("refusal") is True for text in texts)
         return "refusal" if refused else "stop"
 
 
@@ -370,7 +373,7 @@ class StreamedItem:
     item: JsonMapping
     place: int | None = None
     done: bool = False
-    texts: dict[tuple[str, int], Gathered] = field(factory=dict[tuple[str, int], Gathered])
+    texts: dict[tuple[str, int], TextBuffer] = field(factory=dict[tuple[str, int], TextBuffer])
     annotations: dict[int, list[JsonMapping]] = field(factory=dict[int, list[JsonMapping]])
 
     def data(self) -> JsonMapping:
@@ -401,12 +404,12 @@ class StreamedItems:
     """The items of an answer so far.
 
     Attributes:
-        room: Of the answer.
+        budget: Of the answer.
         most: Characters that are kept of one call's text; one more than are taken.
         items: In the order in which they began.
     """
 
-    room: Room
+    budget: SizeBudget
     most: int
     items: list[StreamedItem] = field(factory=list[StreamedItem], init=False)
     _at: dict[int | None, StreamedItem] = field(factory=dict["int | None", StreamedItem], init=False)
@@ -415,7 +418,7 @@ class StreamedItems:
 
     def begin(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
         """An item begins; `None` where there is no room for it."""
-        if self.room.take(COST) < COST:
+        if self.budget.take(COST) < COST:
             return None
         begun = StreamedItem(item)
         if text_in(item, "type") in CALLS:
@@ -429,8 +432,8 @@ class StreamedItems:
 
     def end(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
         """An item is whole; an unknown one begins with it."""
-        own = text_in(item, "id") or text_in(item, "call_id")
-        ended = self._by_id.get(own) or self._at.get(place_in(event, "output_index"))
+        item_id = text_in(item, "id") or text_in(item, "call_id")
+        ended = self._by_id.get(item_id) or self._at.get(place_in(event, "output_index"))
         if ended is None or ended.done or not _is_same(ended.item, item):
             ended = self.begin(event, item)
         if ended is not None:
@@ -450,9 +453,9 @@ class StreamedItems:
         """Takes in a piece of a text of an item, and gives what was taken of it."""
         gathered = item.texts.get((member, place))
         if gathered is None:
-            if self.room.take(COST) < COST:
+            if self.budget.take(COST) < COST:
                 return ""
-            gathered = Gathered(self.room, self.most if member in CALLS.values() else None)
+            gathered = TextBuffer(self.budget, self.most if member in CALLS.values() else None)
             item.texts[member, place] = gathered
         return gathered.add(piece)
 
@@ -489,15 +492,15 @@ class ResponsesReader:
     """
 
     answers: ResponsesAnswers
-    _room: Room = field(init=False)
+    _budget: SizeBudget = field(init=False)
     _items: StreamedItems = field(init=False)
     _body: JsonObject = field(factory=dict[str, Any], init=False)
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def __attrs_post_init__(self) -> None:
         limits = self.answers.limits
-        self._room = Room(limits.answer_text)
-        self._items = StreamedItems(self._room, limits.argument_text + 1)
+        self._budget = SizeBudget(limits.answer_text)
+        self._items = StreamedItems(self._budget, limits.argument_text + 1)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
         """Takes in an event, and gives what came with it. Never raises."""
@@ -540,7 +543,7 @@ class ResponsesReader:
     def _annotated(self, event: JsonMapping) -> None:
         item = self._items.of(event, "message")
         annotation = object_or_none(event.get("annotation"))
-        if item is not None and annotation is not None and self._room.take(COST) == COST:
+        if item is not None and annotation is not None and self._budget.take(COST) == COST:
             item.annotations.setdefault(place_in(event, "content_index") or 0, []).append(annotation)
 
     def _of_whole(self, event: JsonMapping, kind: str) -> None:
@@ -569,7 +572,7 @@ class ResponsesReader:
         output = whole if self._end.reached and len(whole) >= len(gathered) else gathered
         status = text_in(self._body, "status") if self._end.reached else "in_progress"
         answer = self.answers.answer({**self._body, "output": output, "status": status}, whole=self._end.reached)
-        return self._end.of(answer.evolve(partial=False), broken, spent=self._room.spent and output is gathered)
+        return self._end.of(answer.evolve(partial=False), broken, spent=self._budget.spent and output is gathered)
 
 
 def _delta(item: StreamedItem, piece: str) -> CallDelta:

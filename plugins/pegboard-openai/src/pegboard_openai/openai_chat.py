@@ -31,16 +31,16 @@ from pegboard.wire import (
     Entry,
     SentIds,
     arguments_text,
+    facts_of,
     hosted_type,
     input_text,
-    known,
     known_text,
     merged,
-    own,
     passthrough,
     refusal,
-    sendable,
     strict_schemas,
+    wire_name,
+    without_empty,
 )
 from pegboard_openai._openai import (
     ALLOWED,
@@ -80,7 +80,7 @@ def _part(part: TextPart | MediaPart, limits: Limits, key: str) -> JsonObject:
     """A part of the user's; under the key stand a picture's or a file's options `detail` and `file_id`."""
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
-    options = own(part.provider_metadata, key)
+    options = facts_of(part.provider_metadata, key)
     file_id = known_text(options, "file_id")
     if file_id is not None:
         return {"type": "file", "file": {"file_id": file_id}}
@@ -148,7 +148,7 @@ class _Conversation:
         audio = next((spoken for part in parts if (spoken := _audio_id(part, key)) is not None), None)
         text = render_parts(part for part in parts if not _is_refusal(part, key) and _audio_id(part, key) is None)
         calls = [self._call(part.call) for part in parts if isinstance(part, CallPart) and not self._is_hosted(part)]
-        facts = known(
+        facts = without_empty(
             {
                 "refusal": "".join(refusals),
                 "audio": None if audio is None else {"id": audio},
@@ -166,19 +166,23 @@ class _Conversation:
         return part.call.provider_executed
 
     def _call(self, call: ToolCall) -> JsonObject:
-        facts = own(call.provider_metadata, self.exporter.name)
+        facts = facts_of(call.provider_metadata, self.exporter.name)
         kind = facts.get("type")
         call_id = self.ids.call(call.id)
         self.hosted.discard(call.id)
         if kind == "custom" or (kind is None and self.listed.is_custom(call.name)):
-            return {"id": call_id, "type": "custom", "custom": {"name": sendable(call.name), "input": input_text(call)}}
-        function = {"name": sendable(call.name), "arguments": arguments_text(call)}
+            return {
+                "id": call_id,
+                "type": "custom",
+                "custom": {"name": wire_name(call.name), "input": input_text(call)},
+            }
+        function = {"name": wire_name(call.name), "arguments": arguments_text(call)}
         extra = {EXTRA: facts[EXTRA]} if facts.get(EXTRA) else {}
         return {"id": call_id, "type": "function", "function": function, **extra}
 
     def _reasoning(self, parts: Iterable[Part]) -> JsonObject:
         member, key = self.exporter.reasoning, self.exporter.name
-        thoughts = [part for part in parts if isinstance(part, ReasoningPart) and own(part.provider_metadata, key)]
+        thoughts = [part for part in parts if isinstance(part, ReasoningPart) and facts_of(part.provider_metadata, key)]
         return {member: "".join(part.text for part in thoughts)} if member else {}
 
     def _result(self, part: ResultPart) -> None:
@@ -205,11 +209,11 @@ class _Conversation:
 
 
 def _is_refusal(part: Part, key: str) -> bool:
-    return isinstance(part, TextPart) and own(part.provider_metadata, key).get("refusal") is True
+    return isinstance(part, TextPart) and facts_of(part.provider_metadata, key).get("refusal") is True
 
 
 def _audio_id(part: Part, key: str) -> str | None:
-    return known_text(own(part.provider_metadata, key), "audio") if isinstance(part, MediaPart) else None
+    return known_text(facts_of(part.provider_metadata, key), "audio") if isinstance(part, MediaPart) else None
 
 
 FAMILY: Final = "openai"
@@ -218,7 +222,7 @@ _ELSEWHERE: Final = ("allowed_callers", "async", "defer_loading", "namespace", "
 
 
 def _named(spec: ToolSpec, written: Definition) -> JsonObject:
-    return {"name": spec.name, **known({"description": written.description})}
+    return {"name": spec.name, **without_empty({"description": written.description})}
 
 
 def _left_out(spec: ToolSpec, name: str) -> Loss:
@@ -293,8 +297,8 @@ class OpenAIChat:
             "seed": config.seed,
             "reasoning_effort": config.reasoning,
         }
-        model = known({"model": request.model})
-        return merged({**model, "messages": conversation.messages, **tools, **known(facts)}, options)
+        model = without_empty({"model": request.model})
+        return merged({**model, "messages": conversation.messages, **tools, **without_empty(facts)}, options)
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """A chat completion, read.

@@ -32,19 +32,19 @@ from pegboard.wire import (
     Entry,
     SentIds,
     arguments_text,
+    facts_of,
     hosted_type,
     input_text,
-    known,
     known_text,
     merged,
     object_or_none,
     objects_in,
-    own,
     passthrough,
     refusal,
     render_text,
-    sendable,
     strict_schemas,
+    wire_name,
+    without_empty,
 )
 from pegboard_openai._openai import (
     ALLOWED,
@@ -84,7 +84,7 @@ class AssistantItems:
 
     def loses_reasoning(self, parts: Iterable[Part]) -> bool:
         """Whether some reasoning of the message can't be given back."""
-        thought = (own(part.provider_metadata, self.key) for part in parts if isinstance(part, ReasoningPart))
+        thought = (facts_of(part.provider_metadata, self.key) for part in parts if isinstance(part, ReasoningPart))
         return not self.stored and any(facts and not known_text(facts, "encrypted_content") for facts in thought)
 
     def of(self, parts: Sequence[Part]) -> Iterator[JsonObject]:
@@ -99,13 +99,13 @@ class AssistantItems:
     def _item(self, part: Part) -> str | None:
         """The id of the item that a text stands in, `""` where it has none; `None` for what is no text."""
         if isinstance(part, MediaPart):
-            return None if own(part.provider_metadata, self.key).get(OF_ITEM) else ""
+            return None if facts_of(part.provider_metadata, self.key).get(OF_ITEM) else ""
         if not isinstance(part, TextPart):
             return None
-        return (known_text(own(part.provider_metadata, self.key), "id") if self.with_ids else None) or ""
+        return (known_text(facts_of(part.provider_metadata, self.key), "id") if self.with_ids else None) or ""
 
     def _message(self, item_id: str, texts: Sequence[TextPart]) -> Iterator[JsonObject]:
-        facts = own(texts[0].provider_metadata, self.key)
+        facts = facts_of(texts[0].provider_metadata, self.key)
         phase = {"phase": facts["phase"]} if known_text(facts, "phase") else {}
         if item_id:
             content = [self._content(text) for text in texts]
@@ -116,13 +116,13 @@ class AssistantItems:
             yield {"role": "assistant", "content": text, **phase}
 
     def _content(self, text: TextPart) -> JsonObject:
-        if own(text.provider_metadata, self.key).get("refusal") is True:
+        if facts_of(text.provider_metadata, self.key).get("refusal") is True:
             return {"type": "refusal", "refusal": text.text}
         return {"type": "output_text", "text": text.text, "annotations": written_citations(text.citations, self.key)}
 
     def _other(self, part: Part) -> Iterator[JsonObject]:
         if isinstance(part, ReasoningPart):
-            facts = own(part.provider_metadata, self.key)
+            facts = facts_of(part.provider_metadata, self.key)
             if facts and (self.stored or known_text(facts, "encrypted_content")):
                 yield _reasoning(part, facts)
         elif isinstance(part, HostedPart) and part.provider == self.key:
@@ -186,7 +186,7 @@ def _part(part: TextPart | MediaPart, limits: Limits, key: str) -> JsonObject:
     """A part of the user's; under the key stand a picture's or a file's options `detail` and `file_id`."""
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
-    options = own(part.provider_metadata, key)
+    options = facts_of(part.provider_metadata, key)
     content = render_content(part.content, limits, links=True)
     file_id = known_text(options, "file_id")
     if file_id is None:
@@ -260,13 +260,13 @@ class _Conversation:
                 self._result(part)
 
     def _stands_in_item(self, part: Part) -> bool:
-        return isinstance(part, MediaPart) and bool(own(part.provider_metadata, self.exporter.name).get(OF_ITEM))
+        return isinstance(part, MediaPart) and bool(facts_of(part.provider_metadata, self.exporter.name).get(OF_ITEM))
 
     def _call(self, call: ToolCall, *, with_id: bool) -> None:
         if call.provider_executed:  # neither it nor its result is ours to send
             self.hosted.add(call.id)
             return
-        facts = own(call.provider_metadata, self.exporter.name)
+        facts = facts_of(call.provider_metadata, self.exporter.name)
         call_id = self.ids.call(call.id)
         self.hosted.discard(call.id)
         kind = known_text(facts, "type")
@@ -283,7 +283,7 @@ class _Conversation:
         if kind in CLIENT_CALLS:
             return {**facts["item"], "call_id": call_id}
         beside = {name: facts[name] for name in _BESIDE if facts.get(name) and (with_id or name != "id")}
-        named = {"call_id": call_id, "name": sendable(call.name)}
+        named = {"call_id": call_id, "name": wire_name(call.name)}
         if kind == "custom_tool_call":
             return {"type": kind, **named, "input": input_text(call), **beside}
         return {"type": "function_call", **named, "arguments": arguments_text(call), **beside}
@@ -329,7 +329,7 @@ class InNamespace(Entry):
 
 
 def _named(kind: str, spec: ToolSpec, written: Definition) -> JsonObject:
-    return {"type": kind, "name": spec.name, **known({"description": written.description})}
+    return {"type": kind, "name": spec.name, **without_empty({"description": written.description})}
 
 
 def _placed(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: object) -> Entry:
@@ -362,26 +362,26 @@ class _Listing:
         if self.searched and spec.deferred and entry["type"] in _DEFERRABLE:
             self.deferred = True
             entry = {**entry, "defer_loading": True}
-        into = self._namespace(written) if isinstance(written, InNamespace) else self._room()
+        into = self._namespace(written) if isinstance(written, InNamespace) else self._budget()
         if into is None:
             self.beyond.append(spec)
             return
         into.append(entry)
         self.by_name[spec.name] = entry
 
-    def _room(self) -> list[JsonObject] | None:
+    def _budget(self) -> list[JsonObject] | None:
         return self.entries if len(self.entries) < self.most else None
 
     def _namespace(self, written: InNamespace) -> list[JsonObject] | None:
         found: dict[str, Any] | None = self.namespaces.get(written.namespace)
         if found is None:
-            room = self._room()
-            if room is None:
+            budget = self._budget()
+            if budget is None:
                 return None
             made: list[JsonObject] = []
             found = {"type": "namespace", "name": written.namespace, "description": "", "tools": made}
             self.namespaces[written.namespace] = found
-            room.append(found)
+            budget.append(found)
         found["description"] = found["description"] or written.purpose or ""
         tools: list[JsonObject] = found["tools"]
         return tools
@@ -449,10 +449,10 @@ class OpenAIResponses:
             "max_output_tokens": config.max_output_tokens,
             "temperature": config.temperature,
             "top_p": config.top_p,
-            "reasoning": known({"effort": config.reasoning}),
+            "reasoning": without_empty({"effort": config.reasoning}),
         }
-        asked = known({"model": request.model, "instructions": request.system})
-        return merged({**asked, "input": conversation.items, **tools, **known(facts)}, options)
+        asked = without_empty({"model": request.model, "instructions": request.system})
+        return merged({**asked, "input": conversation.items, **tools, **without_empty(facts)}, options)
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """A `response`, read.

@@ -49,7 +49,7 @@ _RUNNERS: Final = {
 _FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words that they read elsewhere
 _READ_TEXTS: Final = frozenset(
     {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh"}
-    | {"tmux", "screen", "entr", "nix-shell", "mapfile", "readarray"}
+    | {"tmux", "screen", "entr", "nix-shell", "mapfile", "readarray", "compgen", "complete"}
 )
 """Hand a word to a shell, or split it as one."""
 
@@ -60,8 +60,9 @@ _FINDERS: Final = {
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
 }
 
+_ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
 _TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*|-C|--(init-|rc)?(command|file)|-Command|--emulate")
@@ -83,6 +84,16 @@ _STARTS_SHELL: Final = {
 """Run a shell where they are given no command, and how many words of their own they have."""
 
 _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` whose text has escapes of its own
+_EVALUATES: Final = frozenset(
+    {"test", "[", "[[", "printf", "read", "declare", "typeset", "local", "export", "readonly", "let", "unset", "set"}
+    | {"mapfile", "readarray", "getopts", "wait", "for", "shift", "integer", "float"}
+)
+"""A shell's own commands that take a text for a variable or a sum, and so run what stands in its index."""
+
+_INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)
+_VALUE: Final = re.compile(r"(?:BASH_ENV|ENV|PROMPT_COMMAND)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)", re.DOTALL)
+"""Assignments whose value a shell may run later."""
+
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
 
 
@@ -96,6 +107,7 @@ def name_of(words: Sequence[str]) -> str:
 
 def wrapped_commands(command: Command) -> Iterator[Wrapped]:
     """What a command runs, as far as its words say."""
+    yield from _evaluated(command)
     if not command.is_program or not command.words:
         return
     name, arguments = name_of(command.words), command.words[1:]
@@ -111,6 +123,8 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
         for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
             yield Command(list(arguments[place:]), scripts=command.scripts)
     yield from _handed_over(name, arguments, command.scripts)
+    if name in _ASSIGN:
+        yield from (Command([word], is_program=False) for word in arguments if _ASSIGNMENT.match(word))
     if name in _FINDERS:
         yield from _by_finder(arguments, _FINDERS[name])
     yield from _by_builtin(name, arguments)
@@ -127,6 +141,15 @@ def _handed_over(name: str, arguments: Sequence[str], scripts: Sequence[str]) ->
         yield from _shell_texts(arguments)
 
 
+def _evaluated(command: Command) -> Iterator[str]:
+    """The texts that a shell takes for a value and may yet run."""
+    for word in command.words if command.is_program else command.words[:1]:
+        if value := _VALUE.fullmatch(word):
+            yield value[1] or value[2] or ""
+    if command.words and name_of(command.words) in _EVALUATES:
+        yield from filter(_INDEX.search, command.words[1:] + command.scripts)
+
+
 def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
     """The texts that a shell's own commands run."""
     if arguments[:1] == ["--"]:
@@ -135,6 +158,8 @@ def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
         yield " ".join(arguments)
     elif name == "trap":
         yield from arguments[:1]
+    elif name == "hash" and any(word.startswith("-") and "p" in word for word in arguments):
+        yield HOLE
     elif name == "alias":
         yield from (each.partition("=")[2] for each in arguments)
     elif name in _SOURCES and any(HOLE in each or _STANDARD_INPUT.search(normpath(each)) for each in arguments[:1]):
@@ -338,6 +363,7 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     text = _written(command.words) if command.is_program else " ".join(command.words)
     exact = (text,) if command.source in (None, text) else (text, command.source)
     is_plain = line.is_plain and not (command.is_program and HOLE in command.words[0]) and command.words[0] != ""
+    is_plain = is_plain and not any(_evaluated(command))
     shown = (command.source or text).replace(HOLE, "*")
     wider = suggest_rule(command) if is_plain else None
     return CommandPart(exact, tuple(_loose(command)), is_plain, inside or command.inside, shown, wider)
@@ -352,6 +378,11 @@ def _loose(command: Command) -> Iterator[str]:
     """Other texts that mean the same command."""
     words = command.words
     if not command.is_program:
+        if len(words) == 1:
+            yield words[0].replace("+=", "=", 1)
+        else:
+            place = normpath(words[1]).replace("//", "/")
+            yield from (f"{sign} {place}" for sign in (*words[0], words[0]))
         return
     rests = [words[1:], *starts(words[1:], 0)]
     for name in dict.fromkeys((words[0], *_names(words))):

@@ -482,7 +482,7 @@ class _Reader:
         while not self.at("}"):
             if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
                 raise UnreadableError("quotes in braces")
-            if self.at("<(") or self.at(">("):
+            if self.at("<(") or self.at(">(") or self.at("@P}"):
                 raise UnreadableError("a substitution in braces")
             if self.text[self.place] in '"$`\\':
                 _SPECIAL[self.text[self.place]](self)

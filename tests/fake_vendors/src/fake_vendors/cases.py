@@ -252,10 +252,10 @@ _BREAKS = re.compile(r'"(?:[^"\\]|\\.)*"|(, )')  # a comma within a string is no
 def _wrapped(text: str) -> str:
     """JSON in lines of a width, broken between values, best behind whole objects and lists."""
     places = [found.end() for found in _BREAKS.finditer(text) if found[1]]
-    lines, begun, room = [], 0, _WIDTH - 6
-    while len(text) - begun > room:
-        fitting = [place for place in places if begun < place <= begun + room + 1]
-        best = [place for place in fitting if text[place - 3] in "}]" and place > begun + room * 2 // 3] or fitting
+    lines, begun, budget = [], 0, _WIDTH - 6
+    while len(text) - begun > budget:
+        fitting = [place for place in places if begun < place <= begun + budget + 1]
+        best = [place for place in fitting if text[place - 3] in "}]" and place > begun + budget * 2 // 3] or fitting
         end = best[-1] if best else next((place for place in places if place > begun), len(text))
         lines.append(text[begun:end].rstrip())
         begun = end
