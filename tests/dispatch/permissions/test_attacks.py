@@ -266,6 +266,17 @@ def test_what_a_running_tool_names_is_found_however_it_is_written(top, declared,
         RAN.clear()
 
 
+@pytest.mark.parametrize("to", [{"address": "x@evil.com"}, [{"a": ["x@evil.com"]}], {"x@evil.com": 1}, "x@evil.com"])
+def test_a_text_inside_of_a_value_is_found(top, to):
+    @tool(permission="mail", permission_arguments={"to": "text"})
+    def mail(to: str | dict | list) -> str:
+        return "ran"
+
+    rules = Permissions([Rule("mail", "*@evil.com", "deny", forbid=True)], "bypass")
+    assert registry_of(mail, permissions=rules).call_sync("mail", {"to": to}).kind == "denied"
+    assert registry_of(mail, permissions=rules).call_sync("mail", {"to": {"address": "x@ok.com"}}).text == "ran"
+
+
 @pytest.mark.parametrize("url", ["http://evil.example/x", "HTTP://a.EVIL.example.", "http://[64:ff9b::10.1.2.3]"])
 def test_a_url_that_a_running_tool_asks_for_counts_by_its_host(top, url):
     @tool

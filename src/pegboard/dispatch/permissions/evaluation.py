@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
@@ -58,7 +59,8 @@ class Resource:
         if not self.value:
             return (Unreadable(),)
         if kind == "text":
-            return (TextMatcher(self.value, self._other_reading(folders) if self.inner else ()),)
+            also = self._other_reading(folders) if self.inner else ()
+            return (TextMatcher(self.value, (*also, *map(TextMatcher, _texts_in(self.value)))),)
         try:
             if kind == "command":
                 from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
@@ -76,6 +78,24 @@ class Resource:
         kind: ArgumentKind = "url" if "://" in text else "path"
         parts = Resource(kind, text).parts(kind, folders)
         return () if folders.places and isinstance(parts[0], Unreadable) else parts
+
+
+def _texts_in(text: str) -> tuple[str, ...]:
+    """The texts in a value that isn't one itself, where this is its JSON."""
+    if text[0] not in "{[":
+        return ()
+    try:
+        left: list[Any] = [json.loads(text)]
+    except (ValueError, RecursionError):
+        return ()
+    found = list[str]()
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict | list):
+            left += cast("list[Any]", value if isinstance(value, list) else [*value, *value.values()])
+    return tuple(found)
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}

@@ -432,19 +432,26 @@ def pattern_problem(rule: Rule, kind: str) -> str | None:
     """Why a rule can't match what it seems to, where its pattern is read as a path or URL; `None` where it can."""
     pattern = rule.pattern
     if kind == "path":
-        if _SCHEME.match(pattern):
-            return "a URL is no path: it matches nothing."
-        if _NO_PLACE.search(pattern):
-            return "no path has '..', '.' or '//' behind its start: it matches nothing."
-        if "/**/" in pattern:
-            return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
-        unset = _VARIABLE.search(os.path.expandvars(pattern))
-        return unset and f"{unset[0]} isn't set here: it matches nothing."
+        return _path_problem(rule, pattern)
     read = UrlPattern.of(pattern)
     if read.has_user and rule.allows:
         return "a URL with a user name is never allowed: it matches nothing."
     odd = _NO_HOST.search(read.host.names.pattern)
     return odd and f"no host has the character {odd[0]!r}: it matches nothing."
+
+
+def _path_problem(rule: Rule, pattern: str) -> str | None:
+    if _SCHEME.match(pattern):
+        return "a URL is no path: it matches nothing."
+    if _NO_PLACE.search(pattern):
+        return "no path has '..', '.' or '//' behind its start: it matches nothing."
+    if "/**/" in pattern:
+        return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
+    named = os.path.expanduser(os.path.expandvars(pattern))  # noqa: PTH111
+    if not rule.allows and exactly(pattern) and not pattern.endswith("/") and os.path.isdir(named):  # noqa: PTH112
+        return f"it is about the folder alone; what is in it is '{pattern}/*'."
+    unset = _VARIABLE.search(os.path.expandvars(pattern))
+    return unset and f"{unset[0]} isn't set here: it matches nothing."
 
 
 MOST_URL: Final = 8192

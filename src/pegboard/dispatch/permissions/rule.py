@@ -446,7 +446,7 @@ class TextMatcher:
         match = rule.wildcard.match(self.text)
         if rule.allows:
             return Match.NO if match is Match.PERHAPS else match
-        matches = (match, *(each.match(rule) for each in self.also if rule.kind is None))
+        matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, TextMatcher)))
         return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
 
 

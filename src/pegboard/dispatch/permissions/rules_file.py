@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of
+from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.tools.spec import alike
@@ -99,6 +99,9 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
         yield f"no tool, and no permission that a tool declares, is called {rule.permission!r}.{near}"
     if named and complete and rule.field is not None and not any(may_have(tool.spec, rule.field) for tool in named):
         yield f"no tool that it names has an argument {rule.field!r}."
+    owners = sorted({owner_of(tool) for tool in named})
+    if named and complete and rule.owner not in (None, *owners):
+        yield f"no tool that it names comes from {rule.owner!r}; they come from {', '.join(map(repr, owners))}."
     kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
     if kinds in ({"path"}, {"url"}):  # a pattern for several kinds may be meant for one of them
         from pegboard.dispatch.permissions.places import pattern_problem  # loaded only where a rule needs it
