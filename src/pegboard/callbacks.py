@@ -47,7 +47,7 @@ def may_block(function: Callable[..., Any]) -> bool:
 
 
 class Flavour(enum.Enum):
-    """What calling a handler's function gives."""
+    """Kind of a callable, by what calling it gives."""
 
     PLAIN = "plain"
     ASYNC = "async"
@@ -56,7 +56,7 @@ class Flavour(enum.Enum):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Flavour:
-        """Settled once, at definition; callable objects are judged by their `__call__`."""
+        """Settled once, at definition; callable objects are classified by their `__call__`."""
         while isinstance(function, functools.partial):
             function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if not inspect.isroutine(function) and not isinstance(function, type):

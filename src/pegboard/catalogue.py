@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """What a registration gives back: `dispose()`, or leaving its `with`, takes back exactly what it brought.
+    """Handle of one registration: `dispose()`, or leaving its `with`, takes back exactly what it brought.
 
     Attributes:
         tools: The tools that it registered, under their final names.
@@ -137,7 +137,7 @@ EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models")
 
 @frozen
 class PluginRecord:
-    """What is known of one plugin.
+    """Record of one plugin.
 
     Attributes:
         name: Its entry point's name.
@@ -192,7 +192,7 @@ def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @frozen(eq=False)
 class Catalogue:
-    """What was contributed, and by which plugin. Changing it gives a new one; readers keep the one they have.
+    """Immutable catalogue of what was contributed, and by which plugin. A change gives a new one; readers keep theirs.
 
     Attributes:
         tools: The static tools by name.

@@ -123,7 +123,7 @@ class CallPart(_Record):
 
 @frozen
 class ResultPart:
-    """What a call answered.
+    """Result of a call, as a part of a message.
 
     Attributes:
         call_id: The call's id.
@@ -161,7 +161,7 @@ class ResultPart:
 
 @frozen
 class ReasoningPart(_Record):
-    """What the model thought, as far as its provider shows it.
+    """Reasoning of the model, as far as its provider shows it.
 
     Attributes:
         text: Its words or their summary; `""` where the provider keeps them to itself.
@@ -308,7 +308,7 @@ read_by(Part, tagged(_PARTS))
 
 @frozen
 class Usage(_Record):
-    """What one answer, or several together, used, in tokens.
+    """Token usage of one answer, or of several together.
 
     Attributes:
         input_tokens: Of the request, those from a cache included.

@@ -251,6 +251,10 @@ def ends():
     raise SystemExit(3)
 
 
+def interrupts():
+    raise KeyboardInterrupt
+
+
 async def cancels_itself():
     raise asyncio.CancelledError
 
@@ -260,6 +264,7 @@ FAULTS = [
     (quick(nonsense), "TypeError: gave str; it may give a ModelRequest or None"),
     (never, "TimeoutError: gave no answer within 0.05 s"),
     (ends, "SystemExit: 3"),
+    (quick(interrupts), "KeyboardInterrupt"),
     (cancels_itself, "CancelledError"),
 ]
 
@@ -300,14 +305,6 @@ def test_a_problem_that_nothing_was_raised_for_is_told_too():
     noted = quick(lambda request: request.with_problems(ProcessorProblem("note", "odd")))
     process(built_in(("note", noted)), observe=lambda who, error: told.append((who, str(error))))
     assert told == [("request processor 'note' of the host", "odd")]
-
-
-def test_ctrl_c_is_the_users():
-    def interrupt():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        process(ABC.append("x", quick(interrupt), owner=FILES))
 
 
 def test_whoever_waits_can_be_cancelled():
@@ -431,7 +428,9 @@ def test_every_kind_of_function_answers(function, runner):
     assert ask_runner(function, 1, runner=runner) == 2
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit, StopIteration, asyncio.CancelledError, GeneratorExit])
+@pytest.mark.parametrize(
+    "error", [ValueError, SystemExit, KeyboardInterrupt, StopIteration, asyncio.CancelledError, GeneratorExit]
+)
 def test_whatever_a_function_raises_costs_only_its_answer(error):
     def plain():
         raise error
@@ -444,17 +443,6 @@ def test_whatever_a_function_raises_costs_only_its_answer(error):
         with pytest.raises(ChainError) as caught:
             ask_runner(function)
         assert caught.value.__cause__ is not None
-
-
-async def is_interrupted():
-    raise KeyboardInterrupt
-
-
-def test_ctrl_c_is_the_users_runner():
-    with pytest.raises(KeyboardInterrupt):
-        ask_runner(is_interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        ask_runner(quick(lambda: (_ for _ in ()).throw(KeyboardInterrupt)))
 
 
 def test_one_that_never_answers_is_given_up():

@@ -43,7 +43,7 @@ def json_type(value: Any) -> str:
 
 @frozen(eq=False)
 class SchemaType:
-    """What the schema of one value hints.
+    """Click type of one value, by its JSON Schema.
 
     Attributes:
         schema: An object or a boolean; anything else is ignored.
@@ -190,7 +190,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
 
     Args:
         words: `key=value` each; see the module.
-        schema: The tool's input schema; it types, it doesn't judge.
+        schema: The tool's input schema; it types, it doesn't validate.
         base: Arguments that the words are put over (`--input-json`).
 
     Raises:

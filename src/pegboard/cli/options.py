@@ -18,7 +18,7 @@ FILE: Final = click.Path(exists=True, dir_okay=False)  # texts: `registry --help
 
 
 class Options:
-    """What holds for the whole run.
+    """Options of the whole run.
 
     Attributes:
         debug: Whether errors come with their traceback, and times are shown.

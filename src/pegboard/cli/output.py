@@ -43,7 +43,7 @@ _quiet: list[None] = []
 
 @frozen
 class Screen:
-    """What a stream can show.
+    """Capabilities of an output stream.
 
     Attributes:
         width: Columns, or `None` where it is no terminal and nothing is cut or broken.

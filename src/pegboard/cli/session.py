@@ -99,7 +99,7 @@ def public_functions(module: ModuleType) -> Iterator[Any]:
 
 @frozen(eq=False)
 class Session:
-    """What a command looks at.
+    """Session of one command: configuration, plugins and registry.
 
     Attributes:
         registry: With all of it.

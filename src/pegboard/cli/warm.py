@@ -126,7 +126,7 @@ class Declined(Exception):  # noqa: N818  not an error: the whole command answer
 
 
 class Request:
-    """What is asked: a command, its options with their values, its arguments. A plain class, as attrs isn't loaded."""
+    """Parsed command line: command, options with their values, arguments. A plain class, as attrs isn't loaded."""
 
     __slots__ = ("arguments", "command", "options")
 

@@ -54,7 +54,7 @@ class Ignored:
 
 @frozen
 class Config:
-    """What the user's file, the project's, the one given and the environment say together.
+    """Configuration, merged from the user's file, the project's, the one given and the environment.
 
     Attributes:
         block: The names of plugins that are never loaded, each once; a distribution's name stands for its plugins.
@@ -199,7 +199,7 @@ def _policy(value: Any, key: str, file: str) -> str:
 def _predicate(value: Any, key: str, file: str) -> str:
     """A predicate's text that stands alone: put in brackets, it can't reach out of them.
 
-    What is in the brackets is judged when it is parsed, once the plugins' own predicates are known.
+    What is in the brackets is validated when it is parsed, once the plugins' own predicates are known.
     """
     text = _text(value, key, file)
     if not _stands_alone(text):
@@ -366,7 +366,7 @@ def _searched(environ: Mapping[str, str]) -> str | None:
 
 @define
 class _Merge:
-    """What has been read so far, open for one merge."""
+    """Merge in progress of the files read so far."""
 
     values: dict[str, Any] = field(factory=dict[str, Any])
     files: list[str] = field(factory=list[str])

@@ -61,7 +61,7 @@ Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"
 
 @define
 class Place:
-    """Where a schema stands, by the steps from the place above it, and the list that takes down what is lost there."""
+    """Place of a schema, by the steps from the place above it, and the list that takes down what is lost there."""
 
     above: Place | None = None
     steps: Steps = ()
@@ -320,7 +320,7 @@ def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], 
 
 @frozen
 class Dialect:
-    """What a provider takes of JSON Schema: a name for tables, and the steps that rewrite a schema, in order."""
+    """Dialect of JSON Schema that a provider takes: a name for tables, and the steps that rewrite it, in order."""
 
     name: str
     steps: tuple[Step, ...] = field(default=(), repr=False)

@@ -307,7 +307,7 @@ def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 @frozen
 class Counts:
-    """What a schema holds, or how much of it may be held; as limits, `None` is no limit.
+    """Size of a schema by what it holds, or limits on that; as limits, `None` is no limit.
 
     Attributes:
         properties: In all objects together.

@@ -198,7 +198,7 @@ def inline_references(cycles: Cycles = "loosen") -> Step:
 
 @define
 class _At:
-    """How a schema was reached: the definitions written out round it, its level, and whether it may be left out."""
+    """Position of a schema: the definitions written out round it, its level, and whether it may be left out."""
 
     place: Place
     within: tuple[str, ...] = ()

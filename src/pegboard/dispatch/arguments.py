@@ -122,7 +122,7 @@ def parse_arguments(
 def _taken(given: object, limits: Limits) -> dict[str, Any]:
     """What a host passes on as arguments, whatever it is: text of a type of its own, a mapping, or neither.
 
-    A mapping is copied, as deep as it goes: what is judged, approved and run stays the same, and a tool that changes
+    A mapping is copied, as deep as it goes: what is validated, approved and run stays the same, and a tool that changes
     its arguments changes no others.
 
     Raises:
@@ -221,7 +221,7 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def validate(state: CallState) -> Awaitable[None] | None:
-    """Judges `state.arguments`; converts them first where they may be and have to be.
+    """Validates `state.arguments`; converts them first where they may be and have to be.
 
     What the tool's author has written, its check and its wording, may block, and so is asked in a thread.
 
@@ -230,7 +230,7 @@ def validate(state: CallState) -> Awaitable[None] | None:
     """
     tool = state.tool
     assert tool is not None
-    # The short way is for plain JSON; the judge looks at anything else with more care.
+    # The short way is for plain JSON; the validator looks at anything else with more care.
     is_valid = state.parsed and tool.validator.accepts(state.arguments)
     problems = () if is_valid else tool.validator.problems(state.arguments)
     if problems and _coerces(tool, state.services.limits):
@@ -246,7 +246,7 @@ def validate(state: CallState) -> Awaitable[None] | None:
 
 
 def revalidate(state: CallState) -> Awaitable[None] | None:
-    """Judges again what a callback changed."""
+    """Validates again what a callback changed."""
     return validate(state) if state.changed else None
 
 
@@ -327,7 +327,7 @@ _NO_NAME: Final = CallFault("unknown_tool", f"The call names no tool: {_A_CALL}"
 def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAULT_LIMITS) -> ToolCall:
     """A call as dispatch takes it. Never raises: one that can't run is marked invalid, with its error.
 
-    A valid call has its arguments as a mapping, judged by the tool's schema. (The tool's own check, conversions and
+    A valid call has its arguments as a mapping, validated by the tool's schema. (The tool's own check, conversions and
     repairs are for dispatch.) An invalid one keeps the arguments that were written, where they are text or JSON. A call
     that the provider has executed is not validated here, and one that is marked already keeps its mark.
 
@@ -413,7 +413,7 @@ _PART: Final = 16
 
 @frozen
 class Partial:
-    """What can be shown of arguments so far.
+    """Partial arguments of a call whose text is still coming.
 
     Attributes:
         value: What has come in: members as far as they go, a text up to where it stops. `{}` where nothing of an

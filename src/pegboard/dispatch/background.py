@@ -56,7 +56,7 @@ class Operation:
 
 @frozen
 class Completion:
-    """What came of an operation.
+    """Completion of a long-running operation: its result or error.
 
     Attributes:
         operation: What has ended.
@@ -107,7 +107,7 @@ def _later_result(state: CallState, value: object) -> ToolResult:
 
 @define(eq=False)
 class Operations:
-    """What goes on, and what has come of it and not been taken yet. May be used from any thread.
+    """Registry of long-running operations and of their completions that were not taken yet. Thread-safe.
 
     A long-running tool gives its first result, marked as pending, and the host completes it later; or it
     goes on by itself, by `context.background(...)`. Another tool may go on in the background, too: what comes of

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Outcome:
-    """What came of a batch of calls: one result for each, in call order, and beside them what ends the turn.
+    """Outcome of a batch of calls: one result for each, in call order, and beside them what ends the turn.
 
     Attributes:
         calls: As the model made them.
@@ -71,7 +71,7 @@ class Outcome:
 
 
 class BatchOptions(TypedDict, total=False):
-    """How the calls of one answer are run; everything may be left out.
+    """Options of a batch of calls; everything may be left out.
 
     Attributes:
         approver: Asks a person, instead of the registry's own.

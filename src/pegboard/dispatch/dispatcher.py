@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Health:
-    """What can't be ended, and what was lost, in a registry that has run for long. All zero is well.
+    """Health counters of a registry that has run for long: what can't be ended, and what was lost. All zero is well.
 
     Attributes:
         abandoned_threads: Threads that still work for calls that were given up. They never delay exit.
@@ -141,7 +141,7 @@ def _time_stands_still(state: CallState) -> Generator[None]:
 
 @define(eq=False)
 class Dispatcher:
-    """What one registry needs to run calls.
+    """Dispatcher of one registry: all that its calls share.
 
     Attributes:
         limits: What calls may use.

@@ -80,7 +80,7 @@ class CallRunning(CallEvent):
     """The tool was started.
 
     Attributes:
-        arguments: As judged, and as approved.
+        arguments: As validated, and as approved.
     """
 
     state: ClassVar[CallStatus] = "running"

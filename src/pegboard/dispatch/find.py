@@ -178,7 +178,7 @@ _REPAIRED_KINDS: Final = ("unknown_tool", "invalid_arguments")
 
 @frozen
 class RepairRequest:
-    """What a repairer gets to know: a callback that answers another call, other arguments for the same tool, or `None`.
+    """Request to a repairer: a callback that answers another call, other arguments for the same tool, or `None`.
 
     Attributes:
         call: As the model made it.

@@ -24,7 +24,7 @@ _by_order: Final = attrgetter("order")
 
 @frozen
 class LockRequest:
-    """What one call has to acquire before it runs: the lock of everything, the lock of a key, a slot of its tool.
+    """Lock request of one call: the lock of everything, the lock of a key, a slot of its tool.
 
     Attributes:
         exclusive: It runs alone among all.

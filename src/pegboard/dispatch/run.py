@@ -163,9 +163,9 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     if given is not None:
         state.arguments = plain(given)
-    judged = consume_approval(state)
-    if judged is not None:
-        await judged
+    deciding = consume_approval(state)
+    if deciding is not None:
+        await deciding
     # Its host allows it, and the tool declares that twice has the effect of once; an untrusted origin's word is none.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool)

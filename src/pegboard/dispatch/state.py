@@ -141,7 +141,7 @@ class CallPipeline:
 
 
 class BackgroundWork(Protocol):
-    """What goes on after the first result of its call."""
+    """Work that goes on after the first result of its call."""
 
     def begin(self, state: CallState) -> object:
         """Makes the result of a long-running tool a pending one."""
@@ -161,7 +161,7 @@ class CurrentPermissions:
 
 @frozen(eq=False, slots=False)
 class CallServices:
-    """What calls share: all of one registry, or those of one batch.
+    """Services that calls share: all of one registry, or those of one batch.
 
     Attributes:
         find: Gives the tool of a name, or raises `CallError`.

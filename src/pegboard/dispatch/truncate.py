@@ -194,7 +194,7 @@ class TextPosition:
 
 @frozen
 class Size:
-    """How long a text is.
+    """Size of a text.
 
     Attributes:
         lines: A line end at the very end begins no further line.
@@ -207,7 +207,7 @@ class Size:
 
 @frozen
 class Cut:
-    """What stays of a text; between its two parts something is left out.
+    """Truncated text: its two parts, between which something is left out.
 
     Attributes:
         head: What stays of the beginning, or `""`.

@@ -156,7 +156,7 @@ def cache_folder() -> Path:
 
 @define
 class CachedManifests:
-    """What plugins without a manifest brought when they were last loaded, one private file each.
+    """Cache of the manifests of plugins that ship none, from when they were last loaded; one private file each.
 
     It holds for: distribution, version, entry point, RECORD (or the sources' times), settings, Python's minor
     version, platform, environment (`sys.prefix`) and pegboard.

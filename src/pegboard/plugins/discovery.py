@@ -180,7 +180,7 @@ def _walked(place: str) -> Iterator[str]:
 
 @frozen
 class Discovery:
-    """What the installed distributions offer.
+    """Plugins that the installed distributions offer.
 
     Attributes:
         entries: The plugins in load order: by distribution, then by name.

@@ -90,7 +90,7 @@ def load(
 
 @define(eq=False)
 class _Loading:
-    """What one `load` works with."""
+    """State of one `load`."""
 
     manager: PluginManager
     settings: Mapping[str, Mapping[str, Any]]

@@ -54,7 +54,7 @@ _KINDS: Final = {
 
 @define(eq=False)
 class LoadedPlugin:
-    """What one plugin brought.
+    """Loaded plugin, with everything that it brought.
 
     Attributes:
         name: The plugin's name.

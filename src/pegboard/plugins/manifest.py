@@ -93,7 +93,7 @@ def _is_deeper(value: JsonObject, most: int) -> bool:
 
 @frozen
 class RequestFacts:
-    """What a tool has to do with requests, known before its plugin's code is imported.
+    """Facts of a tool that concern requests, known before its plugin's code is imported.
 
     Attributes:
         offered: Whether models may be offered it.
@@ -156,7 +156,7 @@ async def _processed(late: LateHandler, request: Any, context: Any) -> Any:
 
 @frozen
 class PluginManifest:
-    """What a plugin brings.
+    """Manifest of a plugin: everything that it brings.
 
     Attributes:
         plugin: The plugin's name.

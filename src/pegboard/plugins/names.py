@@ -88,7 +88,7 @@ class Clash:
 
 @define(eq=False)
 class Claims:
-    """Which distribution brings which name, as far as is known; only installed plugins have claims.
+    """Claims of distributions to names, as far as is known; only installed plugins have claims.
 
     Attributes:
         preferred: Distributions that get what they bring, whatever was accepted.

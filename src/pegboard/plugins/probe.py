@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard.errors import ManifestError, cause_of
-from pegboard.plugins.side_effects import LOAD_SECONDS
+from pegboard.plugins.side_effects import LOAD_SECONDS, within
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -34,7 +35,7 @@ _MOST_MEMORY: Final = 4 << 30
 
 @frozen
 class Probed:
-    """What came of loading one plugin in a child process.
+    """Outcome of loading one plugin in a child process.
 
     Attributes:
         found: The plugin.
@@ -155,7 +156,11 @@ def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
     from pegboard.plugins.manager import gather, imported, manifest_of
 
     try:
-        loaded = gather(job["plugin"], imported(job["module"], job["attribute"]), job["settings"])
+        # in a thread, as where it is used: an import that works in the main thread only is found out here
+        loaded = within(
+            threading.TIMEOUT_MAX,
+            lambda: gather(job["plugin"], imported(job["module"], job["attribute"]), job["settings"]),
+        )
         return {"manifest": manifest_of(loaded, job["distribution"], job["version"]).to_json()}
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
         return {"cause": cause_of(error)}

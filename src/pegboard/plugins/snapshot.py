@@ -39,7 +39,7 @@ _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
 class Environment:
-    """What decides which snapshot holds: interpreter, `sys.path`, project and variables.
+    """Key of a snapshot: interpreter, `sys.path`, project and variables.
 
     A plain class, as attrs isn't loaded here.
 

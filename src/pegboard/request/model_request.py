@@ -44,7 +44,7 @@ def _as_texts(given: Iterable[str] | str) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class ModelConfig:
-    """How a model shall answer; `None` leaves it to the provider.
+    """Settings of a model's answer; `None` leaves one to the provider.
 
     Attributes:
         max_output_tokens: How long the answer may be.
@@ -119,7 +119,7 @@ def _as_instructions(given: Any) -> tuple[str, ...]:
 
 @frozen
 class ModelRequest:
-    """What a model is asked: frozen, provider-neutral; processors make the next one of it.
+    """Request to a model: frozen, provider-neutral; processors make the next one of it.
 
     Attributes:
         messages: The conversation, the oldest first. A text, a message or a list of them may be given; a text is the
@@ -191,7 +191,7 @@ class ModelRequest:
 
 
 class Model(Protocol):
-    """What answers a request: a provider's client, a router of several, a script in a test.
+    """Model that answers requests: a provider's client, a router of several, a script in a test.
 
     Any class with these will do. Two more are used where they are there: `stream(request)` (`StreamingModel`), and
     `loads_deferred`, true where the provider searches and loads deferred tools itself.

@@ -47,8 +47,6 @@ class Runner:
             else:
                 answer = link.function(*arguments)
             return await self._within(answer) if isawaitable(answer) else answer
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a plugin's SystemExit costs its own part only
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
@@ -75,8 +73,6 @@ async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None
     """The answer, or what was raised: asyncio lets a task's SystemExit end the loop."""
     try:
         return await awaitable, None
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # noqa: BLE001  the caller gets it, whatever it is
         return None, error
 

@@ -121,7 +121,7 @@ def call_tool(
     context: ReadonlyContext | ToolContext | None = None,
     **more: Any,
 ) -> ToolResult:
-    """Runs one call as a model's call runs (judged, structured, limited, shaped), on a registry of its own.
+    """Runs one call as a model's call runs (validated, structured, limited, shaped), on a registry of its own.
 
     No approver is asked: what would need approval is allowed. `plugin_registry` with a `ScriptedApprover` tests that.
     Inside an event loop write `await registry.call(...)` instead, on a registry of `plugin_registry`.

@@ -417,8 +417,8 @@ class _ArgumentCheck:
             problems = self.tool.check(arguments)
         except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
             self.findings.error(
-                f"{self.called}: judging {_shown(arguments)} raised {cause_of(error)}; its check (and the types that "
-                "its arguments become) must tell problems, or raise ValueError, never crash"
+                f"{self.called}: validating {_shown(arguments)} raised {cause_of(error)}; its check (and the types "
+                "that its arguments become) must tell problems, or raise ValueError, never crash"
             )
             return None
         if problems:

@@ -185,11 +185,11 @@ class Samples:
     """Makes values for the parts of one schema; the same in every run.
 
     What it makes is a guess (much of JSON Schema can't be turned round), held against the schema by parts,
-    and as a whole by its judge.
+    and as a whole by its validator.
 
     Attributes:
         references: Of the schema.
-        accepts: The schema's judge.
+        accepts: The schema's validator.
         left: How many more guesses may be made; a schema that branches without end gets smaller samples then.
         missed: The names of the properties for which no value was found.
     """

@@ -18,7 +18,7 @@ from pegboard.typing import JsonMapping, JsonObject
 
 @frozen
 class CallFault:
-    """Why a call can't run.
+    """Fault of a call: why it can't run.
 
     Attributes:
         kind: As the kind of the error result that the call gets.
@@ -157,7 +157,7 @@ REMOVED: Final = _Removed.REMOVED
 
 @frozen
 class Actions:
-    """What calls ask of their host beside their results; the host carries it out, or doesn't.
+    """Actions that calls ask of their host beside their results; the host carries them out, or doesn't.
 
     Attributes:
         state_delta: What changes in the session's state: key -> JSON value, or `REMOVED`.
@@ -265,7 +265,7 @@ MOST_EARLIER: Final = 32  # answers that one call can collect over several turns
 
 @frozen
 class Confirmation:
-    """What a person answered.
+    """Confirmation by a person: the answer to a question.
 
     Attributes:
         hint: The question.

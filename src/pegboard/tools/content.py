@@ -165,7 +165,7 @@ def _one_content(value: Any) -> Content:
 
 @frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
 class ToolResult:
-    """What one call answered: exactly one a call. What couldn't be written and read again is refused at once.
+    """Result of one call: exactly one a call. What couldn't be written and read again is refused at once.
 
     Attributes:
         content: For the model. A text, one content or several may be given.

@@ -28,7 +28,7 @@ _ABSENT: Final = object()
 
 
 class State(MutableMapping[str, Any]):
-    """What the session knows, and what this call has made of it.
+    """Session state, with the changes of this call over it.
 
     It reads and writes as a deep copy of the session's state would, and the session's own stays as it was: what was
     changed is the `delta`. A list or dict that was read may be changed in place; it is copied when it is read, and
@@ -164,7 +164,7 @@ _TEXT: Final = optional(instance_of(str))
 
 @define(eq=False)
 class PendingActions:
-    """What a running call has asked for so far; its tool and its callbacks add to it.
+    """Actions that a running call has asked for so far; its tool and its callbacks add to it.
 
     Attributes:
         state: The session's state as the call sees it. Made of the session's own.
@@ -229,7 +229,7 @@ _making: Final = threading.Lock()
 
 
 class OfferedTool(Protocol):
-    """What a context knows of a tool that its request was offered; a `Tool` is one."""
+    """Tool that a request was offered, as a context knows it; a `Tool` is one."""
 
     @property
     def name(self) -> str:
@@ -282,7 +282,7 @@ EMPTY_CONTEXT: Final = ReadonlyContext()
 
 @frozen
 class Progress:
-    """How far a running call is.
+    """Progress of a running call.
 
     Attributes:
         progress: Done so far, in units of `total`.
@@ -309,7 +309,7 @@ class DisplayUpdate:
 
 
 class CallHost(Protocol):
-    """What a running call may ask of its host; `dispatch` is one."""
+    """Host of a running call, as the call may use it; `dispatch` is one."""
 
     async def ask(
         self,
@@ -341,7 +341,7 @@ class CallHost(Protocol):
 
 @define(eq=False)
 class CallInternals:
-    """What the host keeps in the context of a call while it runs.
+    """Internal state that the host keeps in the context of a running call.
 
     Attributes:
         frame: The host's own state of the call.
@@ -367,7 +367,7 @@ class CallInternals:
 
 @define
 class ToolContext:
-    """What one running call knows of its surroundings; `ToolContext()` is good for a test.
+    """Context of one running call; `ToolContext()` is good for a test.
 
     A tool gets it in a parameter of this type, which the model never sees. By itself it lets everything pass, keeps
     memory and artifacts for as long as it lives, and knows no other tools.

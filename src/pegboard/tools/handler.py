@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pegboard.schema.converter import StructureHook
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
-"""Turns arguments that the schema has judged valid into `(args, kwargs)` of the function."""
+"""Turns arguments that the schema has found valid into `(args, kwargs)` of the function."""
 
 
 @frozen
 class Preview:
-    """What a person is shown before a call is confirmed.
+    """Preview of a call for the person who confirms it.
 
     Attributes:
         summary: One line.
@@ -36,16 +36,16 @@ class Preview:
 
 
 Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
-"""Gets the judged arguments; a plain text is the summary."""
+"""Gets the validated arguments; a plain text is the summary."""
 
 Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Gets the judged arguments; whether this call has to be confirmed."""
+"""Gets the validated arguments; whether this call has to be confirmed."""
 
 WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
-"""Gets the judged arguments and the request's context; gives the folder that relative paths in them start from."""
+"""Gets the validated arguments and the request's context; gives the folder that relative paths in them start from."""
 
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
-"""Gets the judged arguments; gives `"path: reason"` for each thing that is wrong with them."""
+"""Gets the validated arguments; gives `"path: reason"` for each thing that is wrong with them."""
 
 ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]
 """Gets the problems (`"path: reason"`); gives the text that the model reads."""
@@ -164,7 +164,7 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
 def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
     """The binder for a signature: arguments that are JSON already are handed on as they are.
 
-    `strict`: the types judge too, because the schema is another than theirs.
+    `strict`: the types validate too, because the schema is another than theirs.
     """
     from pegboard.schema.converter import same  # these are loaded at the first call
     from pegboard.schema.structure import strict_structurer, structure_hook

@@ -55,7 +55,7 @@ class CommonOptions(TypedDict, total=False):
         meta: Anything else, carried along.
         output_schema: In place of the one that the return type gives; `None` for none.
         preview: Shows a person what a call would do.
-        check: The tool's own check of judged arguments.
+        check: The tool's own check of validated arguments.
         format_validation_error: The tool's own wording for invalid arguments.
         timeout: Seconds that one call may take; left to the registry by default.
         coerce: Whether arguments may be converted to the schema's types; left to the registry by default.

@@ -19,7 +19,7 @@ _tasks: Final[set[asyncio.Task[Any]]] = set()  # an event loop doesn't keep its 
 
 
 class LoopPortal:
-    """What a call in a thread does in its event loop, until the call is over.
+    """Portal from a call's thread to its event loop, until the call is over.
 
     Args:
         loop: Where the call was started.

@@ -239,7 +239,7 @@ class _GivenUpError(Exception):
 
 @define(eq=False)
 class ServiceContainer:
-    """What factories have made: for one call, or for a registry.
+    """Service container: the instances that factories have made, for one call or for a registry.
 
     Attributes:
         observe: Gets what fails while it is closed.
@@ -402,7 +402,7 @@ class ServiceContainer:
 
 @define(eq=False)
 class _Shared:
-    """What services over others have in common with them."""
+    """State that services over others share with them."""
 
     lock: Any = field(factory=threading.RLock)
     opened: ServiceContainer | None = None
@@ -410,7 +410,7 @@ class _Shared:
 
 
 class Services:
-    """What the host provides, by type. Readers never wait; a change swaps what they see.
+    """Services that the host provides, by type. Readers never wait; a change swaps what they see.
 
     Args:
         values: Type -> value or factory, as `provide` takes them.

@@ -322,7 +322,7 @@ _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoRet
 
 @frozen
 class Output:
-    """What a return type declares of a tool's results.
+    """Output declaration of a tool, from its return type.
 
     Attributes:
         annotation: The type of the value that is turned into the result; `EMPTY` where it declares none.

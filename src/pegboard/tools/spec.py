@@ -34,7 +34,7 @@ def _small(limits: ResultLimits) -> int:
 
 @frozen
 class ResultLimits:
-    """How much of a result the model gets; whatever limit is hit first holds, `None` is none.
+    """Limits on how much of a result the model gets; whatever limit is hit first holds, `None` is none.
 
     The words that say what was left out, and how to read on, come on top.
 
@@ -68,7 +68,7 @@ later's name with its plugin's."""
 
 @frozen
 class Origin:
-    """Who brought a tool.
+    """Origin of a tool: who brought it.
 
     Attributes:
         plugin: The plugin's name (its entry point's), or `None` for the host program.
@@ -100,7 +100,7 @@ LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python it
 
 @frozen
 class Policy:
-    """How calls of a tool are treated, by the options of the same names; `None` leaves it to the registry.
+    """Policy for calls of a tool, by the options of the same names; `None` leaves it to the registry.
 
     Raises:
         ValueError: A `max_concurrency` below 1: no call would ever run. A `memory_limit` below 64 MiB: Python itself
@@ -125,7 +125,7 @@ DEFAULT_POLICY: Final = Policy()
 
 @frozen
 class Limits:
-    """What calls may use, where their tool declares nothing else.
+    """Limits of calls, where their tool declares nothing else.
 
     Attributes:
         timeout: Seconds for one call; `None` is no limit.
@@ -332,7 +332,7 @@ class Grammar:
 
 @frozen
 class Concurrency:
-    """How calls of a tool share.
+    """Concurrency of a tool: which of its calls may run side by side.
 
     Attributes:
         mode: `"shared"` with everything, `"exclusive"` alone among all, `"key"` alone among calls of the same key.
@@ -392,7 +392,7 @@ def _some(examples: Any) -> JsonText | None:
 
 @frozen(eq=False)
 class ToolSpec:
-    """What a tool declares: frozen, JSON-serialisable, comparable by its digest.
+    """Specification of a tool: frozen, JSON-serialisable, comparable by its digest.
 
     Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
     a spec can't be changed by changing what it gave. Attributes that aren't listed are the options of the same names.

@@ -72,7 +72,7 @@ class Tool:
         policy: How its calls are treated.
         work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
-        checks: The tool's own check of judged arguments.
+        checks: The tool's own check of validated arguments.
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
@@ -128,7 +128,7 @@ class Tool:
 
     @cached_property
     def bind(self) -> Binder:
-        """Judged arguments -> `(args, kwargs)` of the handler's function, compiled at first use."""
+        """Validated arguments -> `(args, kwargs)` of the handler's function, compiled at first use."""
         assert isinstance(self.handler, Handler)
         return self.handler.make_binder()
 
@@ -141,7 +141,7 @@ class Tool:
     def check(self, arguments: JsonMapping) -> tuple[str, ...]:
         """Every problem of these arguments, at most 20, as `"path: reason"`; empty where a call would run.
 
-        Judges by the schema, then by structuring, then by the tool's own check.
+        Validates by the schema, then by structuring, then by the tool's own check.
         """
         if not isinstance(arguments, dict):
             arguments = dict(arguments)
@@ -360,13 +360,13 @@ def made_tool(
 
 
 def _checked_examples(made: Tool, examples: Iterable[Any]) -> tuple[Any, ...]:
-    """The examples, each judged and structured as a call's arguments would be, but not put to the tool's own check."""
-    judged = made.evolve(checks=None)
+    """The examples, each validated and structured as a call's arguments are, but not put to the tool's own check."""
+    unchecked = made.evolve(checks=None)
     kept = tuple(examples)
     for index, example in enumerate(kept):
         if not isinstance(example, Mapping):
             raise DefinitionError(f"example {index} is no mapping of arguments: {example!r:.100}.", tool=made.name)
-        if problems := judged.check(example):  # pyright: ignore[reportUnknownArgumentType]
+        if problems := unchecked.check(example):  # pyright: ignore[reportUnknownArgumentType]
             hint = "Correct the example or the types."
             raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}.", tool=made.name, hint=hint)
     return kept

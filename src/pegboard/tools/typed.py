@@ -94,14 +94,14 @@ def _is_typed_class(thing: object) -> bool:
 
 @frozen
 class _Input:
-    """How arguments become the input."""
+    """Converter of arguments into the input."""
 
     annotation: Any
     argument: str | None  # the name of the one argument; `None` where the arguments are the input's fields
-    strict: bool  # whether the type judges too, because the schema is another than its own
+    strict: bool  # whether the type validates too, because the schema is another than its own
 
     def structured(self, arguments: Mapping[str, Any]) -> Any:
-        """The input that judged arguments make."""
+        """The input that validated arguments make."""
         if self.argument is None:
             return self._structure(arguments)
         if self.argument not in arguments:

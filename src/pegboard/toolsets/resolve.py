@@ -40,7 +40,7 @@ from pegboard.toolsets.toolset import (
 
 @frozen
 class _Reason:
-    """What one step of a resolution decided for one tool.
+    """Decision of one step of a resolution on one tool.
 
     Attributes:
         step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
@@ -59,7 +59,7 @@ class _Reason:
 
 @frozen
 class Explanation:
-    """Why the tool of a name is in or out, step by step.
+    """Explanation of why the tool of a name is in or out, step by step.
 
     Attributes:
         name: The name that was asked for.
@@ -188,7 +188,7 @@ class _Pass:
 
 @frozen(eq=False)
 class _Trace:
-    """What each step did, in order; by name how many steps had been made when a tool came in later."""
+    """Trace of a resolution's steps, in order; by name how many had been made when a tool came in later."""
 
     candidates: _Candidates
     passes: Sequence[_Pass]

@@ -237,8 +237,6 @@ async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
 
     try:
         return await source.offer(context)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
@@ -253,8 +251,6 @@ def error_text(error: BaseException) -> str:
     """What was raised, in one short line."""
     try:
         text = str(error)
-    except KeyboardInterrupt:
-        raise
     except BaseException:  # noqa: BLE001  an exception whose own text can't be had
         text = ""
     kind = type(error).__name__
@@ -497,7 +493,7 @@ class WrapperToolset:
 
 @frozen
 class Step:
-    """How a wrapper changes tools.
+    """Transformation of tools by a wrapper.
 
     Attributes:
         word: What it does, for people: `"prefixed"`.
@@ -535,8 +531,6 @@ class ChangedToolset(WrapperToolset):
             if name not in faults:
                 try:
                     changed = self._mapper.one(tool) if tool in changing else tool
-                except KeyboardInterrupt:
-                    raise
                 except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
                     faults[name] = error_text(error)
                 else:

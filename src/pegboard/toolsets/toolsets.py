@@ -200,8 +200,6 @@ class ToolsetFunction(ToolsetBase):
         for index, thing in enumerate(things):
             try:
                 made[id(thing)] = self._made.get(id(thing)) or (thing, _as_tools(thing))
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the item
                 cause = f"item {index} can't become a tool: {error_text(error)}"
                 problems.append(ToolsetProblem(self.name, cause, error=error))

@@ -235,7 +235,7 @@ def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
 
 @frozen
 class Reshape:
-    """How the arguments of one tool are shown to the model. Every mapping goes by the tool's own names.
+    """Reshaped arguments of one tool, as the model sees them. Every mapping goes by the tool's own names.
 
     Values and schemas are given as JSON data and kept as its text.
 

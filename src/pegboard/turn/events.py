@@ -47,7 +47,7 @@ aborted it; a tool ended it; the model, a processor or a callback failed."""
 
 @frozen
 class TurnOutcome:
-    """What came of a turn. Its history is complete however the turn ended: each call has its one result.
+    """Outcome of a turn. Its history is complete however the turn ended: each call has its one result.
 
     Attributes:
         messages: The whole conversation, those that the turn began with included.

@@ -47,7 +47,7 @@ def _with_own_ids(message: Message, earlier: Iterable[str] = ()) -> Message:
 
 @define(eq=False)
 class TurnProgress:
-    """How far a turn is, and the conversation, in which every call gets its result.
+    """Progress of a turn, and the conversation, in which every call gets its result.
 
     Attributes:
         messages: The conversation, the oldest first.

@@ -34,7 +34,7 @@ def _count(_self: Any, attribute: Attribute[Any], value: int) -> None:
 
 @frozen(kw_only=True)
 class TurnLimits:
-    """How much one turn may use; `None` is no limit. A limit ends a turn once every call has its result.
+    """Limits of one turn; `None` is no limit. A limit ends a turn once every call has its result.
 
     Attributes:
         rounds: How often the model is asked.
@@ -85,7 +85,7 @@ Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
 
 
 class TurnOptions(TypedDict, total=False):
-    """How a turn is run; everything may be left out.
+    """Options of a turn; everything may be left out.
 
     Attributes:
         limits: How much it may use.

@@ -210,7 +210,7 @@ def input_text(call: ToolCall) -> str:
 def parsed_object(text: str) -> JsonObject | None:
     """The JSON object that a text is, blank text an empty one; else `None`. Never raises.
 
-    As strict as those who judge calls are: each key once, and no number that JSON doesn't have.
+    As strict as the validation of calls: each key once, and no number that JSON doesn't have.
     """
     if not text.strip():
         return {}

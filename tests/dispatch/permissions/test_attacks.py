@@ -113,6 +113,12 @@ read 'a[$(rm x)]' <<< 1   declare 'a[$(rm x)]=1'   let 'a[$(rm x)]'   y='a[$(rm 
 read y <<< 'a[$(rm x)]'; ((y))   PS4='$(rm x)'; set -x; ls   PROMPT_COMMAND='rm x' bash -i   hash -p /bin/rm q; q x
 compgen -C 'rm x' a   BASH_ENV=<<28>echo rm x) bash -c :   env PS4='$(rm x)' bash -xc ls   set -- '$(rm x)'; echo ${1@P}
 export PROMPT_COMMAND='rm x'   for y in 'a[$(rm x)]'; do ((y)); done   builtin test -v 'a[$(rm x)]'
+ssh-agent rm x   dbus-launch rm x   logsave f rm x   git bisect run rm x   git submodule foreach 'rm x'
+git submodule foreach rm x   git rebase --exec 'rm x' a   git rebase --exec='rm x'   git rebase -x 'rm x'
+git filter-branch --tree-filter 'rm x'   cmake -E env A=b rm x   perf stat -- rm x   gtimeout 5 rm x   genv rm x   grm x
+gfind . -exec rm {} +   fd -xrm   fd -HIx rm   fd --exec=rm x   fd --exec-batch rm   noglob rm x   nocorrect rm x
+- rm x   repeat 3 rm x   repeat 3 { rm x }   not rm x   ls; and rm x   begin rm x; end   bash-static -c 'rm x'
+posh -c 'rm x'   lksh -c 'rm x'   oksh <<< 'rm x'   split --filter='rm x' f   split --filter 'rm x' f
 systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
 """
 

@@ -71,7 +71,7 @@ def thinking_budgets(low: int = 1_024, medium: int = 4_096, high: int = 16_384) 
 
 @frozen(kw_only=True)
 class AnthropicLimits:
-    """What the provider takes; known from the types of its SDK, its pages and its error reports.
+    """Limits of the provider; known from the types of its SDK, its pages and its error reports.
 
     Attributes:
         name: What a tool's name has to match, as a regular expression.

@@ -398,10 +398,10 @@ def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tupl
 
     examples = spec.examples
     try:
-        judge = validator_of(json_text(schema))
+        validator = validator_of(json_text(schema))
     except SchemaError as error:
         return (Loss(spec.name, "/examples", "examples", f"left out: {error}"),)
-    fitting = [example for example in examples if not judge.problems(example)]
+    fitting = [example for example in examples if not validator.problems(example)]
     if fitting:
         entry["input_examples"] = fitting
     what = "left out: it doesn't fit the schema as exported"

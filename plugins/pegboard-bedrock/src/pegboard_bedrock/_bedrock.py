@@ -42,7 +42,7 @@ from pegboard.wire import (
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
-"""How much of a request may be strict (as Anthropic judges them)."""
+"""How much of a request may be strict (as Anthropic validates them)."""
 
 
 FAMILY: Final = "bedrock"
@@ -92,7 +92,7 @@ REASONING: Final[Mapping[str, JsonMapping]] = {
 
 @frozen(kw_only=True)
 class BedrockLimits:
-    """What the provider takes; known from botocore's model of the service, its pages and its error reports.
+    """Limits of the provider; known from botocore's model of the service, its pages and its error reports.
 
     Attributes:
         name: What a tool's name has to match, as a regular expression.

@@ -103,7 +103,7 @@ from pegboard_bedrock._bedrock import (
 )
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
-"""How much a strict schema may hold: Anthropic judges it; a request may hold no more in all."""
+"""How much a strict schema may hold: Anthropic validates it; a request may hold no more in all."""
 
 _PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
 
@@ -138,7 +138,7 @@ BEDROCK_STRICT: Final = Dialect(
         Within(STRICT_SIZE),
     ),
 )
-"""Bedrock's strict tools, which Anthropic judges: closed objects without bounds or recursion."""
+"""Bedrock's strict tools, which Anthropic validates: closed objects without bounds or recursion."""
 
 
 _S3 = "s3://"

@@ -125,7 +125,7 @@ MAX_BRANCHES: Final = 1_000
 
 @frozen
 class Globs:
-    """Which paths are wanted.
+    """Set of glob patterns that picks paths.
 
     Attributes:
         wanted: A path has to match one of these; `None` wants all.

@@ -35,7 +35,7 @@ from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of
 
 @frozen(kw_only=True)
 class Settings:
-    """How the file tools work.
+    """Settings of the file tools.
 
     Attributes:
         root: The folder that can't be left, `~` allowed; `None` is the working directory at the time of a call.
@@ -166,7 +166,7 @@ def answer(result: Answer) -> ToolResult:
 
 @frozen
 class DirectoryListing:
-    """What a directory holds.
+    """Listing of a directory.
 
     Attributes:
         path: The directory, relative to the root.
@@ -187,7 +187,7 @@ class DirectoryListing:
 
 @frozen
 class GlobResult:
-    """Which paths a glob found.
+    """Paths that a glob found.
 
     Attributes:
         files: What it matches, sorted by path.
@@ -206,7 +206,7 @@ class GlobResult:
 
 @frozen
 class GrepResult:
-    """What a search found.
+    """Lines that a search found.
 
     Attributes:
         matches: Lines that match, sorted by path and line; empty unless they were asked for.

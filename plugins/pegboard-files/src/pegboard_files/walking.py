@@ -207,7 +207,7 @@ MAX_DEPTH: Final = 200
 
 @frozen
 class Entry:
-    """What a walk meets.
+    """Entry of a walk: a file or a directory.
 
     Attributes:
         parts: Where it is, below the root.

@@ -47,7 +47,7 @@ UNVALIDATED: Final = "skip_thought_signature_validator"
 
 @frozen
 class GeminiLimits:
-    """What the provider takes.
+    """Limits of the provider.
 
     Attributes:
         name: What a function's name has to match, as a regular expression.

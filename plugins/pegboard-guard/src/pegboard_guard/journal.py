@@ -73,7 +73,7 @@ _FORMATS: Final = (
 
 @define
 class _Room:
-    """How many characters there is room for; less than none once something was cut off."""
+    """Size budget in characters; less than none once something was cut off."""
 
     left: int
 

@@ -479,7 +479,7 @@ class Broken:
 
 @frozen
 class Report:
-    """What `verify` found in one file.
+    """Report of `verify` on one file.
 
     Attributes:
         file: Its path.

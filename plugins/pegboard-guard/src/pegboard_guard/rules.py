@@ -146,7 +146,7 @@ NOT_RUN: Final = frozenset(
 
 @frozen
 class Call:
-    """What rules look at.
+    """Call, as rules see it.
 
     Attributes:
         name: The tool's name.

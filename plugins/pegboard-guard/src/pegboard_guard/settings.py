@@ -82,7 +82,7 @@ def read_table(cls: type[T], table: Any, place: str) -> T:
     """Makes a `cls` of a table.
 
     Args:
-        cls: An attrs class; its validators judge the values.
+        cls: An attrs class; its validators check the values.
         table: What stands in the file.
         place: Where, for errors, such as `journal` or `limits[2]`; `""` for the plugin's own table.
 

@@ -144,7 +144,7 @@ FILES: Final = frozenset(
 
 @frozen(kw_only=True)
 class Limits:
-    """What the provider takes; known from its reference and from its error reports.
+    """Limits of the provider; known from its reference and from its error reports.
 
     Attributes:
         tools: Entries in a request's list of tools.

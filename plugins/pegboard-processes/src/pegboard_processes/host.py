@@ -135,7 +135,7 @@ def _settle(future: asyncio.Future[Reply], reply: Reply) -> None:
 
 @frozen(eq=False)
 class RemoteMemory(Memory):
-    """What is remembered of the call's user."""
+    """Memory of the call's user, over the connection to the host."""
 
     host: RemoteHost
 

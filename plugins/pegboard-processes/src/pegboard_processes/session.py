@@ -31,7 +31,7 @@ _FOR_PEOPLE: Final = ("ask", "request_confirmation")
 
 
 class Ending(enum.Enum):
-    """How a session ended."""
+    """Way in which a session ended."""
 
     ANSWERED = "the child has answered"
     STALE = "the child has other code"
@@ -45,7 +45,7 @@ class Ending(enum.Enum):
 
 @frozen
 class Ended:
-    """How a session ended, and with what.
+    """End of a session, with what it gave.
 
     Attributes:
         ending: How.

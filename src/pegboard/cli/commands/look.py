@@ -60,7 +60,7 @@ QUARANTINE_SECONDS: Final = 3600
 
 @frozen(eq=False)
 class SnapshotWriter:
-    """What the listing rests on, taken before the registry was loaded.
+    """Writer of the listing's snapshot; holds what the listing rests on, taken before the registry was loaded.
 
     Attributes:
         place: The environment.

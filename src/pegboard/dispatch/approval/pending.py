@@ -141,7 +141,7 @@ class PendingCall:
 
     Attributes:
         id: Of the request; can't be guessed, and one answer to it counts.
-        call: The call; its arguments are the judged ones, as JSON text.
+        call: The call; its arguments are the validated ones, as JSON text.
         spec_digest: Of the tool's spec.
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for.

@@ -215,7 +215,7 @@ def _nothing() -> dict[str, Any]:
 
 @frozen
 class ApprovalRequest:
-    """What a person is asked, and all that helps to decide.
+    """Request for a person's approval, with all that helps to decide.
 
     Only `preview` and `to_text()` are made for showing. Everything else stands as the model, the tool or the host wrote
     it, so that it can be compared; show it through `pegboard.tools.visible.visible`.

@@ -205,7 +205,7 @@ _TEXTS: Final = tuple(each.name for each in attrs.fields(ReadonlyContext) if eac
 
 @frozen
 class PermissionRequired:
-    """What has to be allowed before the call can run.
+    """Executor's answer that something has to be allowed before the call can run.
 
     Attributes:
         permission: The permission's name, such as `"edit"`.
@@ -238,7 +238,7 @@ class PermissionRequired:
 
 @frozen(kw_only=True)
 class ExecutionResponse:
-    """What an executor answers to one request.
+    """Response of an executor to one request.
 
     Attributes:
         output: The tool's text.

@@ -411,7 +411,7 @@ async def close_executors(executors: Mapping[str, Any]) -> None:
 
 @frozen
 class ToolInfo:
-    """What a model has to know of a tool.
+    """Description of a tool, as a model needs it.
 
     Attributes:
         name: The tool's name.

@@ -23,6 +23,7 @@ Wrapped: TypeAlias = "Command | str"
 SHELLS: Final = frozenset(
     {"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "yash"}
     | {"csh", "tcsh", "osh", "elvish", "xonsh", "nu", "pwsh"}
+    | {"bash-static", "posh", "lksh", "oksh", "loksh"}
 )
 WRAPPERS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
@@ -34,6 +35,8 @@ WRAPPERS: Final = {
     **dict.fromkeys(("systemd-inhibit", "torsocks", "proxychains", "proxychains4", "chronic", "eatmydata"), 0),
     **dict.fromkeys(("tini", "dumb-init", "tmux", "screen", "dtach", "sshpass"), 0),
     **dict.fromkeys(("coreutils", "ld.so", "openvt", "cpulimit", "sem", "caffeinate"), 0),
+    **dict.fromkeys(("ssh-agent", "dbus-launch", "noglob", "nocorrect", "-", "not", "and", "or", "begin", "{"), 0),
+    **dict.fromkeys(("logsave", "repeat"), 1),
     **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh", "setuidgid", "faketime"), 1),
 }
 """Their names, and how many words of their own stand before the command."""
@@ -42,6 +45,9 @@ _RUNNERS: Final = {
     **dict.fromkeys(("bwrap", "firejail", "proot", "nsjail", "gdb", "start-stop-daemon", "mpirun", "srun"), ()),
     **dict.fromkeys(("docker", "podman", "kubectl", "oc", "lxc", "machinectl"), ("exec", "run", "shell")),
     **dict.fromkeys(("uv", "poetry", "pipenv", "conda", "hatch", "pdm", "rye", "npm", "pnpm", "yarn"), ("exec", "run")),
+    "git": ("run", "foreach", "-x", "--exec"),
+    "cmake": ("-E",),
+    "perf": ("stat", "record", "trace"),
     **dict.fromkeys(("nix", "flatpak", "flatpak-spawn", "distrobox", "toolbox"), ("run", "shell", "enter", "--host")),
 }
 """Programs whose options take several words, and behind which of their words the command stands anywhere."""
@@ -49,16 +55,22 @@ _RUNNERS: Final = {
 _FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words that they read elsewhere
 _READ_TEXTS: Final = frozenset(
     {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh"}
-    | {"tmux", "screen", "entr", "nix-shell", "mapfile", "readarray", "compgen", "complete"}
+    | {"tmux", "screen", "entr", "nix-shell", "mapfile", "readarray", "compgen", "complete", "split"}
 )
 """Hand a word to a shell, or split it as one."""
 
 _ONLY_TELLS: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
 _FINDERS: Final = {
-    "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
-    "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
-    "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+    "find": re.compile("-(?:exec|execdir|ok|okdir)()"),
+    **dict.fromkeys(("fd", "fdfind"), re.compile(r"(?:-[A-Za-z]*?[xX]|--exec(?:-batch)?(?:=|$))(.*)", re.DOTALL)),
 }
+"""The option before a command, and what is glued to it."""
+
+_GNU: Final = frozenset(
+    {"timeout", "env", "find", "xargs", "nice", "nohup", "stdbuf", "chroot", "split", "time", "test", "printf", "rm"}
+    | {"mv", "cp", "dd", "ln", "chmod", "chown", "tee", "shred", "truncate", "rmdir", "install", "sed", "awk"}
+)
+"""Have a `g` before their name on some systems."""
 
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
@@ -100,9 +112,10 @@ _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
 def name_of(words: Sequence[str]) -> str:
     """The name of a command, without its folder, in lower case (there are systems that find `RM`).
 
-    A `=` before it, which zsh replaces by its folder, is taken away too.
+    A `=` before it, which zsh replaces by its folder, is taken away too, and the `g` that stands for GNU.
     """
-    return words[0].rpartition("/")[2].lower().lstrip("=")
+    name = words[0].rpartition("/")[2].lower().lstrip("=")
+    return name[1:] if name.startswith("g") and name[1:] in _GNU else name
 
 
 def wrapped_commands(command: Command) -> Iterator[Wrapped]:
@@ -137,13 +150,14 @@ def _handed_over(name: str, arguments: Sequence[str], scripts: Sequence[str]) ->
         yield from scripts
     if name == "env" and "\\" in "".join(arguments) and any(map(_SPLITS.fullmatch, arguments)):
         yield HOLE
-    if name in _READ_TEXTS:
+    if name in _READ_TEXTS or (name == "git" and not {"rebase", "foreach", "filter-branch"}.isdisjoint(arguments)):
         yield from _shell_texts(arguments)
 
 
 def _evaluated(command: Command) -> Iterator[str]:
     """The texts that a shell takes for a value and may yet run."""
-    for word in command.words if command.is_program else command.words[:1]:
+    assigns = not command.is_program or (command.words and name_of(command.words) in _ASSIGN)
+    for word in command.words if assigns else ():
         if value := _VALUE.fullmatch(word):
             yield value[1] or value[2] or ""
     if command.words and name_of(command.words) in _EVALUATES:
@@ -230,10 +244,10 @@ def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]
         yield from scripts or (HOLE,)
 
 
-def _by_finder(arguments: Sequence[str], options: frozenset[str]) -> Iterator[Command]:
+def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Command]:
     for place, word in enumerate(arguments):
-        if word in options:
-            rest = arguments[place + 1 :]
+        if found := option.fullmatch(word):
+            rest = [*filter(None, found.groups()), *arguments[place + 1 :]]
             end = min((rest.index(each) for each in _ENDS_OF_EXEC if each in rest), default=len(rest))
             if end:
                 yield Command([each.replace("{}", HOLE) for each in rest[:end]])
