@@ -28,7 +28,7 @@ class _InstalledPlugins(Protocol):
 
 
 def _installed() -> _InstalledPlugins:
-    """The layer above, plugged in by its module's name: only a registry without plugins, for a missing name, asks it."""
+    """The layer above, plugged in by name: what a registry without plugins asks for a name that it misses."""
     return cast("_InstalledPlugins", import_module("pegboard.plugins.load"))
 
 
