@@ -461,7 +461,8 @@ class TestInstalled:
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         assert ToolRegistry().known("exporters") == ()
 
-    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch):
+    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         (found,) = load_module._offers()["exporters", "anthropic"]
         twice = {("exporters", "anthropic"): [found, attrs.evolve(found, name="other", distribution="pegboard-other")]}
         monkeypatch.setattr(load_module, "_offers", lambda: twice)
