@@ -1,4 +1,4 @@
-"""Callbacks round one call: before, after, on error, around; each within a time limit."""
+"""Callbacks round one call: before, after, on error, around (middleware); each within a time limit."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Chain:
                 log_failure(_title_of(link), error.__cause__ or error)
 
     async def around_all(self, run: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
-        """What the outermost wrapper gives; the first in order is the outermost, `run` the innermost.
+        """Runs the wrappers as middleware; the first in order is the outermost, `run` the innermost.
 
         Raises:
             ChainError: A wrapper failed by itself.
@@ -204,7 +204,7 @@ def _chain_of(state: CallState, stage: str) -> Chain:
 
 
 async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
-    """What the outermost wrapper gives: what the tool gave, or something instead of it.
+    """Runs the tool inside its middleware, and gives what the tool gave, or a wrapper instead of it.
 
     Nothing is edited after approval: `call_next` takes no arguments. It may be called again, for a retry, or not at
     all; never twice at once, nor when its wrapper is done. For a call that a person approved it runs once: an approval

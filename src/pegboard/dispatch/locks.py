@@ -236,13 +236,14 @@ class LockManager:
 
     A call acquires what it needs in a fixed order: a slot of its batch, the lock of everything (all calls read it, an
     exclusive call writes it), the lock of its key, a slot of its tool, a slot of the registry. Each is first come,
-    first served. A call that waits has earlier shares reserved, but holds none: so waiting calls never block each other
-    for good.
+    first served. A call that waits has earlier shares reserved, but holds none: so calls that aren't nested never
+    deadlock.
 
-    A nested call, from inside a tool, has its callers' locks and slots, and takes no slot of the batch or the registry.
+    The locks are reentrant: a nested call, from inside a tool, has its callers' locks and slots, and takes no slot of
+    the batch or the registry.
     It waits in the place of its outermost caller, and passes calls that only have reservations. While a shared caller
     has nested calls, it gives up its share of the lock of everything, so that two of them can each call an exclusive
-    tool. Whatever else makes calls wait for each other ends with their time limits.
+    tool. Any other deadlock of nested calls ends with their time limits.
 
     Args:
         max_concurrency: How many calls may run at once, nested ones excepted; `None` is no limit.
