@@ -93,7 +93,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def layers(session: nox.Session) -> None:
-    """The rooms import one way only."""
+    """The layers import one way only."""
     install_checkout(session, "lint")
     session.run("lint-imports")
 

@@ -23,8 +23,6 @@ PACKAGES = [ROOT / "src" / "pegboard", *sorted(ROOT.glob("plugins/*/src/*/"))]
 COMMANDS = "commands"  # a folder of verbs: a command may be named like what it is about
 BRIEF = 5  # lines; a file with no more only marks a package
 
-EXCEPTION = ("pegboard.contributions", "pegboard.plugins.load")  # the one import upwards; pyproject.toml says why
-
 
 class Limit(NamedTuple):
     """How far a figure may go: `most`, and not below `least`; `goal` is what `most` shall come to."""
@@ -103,8 +101,7 @@ def imports_among(package: Path, trees: Mapping[Path, ast.Module]) -> dict[str, 
         if path.name != "__init__.py"
     }
     return {
-        name: {found for found in imported_by(trees[path]) if found in names and (name, found) != EXCEPTION} - {name}
-        for name, path in names.items()
+        name: {found for found in imported_by(trees[path]) if found in names} - {name} for name, path in names.items()
     }
 
 

@@ -53,4 +53,6 @@ def run() -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the current folder, which `python -m` puts first: what lies there is no installed plugin
     run()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
@@ -16,6 +17,19 @@ from pegboard.tools.visible import visible_spec
 if TYPE_CHECKING:
     from pegboard.tools.services import Services, ServiceScope
     from pegboard.toolsets.toolset import Toolset
+
+
+class _InstalledPlugins(Protocol):
+    """The installed plugins by what their manifests offer."""
+
+    def offered_names(self, kind: str) -> tuple[str, ...]: ...
+
+    def offered_thing(self, kind: str, name: str) -> tuple[Any, Origin] | None: ...
+
+
+def _installed() -> _InstalledPlugins:
+    """The layer above, plugged in by name: what a registry without plugins asks for a name that it misses."""
+    return cast("_InstalledPlugins", import_module("pegboard.plugins.load"))
 
 
 class Contributions:
@@ -187,9 +201,7 @@ class Contributions:
         """
         names = {*self._catalogue.extras.get(kind, {}), *self.lazy_plugins.offered(kind)}
         if self.plugin_manager is None:
-            from pegboard.plugins.load import offered_names  # as in `_provided`
-
-            names.update(offered_names(kind))
+            names.update(_installed().offered_names(kind))
         return tuple(sorted(names))
 
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
@@ -216,12 +228,10 @@ class Contributions:
             return of_kind[name]
         self.lazy_plugins.load_offering(kind, name)
         if self.plugin_manager is None:
-            from pegboard.plugins.load import offered_thing  # a layer above, which only a missing name needs
-
-            if (offered := offered_thing(kind, name)) is not None:
-                with self._lock:
-                    if name not in self._catalogue.extras.get(kind, {}):
-                        self._catalogue = self._catalogue.with_extra(kind, name, *offered)
+            offered = _installed().offered_thing(kind, name)
+            with self._lock:
+                if offered is not None and name not in self._catalogue.extras.get(kind, {}):
+                    self._catalogue = self._catalogue.with_extra(kind, name, *offered)
         found = self._catalogue.extras.get(kind, {}).get(name)
         for problem in self._catalogue.problems if found is None else ():
             if (kind, name) in problem.offers:

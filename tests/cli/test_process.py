@@ -363,3 +363,16 @@ def test_the_help_loads_click_and_little_else(environ, site):
     os.utime(site.root, (1_600_000_000, 1_600_000_000))
     loaded(environ, ["list"])
     assert loaded(environ, ["--help"]) == set()
+
+
+@pytest.mark.parametrize(
+    "command", [[sys.executable, "-m", "pegboard"], [str(Path(sys.executable).with_name("registry"))]]
+)
+def test_what_lies_in_the_current_folder_is_no_installed_plugin(command, tmp_path):
+    folder = tmp_path / "lying-0.5.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: lying\nVersion: 0.5\n")
+    (folder / "entry_points.txt").write_text("[pegboard]\nlying = lying\n")
+    (tmp_path / "lying.py").write_text("raise SystemExit(9)\n")
+    done = subprocess.run([*command, "plugins", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "lying" not in done.stdout

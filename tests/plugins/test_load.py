@@ -143,6 +143,16 @@ def test_secrets_of_settings_are_neither_reported_nor_kept(site, tmp_path, monke
     assert not any("sk-" in text for text in kept)
 
 
+def test_a_secret_that_was_missing_is_used_once_it_is_there(site, monkeypatch) -> None:
+    site("one")
+    settings = {"one": {"key": {"env": "LATE_KEY"}}}
+    monkeypatch.delenv("LATE_KEY", raising=False)
+    for _ in range(2):
+        assert "the environment has no LATE_KEY" in pegboard.load(settings=settings).problems()[0].cause
+    monkeypatch.setenv("LATE_KEY", "here")
+    assert pegboard.load(settings=settings).problems() == ()
+
+
 def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
     """A plugin that hangs doesn't cost its time limit at every listing; a refresh or an installation tries again."""
     site("bad", "1 / 0")
@@ -451,7 +461,8 @@ class TestInstalled:
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         assert ToolRegistry().known("exporters") == ()
 
-    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch):
+    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         (found,) = load_module._offers()["exporters", "anthropic"]
         twice = {("exporters", "anthropic"): [found, attrs.evolve(found, name="other", distribution="pegboard-other")]}
         monkeypatch.setattr(load_module, "_offers", lambda: twice)

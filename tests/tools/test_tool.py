@@ -786,3 +786,12 @@ def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
 def test_options_of_the_wrong_form_are_refused_by_name(option):
     with pytest.raises(DefinitionError, match=next(iter(option))):
         Tool.from_schema("a", {"type": "object"}, **option)
+
+
+def test_each_name_that_a_tool_had_stays_known_however_it_is_changed():
+    wipe = Tool.from_schema("wipe", {"type": "object"})
+    tidy = wipe.evolve(spec=wipe.spec.evolve(name="tidy"))
+    swept = tidy.evolve(spec=tidy.spec.evolve(name="sweep"), former_names=())
+    assert (tidy.former_names, swept.former_names) == (("wipe",), ("wipe", "tidy"))
+    assert tidy.with_spec(name="sweep").former_names == ("wipe", "tidy")
+    assert wipe.evolve(offered=False).former_names == ()

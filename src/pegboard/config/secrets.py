@@ -62,6 +62,13 @@ def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[
     return {key: value for key, each in settings.items() if (value := filled(key, each)) is not None}
 
 
+def lacks_secrets(settings: Mapping[str, Any]) -> bool:
+    """Whether settings refer to a secret that isn't there."""
+    missing: list[str] = []
+    with_secrets(settings, missing, [])
+    return bool(missing)
+
+
 def _secret(path: str, kind: str, name: str, missing: list[str]) -> str | None:
     try:
         secret = os.environ.get(name) if kind == "env" else keyring().get_password(SERVICE, name)

@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 
 from pegboard.config.config import normalised
 from pegboard.config.files import read_private, user_folder, write_private
+from pegboard.config.secrets import lacks_secrets
 from pegboard.errors import ManifestError
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import PluginManifest, find_manifest
@@ -193,9 +194,12 @@ class CachedManifests:
             return None
 
     def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
-        """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept."""
+        """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept.
+
+        Nothing is while the settings refer to a secret that isn't there: with it, the plugin may bring more.
+        """
         key = self._key(found, settings)
-        if key is None:
+        if key is None or lacks_secrets(settings):
             return False
         data: dict[str, Any] = {"format": _FORMAT, "key": key}
         if isinstance(known, str):

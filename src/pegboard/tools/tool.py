@@ -160,14 +160,15 @@ class Tool:
         return tuple(self.checks(arguments) or ())[:MOST_PROBLEMS]
 
     def evolve(self, **changes: Any) -> Tool:
-        """A tool with some attributes changed."""
-        return attrs.evolve(self, **changes)
+        """A tool with some attributes changed; what it was called before stays among its `former_names`."""
+        tool = attrs.evolve(self, **changes)
+        had = self.former_names if tool.name == self.name else (*self.former_names, self.name)
+        names = tuple(dict.fromkeys((*had, *tool.former_names)))
+        return tool if names == tool.former_names else attrs.evolve(tool, former_names=names)
 
     def with_spec(self, **changes: Any) -> Tool:
         """A tool with some facts of its spec changed."""
-        spec = self.spec.evolve(**changes)
-        names = self.former_names if spec.name == self.name else (*self.former_names, self.name)
-        return attrs.evolve(self, spec=spec, former_names=names)
+        return self.evolve(spec=self.spec.evolve(**changes))
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:

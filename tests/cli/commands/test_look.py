@@ -368,6 +368,15 @@ class TestWhatAListLeavesBehind:
             assert warm.answer(["list"]) is None
 
     @pytest.mark.usefixtures("settled")
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_a_missing_secret_keeps_nothing(self, say, site, home, monkeypatch, is_there):
+        (home / "config" / "pegboard").mkdir()
+        (home / "config" / "pegboard" / "pegboard.toml").write_text('[plugins.demo]\nroot = { env = "LATE_ROOT" }')
+        monkeypatch.setenv("LATE_ROOT" if is_there else "OTHER", "/tmp/x")
+        assert ("the environment has no LATE_ROOT" in say("list")[2]) is not is_there
+        assert (warm.answer(["list"]) is not None) is is_there
+
+    @pytest.mark.usefixtures("settled")
     def test_the_environment_is_searched_once(self, say, site, monkeypatch):
         searched = []
 

@@ -37,6 +37,7 @@ from pegboard.cli.tool_texts import (
 )
 from pegboard.cli.warm import HEAD, SEARCH_LIMIT, search_cached
 from pegboard.config.config import Config, load_config
+from pegboard.config.secrets import lacks_secrets
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
@@ -91,9 +92,9 @@ class SnapshotWriter:
     def keep(self, session: Session, offered: ResolvedTools, notices: Iterable[str]) -> bool:
         """Keeps what `list` has written to standard output and standard error; gives whether it could be kept.
 
-        While a plugin is quarantined it holds for an hour.
+        While a plugin is quarantined it holds for an hour; nothing is kept while settings lack a secret.
         """
-        if session.config != self.config:
+        if session.config != self.config or any(map(lacks_secrets, self.config.plugins.values())):
             return False
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
