@@ -519,12 +519,12 @@ class GeminiSchema(Gemini):
     option_keys: ClassVar[tuple[str, ...]] = (*OPTION_KEYS, "gemini-schema")
 
     def _add_parameters(self, entry: JsonObject, schema: ConvertedSchema, spec: ToolSpec) -> tuple[Loss, ...]:
-        """Adds none where none are named: the older subset has no object without properties."""
+        """Adds none where none are named: only objects within parameters may have no properties there."""
         if schema.schema.get("properties"):
             return super()._add_parameters(entry, schema, spec)
         if spec.input_schema.get("additionalProperties") is False:
             return ()
-        what = "left out: an object without properties has no form there, so that the model gives no arguments"
+        what = "left out: parameters without properties have no form there, so that the model gives no arguments"
         return (Loss(spec.name, INPUT, "properties", what), *(loss for loss in schema.losses if loss.path != INPUT))
 
 
