@@ -112,8 +112,8 @@ class Contributions:
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
         others = (thing for thing in things if not is_toolset(thing))
-        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin is not HOST)]
-        if origin is not HOST:
+        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin != HOST)]
+        if origin != HOST:
             tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self._lock:
             before = self._catalogue
