@@ -131,6 +131,7 @@ http://169<3002>254<3002>169<3002>254   http://<ff11><ff16><ff19>.254.169.254   
 http://ok.example@169.254.169.254   http://evil.example   http://EVIL.Example./   http://a.b.evil.example
 http://ok.example@evil.example   http://evil.example\@ok.example   http://ok.example#@evil.example<a>
 http://ev<ad>il.example   http://<ff45>vil.example   http://evil%2eexample   gopher://evil.example   evil.example/x
+http://[64:ff9b:1:a9fe:a9:fe00::]   http://[::ffff:0:169.254.169.254]
 http://evil.example:99   <20>http://evil.example   http://10.1.2.3   http://[::ffff:10.1.2.3]
 http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1   http://path.example/latest   http://path.example/latest/
 http://path.example/latest?   http://path.example/latest?x=1   http://path.example/x/..//latest/?x
@@ -270,6 +271,13 @@ def test_what_a_running_tool_names_is_found_however_it_is_written(top, declared,
         assert RAN == []
         assert registry.call_sync(name, {"folder": "src/a", "pattern": "secret/key"}).text == "ran"
         RAN.clear()
+
+
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "ip6-localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"])
+@pytest.mark.parametrize("forbidden", ["localhost", "ip6-localhost", "127.0.0.1", "::1", "0.0.0.0"])
+def test_this_machine_is_found_by_each_of_its_names(top, forbidden, host):
+    rules = Permissions([Rule("fetch", forbidden, "deny", forbid=True)], "bypass")
+    assert registry_of(permissions=rules).call_sync("fetch", {"url": f"http://{host}/"}).kind == "denied"
 
 
 @pytest.mark.parametrize("to", [{"address": "x@evil.com"}, [{"a": ["x@evil.com"]}], {"x@evil.com": 1}, "x@evil.com"])

@@ -287,7 +287,7 @@ def host_of(text: str) -> Host:
         raise UnreadableError("no host")
     if _NUMBER.fullmatch(labels[-1]):
         return _address(name)
-    return Host(name, also=_LOOPBACK if labels[-1] == "localhost" else ())
+    return Host(name, also=_LOOPBACK if labels[-1] in _LOOPBACK_NAMES else ())
 
 
 def ascii_name(name: str) -> str:
@@ -327,16 +327,23 @@ def _address(text: str) -> Host:
             or int(address) >> 32 & _ISATAP[0] == _ISATAP[1]
         ):
             inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if address in ipaddress.IPv6Network(
+            _EMBEDDING[1]
+        ):  # or in the bits behind the 48 of the network, but for 64-71
+            high, low = int(address) >> 64 & 0xFFFF, int(address) >> 40 & 0xFFFF
+            inner.append(ipaddress.IPv4Address(high << 16 | low))
         also = tuple(_address(str(each)) for each in inner if each is not None)
     if address.is_loopback or address.is_unspecified:
         also += _LOOPBACK
     return Host(str(address), is_address=True, also=also)
 
 
-_LOOPBACK: Final = (Host("localhost"), Host("127.0.0.1", is_address=True), Host("::1", is_address=True))
+_ADDRESSES: Final = ("127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104
+_LOOPBACK_NAMES: Final = ("localhost", "ip6-localhost", "ip6-loopback")
+_LOOPBACK: Final = (*map(Host, _LOOPBACK_NAMES), *(Host(each, is_address=True) for each in _ADDRESSES))
 """What `localhost`, a loopback address and the unspecified address lead to."""
 
-_EMBEDDING: Final = ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")
+_EMBEDDING: Final = ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")
 """Networks of IPv6 whose last 32 bits are an address of IPv4."""
 
 _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
