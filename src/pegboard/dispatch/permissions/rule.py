@@ -33,7 +33,7 @@ _LITERAL: Final = re.compile(r"[^*?]*")
 
 
 class Match(enum.Enum):
-    """Whether a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
+    """Degree to which a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
 
     NO = "no"
     PERHAPS = "perhaps"
@@ -333,7 +333,7 @@ def _expect(kind: type, name: str, value: Any, key: str) -> Any:
 
 
 class Matcher(Protocol):
-    """Matcher of one thing that is decided by itself: a command of a line, a place in the file system, a URL, a text."""
+    """Matcher of one thing that is decided by itself: a command of a line, a place among the files, a URL, a text."""
 
     @property
     def inside(self) -> bool:
