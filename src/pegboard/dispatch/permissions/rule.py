@@ -33,7 +33,7 @@ _LITERAL: Final = re.compile(r"[^*?]*")
 
 
 class Match(enum.Enum):
-    """Degree to which a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
+    """Degree to which a rule applies to part of a call. An allow rule never does so perhaps: it does surely, or not."""
 
     NO = "no"
     PERHAPS = "perhaps"
