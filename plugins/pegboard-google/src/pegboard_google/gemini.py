@@ -104,10 +104,11 @@ _OF_TYPE: Final = {
 @everywhere
 def keywords_of_type(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Drops keywords of objects and arrays where the type is another: they are about nothing there."""
-    kind = schema.get("type")
-    if not isinstance(kind, str) or not any(_OF_TYPE.get(word, kind) != kind for word in schema):
+    kinds = schema.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if not kinds or all(_OF_TYPE.get(word, kinds[0]) in kinds for word in schema):
         return schema
-    return {word: value for word, value in schema.items() if _OF_TYPE.get(word, kind) == kind}
+    return {word: value for word, value in schema.items() if _OF_TYPE.get(word, kinds[0]) in kinds}
 
 
 @everywhere
@@ -171,6 +172,7 @@ GEMINI_SCHEMA: Final = Dialect(
         *READ,
         boolean_schemas,
         inline_references("loosen"),
+        keywords_of_type,  # so that nothing below them is reported as lost; references are resolved
         one_of_to_any_of,
         *SIMPLE,
         tuple_items(),
