@@ -33,7 +33,7 @@ def _installed() -> _InstalledPlugins:
 
 
 class Contributions:
-    """What hosts and plugins have brought to a registry: one immutable catalogue, which is swapped whole.
+    """Contributions of hosts and plugins to a registry: one immutable catalogue, which is swapped whole.
 
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock.
 
