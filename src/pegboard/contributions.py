@@ -33,7 +33,7 @@ def _installed() -> _InstalledPlugins:
 
 
 class Contributions:
-    """What hosts and plugins have brought to a registry: one immutable catalogue, which is swapped whole.
+    """Contributions of hosts and plugins to a registry: one immutable catalogue, which is swapped whole.
 
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock.
 
@@ -112,8 +112,8 @@ class Contributions:
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
         others = (thing for thing in things if not is_toolset(thing))
-        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin is not HOST)]
-        if origin is not HOST:
+        tools = [tool for thing in others for tool in as_tools(thing, foreign=origin != HOST)]
+        if origin != HOST:
             tools = [tool.evolve(origin=origin, spec=visible_spec(tool.spec)) for tool in tools]
         with self._lock:
             before = self._catalogue

@@ -198,7 +198,7 @@ class DefinitionError(PegboardError):
 
 
 class SchemaError(DefinitionError):
-    """A JSON Schema is invalid, or what it costs to judge by it is unbounded."""
+    """A JSON Schema is invalid, or the cost of validating by it is unbounded."""
 
 
 class RegistrationError(PegboardError):
@@ -328,7 +328,7 @@ class ManifestError(PegboardError):
 
 
 class PendingError(PegboardError):
-    """What waits for a person's answer, or an answer to it, can't be read, was changed, or can't be recorded."""
+    """A pending call, or a person's answer to it, can't be read, was changed, or can't be recorded."""
 
 
 class OperationError(PegboardError):

@@ -213,10 +213,11 @@ def test_definitions_of_plugins_and_toolsets_are_made_visible_and_the_hosts_own_
 
     hidden, bad = raw("hidden", description="a\u200b"), raw("bad", schema={"properties": {"\u200b": {}}})
     host = ToolRegistry()
-    host.register(hidden, bad)
-    assert host.get("hidden").spec.description == "a\u200b"
+    for options in ({}, {"origin": Origin()}):
+        handle = host.register(hidden, bad, **options)
+        assert host.get("hidden").spec.description == "a\u200b"
+        handle.dispose()
 
-    host.unregister("hidden")
     with pytest.raises(SchemaError):
         host.register(hidden, bad, origin=Origin(plugin="p"))
     host.register(hidden, origin=Origin(plugin="p"))

@@ -11,6 +11,7 @@ from fake_vendors import ModelServer, Round
 from pegboard import ModelRequest, ToolRegistry, register_plugin
 from pegboard.errors import ModelError
 from pegboard_openai import plugin
+from pegboard_openai.settings import Server
 
 
 def board(**servers):
@@ -46,6 +47,19 @@ def test_a_servers_key_stands_in_its_own_variable(monkeypatch):
     monkeypatch.setenv("LOCAL_KEY", "sk-local")
     assert registry.model("local/qwen3").name == "qwen3"
     assert registry.model("local/qwen3", api_key="other").name == "qwen3"
+
+
+def test_a_servers_key_is_one_that_its_settings_refer_to(monkeypatch):
+    monkeypatch.setenv("LOCAL_KEY", "sk-local")
+
+    async def main(registry):
+        async with aclosing(registry.model("local/qwen3")) as model:
+            await model.respond(ModelRequest("Hi"))
+
+    with ModelServer([Round(text="Hi.")]) as server:
+        asyncio.run(main(board(local={"base_url": f"{server.url}/v1", "api_key": {"env": "LOCAL_KEY"}})))
+    assert server.requests[0].headers["authorization"] == "Bearer sk-local"
+    assert "sk-local" not in repr(Server(base_url="http://x", api_key="sk-local"))
 
 
 def test_wrong_settings_are_named():

@@ -29,7 +29,8 @@ def test_servers_by_name():
         ({"servers": {"a": {"base_url": "ftp://x"}}}, r"servers.a.base_url: an address is wanted"),
         ({"servers": {"a": {"base_url": 7}}}, r"servers.a.base_url: 7 is no text"),
         ({"servers": {"a": {"base_url": URL, "api_key_env": ""}}}, r"servers.a.api_key_env: '' is no text"),
-        ({"servers": {"a": {"base_url": URL, "api_key": "sk-1"}}}, r"api_key: there is no such .* 'api_key_env'"),
+        ({"servers": {"a": {"base_url": URL, "api_keys": "sk-1"}}}, r"api_keys: there is no such .* 'api_key'"),
+        ({"servers": {"a": {"base_url": URL, "api_key": "sk-1", "api_key_env": "B"}}}, "api_key and api_key_env"),
     ],
 )
 def test_what_is_wrong_is_named(table, said):

@@ -404,12 +404,12 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
     if state.approval is None and state.permitted_by is permissions_of(state):
         return None
     state.asks = None
-    judged = permit(state)
-    return _check_approved(state) if judged is None else _check_approved_after(judged, state)
+    deciding = permit(state)
+    return _check_approved(state) if deciding is None else _check_approved_after(deciding, state)
 
 
-async def _check_approved_after(judged: Awaitable[None], state: CallState) -> None:
-    await judged
+async def _check_approved_after(deciding: Awaitable[None], state: CallState) -> None:
+    await deciding
     _check_approved(state)
 
 

@@ -298,7 +298,7 @@ class References:
 
 @define
 class Expansion:
-    """How large a schema is with every reference replaced by its target, a recursive one counted once.
+    """Size of a schema with every reference replaced by its target, a recursive one counted once.
 
     A schema counts as one, and as one more for each listed value that isn't text. Linear in the schema as written.
 

@@ -99,7 +99,7 @@ def write_iso(value: Any) -> str:
 
 @frozen
 class Notation:
-    """How values of a class are written as text.
+    """Text notation of a class's values.
 
     Attributes:
         wanted: What a text must be.

@@ -186,6 +186,8 @@ KNOWN = [SHELL, FETCH, DELETE, READ]
         (Rule("read_file", "/usr", "deny", forbid=True), "it is about the folder alone; what is in it is '/usr/*'"),
         (Rule("read_file", "*", "deny", owner="files"), "no tool that it names comes from 'files'; they come from ''"),
         (Rule("fetch", "ann@example.com", "allow"), "a URL with a user name is never allowed"),
+        (Rule("fetch", "faß.de", "deny", forbid=True), "no host has the character 'ß'"),
+        (Rule("fetch", "βόλος.com", "deny"), "no host has the character"),
         (Rule("fetch", "exa mple.com", "deny"), "no host has the character ' '"),
         (Rule("*", "a%62c.com", "deny", kind="url"), "no host has the character '%'"),
     ],

@@ -78,7 +78,7 @@ class ComesBefore:
 
 @define(eq=False)
 class _Successes(Tracker):
-    """Which of some names and patterns have had a successful call, by turn or session.
+    """Record of which names and patterns have had a successful call, by turn or session.
 
     Attributes:
         patterns: The names and patterns.
@@ -151,7 +151,7 @@ class Cooldown:
 
 @define(eq=False)
 class _Session:
-    """How many calls a session has made, and of each tool that needs a pause, when and as which it was called last."""
+    """Counters of a session: its calls, and of each tool that needs a pause, when and as which it was called last."""
 
     calls: int = 0
     last: dict[str, tuple[float, int]] = field(factory=dict[str, "tuple[float, int]"])
@@ -226,7 +226,7 @@ class Exclusive:
 
 @define(eq=False)
 class _Choice:
-    """Which tool was chosen: for good once a call of it ran, until then for as long as one is under way."""
+    """Choice of one tool: for good once a call of it ran, until then for as long as one is under way."""
 
     name: str | None = None
     under_way: int = 0

@@ -267,7 +267,7 @@ class Limit:
 
 @define(eq=False)
 class _Tally:
-    """What one session, say, has used: the times of its calls, or only their number where time doesn't matter."""
+    """Tally of what one session, say, has used: the times of its calls, or only their number."""
 
     used: int = 0
     times: deque[float] = field(factory=deque[float])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from attrs import fields_dict, frozen
+from attrs import field, fields_dict, frozen
 
 from pegboard.errors import did_you_mean, suggest
 
@@ -18,12 +18,14 @@ class Server:
 
     Attributes:
         base_url: Where it is, such as `"http://127.0.0.1:8000/v1"`.
-        api_key_env: The environment variable that holds its key; `None` where it wants none.
+        api_key: Its key, as in `{ keyring = "NAME" }`.
+        api_key_env: The environment variable that holds its key; where there is neither, it wants none.
         most_tokens: The member that limits an answer's length.
         reasoning: The member in which it wants the model's reasoning back, or `None`.
     """
 
     base_url: str
+    api_key: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
     most_tokens: str = "max_tokens"
     reasoning: str | None = None
@@ -57,6 +59,8 @@ def _server(name: str, facts: Any) -> Server:
     for key, value in given.items():
         if not isinstance(value, str) or not value:
             raise ValueError(f"{where}.{key}: {value!r:.80} is no text.")
+    if "api_key" in given and "api_key_env" in given:
+        raise ValueError(f"{where}: it has api_key and api_key_env; leave one out.")
     if not str(given.get("base_url", "")).startswith(("http://", "https://")):
         raise ValueError(f"{where}.base_url: an address is wanted, such as http://127.0.0.1:8000/v1.")
     return Server(**given)

@@ -104,7 +104,7 @@ _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
 
 @frozen
 class Decision:
-    """What is to be done with a call.
+    """Decision on a call.
 
     Attributes:
         action: `None`: no rule applies to it.

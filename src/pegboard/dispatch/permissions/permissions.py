@@ -395,7 +395,7 @@ class Permissions:
 
         Args:
             tool: What is called.
-            arguments: Judged valid.
+            arguments: Validated.
             work_dir: Where relative paths start; by default the context's, or the process's own folder.
             grants: What people have allowed in this session: they answer what asks, and never override a deny.
             context: For whom; the tool may resolve its arguments by it.

@@ -432,7 +432,7 @@ def _ascii_label(label: str) -> str:
 
 _VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
 _NO_PLACE: Final = re.compile(r"[*?].*/\.{0,2}/|[*?].*/\.{1,2}$")
-_NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]")
+_NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]", re.ASCII)
 
 
 def pattern_problem(rule: Rule, kind: str) -> str | None:

@@ -33,7 +33,7 @@ _LITERAL: Final = re.compile(r"[^*?]*")
 
 
 class Match(enum.Enum):
-    """Whether a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
+    """Degree to which a rule applies to part of a call. An allow rule never does so perhaps: it does surely, or not."""
 
     NO = "no"
     PERHAPS = "perhaps"
@@ -254,7 +254,7 @@ _KEYS: Final = ("mode", *LISTS, "rule", "rules")
 
 
 class RulesError(ValueError):
-    """What is wrong with rules as data.
+    """Error in rules as data.
 
     Attributes:
         key: Where.
@@ -333,7 +333,7 @@ def _expect(kind: type, name: str, value: Any, key: str) -> Any:
 
 
 class Matcher(Protocol):
-    """What is decided by itself: one command of a line, one place in the file system, one URL, one text."""
+    """Matcher of one thing that is decided by itself: a command of a line, a place among the files, a URL, a text."""
 
     @property
     def inside(self) -> bool:
@@ -382,7 +382,7 @@ def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Folders:
-    """Where relative paths and patterns start: in the tool's own folder, to deny and to ask in the call's as well.
+    """Folders where relative paths and patterns start: the tool's own, to deny and to ask the call's as well.
 
     Attributes:
         places: The folders, made absolute; without any, paths can't be read.
@@ -399,7 +399,7 @@ class UnreadableError(ValueError):
 
 @frozen
 class Unreadable:
-    """What a rule should look at, but it isn't there or can't be read for sure. It is denied rather than allowed.
+    """Unreadable resource: it isn't there or can't be read for sure. It is denied rather than allowed.
 
     Attributes:
         shown: What was given.

@@ -45,7 +45,7 @@ class Command:
 
 @define
 class Line:
-    """What a line runs.
+    """Shell line, as the commands that it runs.
 
     Attributes:
         commands: Every command, in no particular order.
