@@ -166,7 +166,7 @@ def answer(result: Answer) -> ToolResult:
 
 @frozen
 class DirectoryListing:
-    """Listing of a directory.
+    """What a directory holds.
 
     Attributes:
         path: The directory, relative to the root.
@@ -187,7 +187,7 @@ class DirectoryListing:
 
 @frozen
 class GlobResult:
-    """Paths that a glob found.
+    """Which paths a glob found.
 
     Attributes:
         files: What it matches, sorted by path.
@@ -206,7 +206,7 @@ class GlobResult:
 
 @frozen
 class GrepResult:
-    """Lines that a search found.
+    """What a search found.
 
     Attributes:
         matches: Lines that match, sorted by path and line; empty unless they were asked for.
