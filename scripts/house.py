@@ -55,7 +55,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "functions": Limit(26),
         "files, realistic": Limit(14),
         "functions, realistic": Limit(30),
-        "modules loaded": Limit(250),
+        "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
     "tests": {"lines": Limit(69_500, goal=65_000)},
