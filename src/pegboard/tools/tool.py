@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 import attrs
@@ -76,6 +77,9 @@ class Tool:
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
+        former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
+        former_arguments: Names of arguments before they were renamed or hidden, with what each is called now: rules
+            that deny or ask look there. One that is hidden keeps its name, and can't be read.
     """
 
     spec: ToolSpec
@@ -91,6 +95,8 @@ class Tool:
     instructions: str | None = None
     offered: bool = True
     former_names: tuple[str, ...] = ()
+    former_permissions: tuple[str, ...] = ()
+    former_arguments: Mapping[str, str] = MappingProxyType({})
 
     @property
     def name(self) -> str:
@@ -160,11 +166,18 @@ class Tool:
         return tuple(self.checks(arguments) or ())[:MOST_PROBLEMS]
 
     def evolve(self, **changes: Any) -> Tool:
-        """A tool with some attributes changed; what it was called before stays among its `former_names`."""
-        tool = attrs.evolve(self, **changes)
-        had = self.former_names if tool.name == self.name else (*self.former_names, self.name)
-        names = tuple(dict.fromkeys((*had, *tool.former_names)))
-        return tool if names == tool.former_names else attrs.evolve(tool, former_names=names)
+        """A tool with some attributes changed; what rules knew it by stays among its `former_*` attributes."""
+        tool, own = attrs.evolve(self, **changes), self.spec.permission
+        names = () if tool.name == self.name else (self.name,)
+        permissions = () if own in (None, tool.spec.permission) else (own,)
+        former: dict[str, Any] = {
+            "former_names": tuple(dict.fromkeys((*self.former_names, *names, *tool.former_names))),
+            "former_permissions": tuple(
+                dict.fromkeys((*self.former_permissions, *permissions, *tool.former_permissions))
+            ),
+            "former_arguments": {**self.former_arguments, **tool.former_arguments},
+        }
+        return tool if all(getattr(tool, name) == had for name, had in former.items()) else attrs.evolve(tool, **former)
 
     def with_spec(self, **changes: Any) -> Tool:
         """A tool with some facts of its spec changed."""

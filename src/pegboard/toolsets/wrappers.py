@@ -397,10 +397,12 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         # What is hidden keeps its name: rules then find it missing, which takes away no caution.
         permission_arguments={reshape.rename.get(name, name): k for name, k in own.permission_arguments.items()},
     )
+    now = {**{name: name for name in reshape.hide}, **reshape.rename}
+    former = now | {name: now.get(later, later) for name, later in tool.former_arguments.items()}
     check_once(tool.evolve(spec=spec))
     if isinstance(tool.handler, LateHandler):
-        return tool.evolve(spec=spec)
-    return _Reshaping(tool, tool.handler, reshape).outer().evolve(spec=spec)
+        return tool.evolve(spec=spec, former_arguments=former)
+    return _Reshaping(tool, tool.handler, reshape).outer().evolve(spec=spec, former_arguments=former)
 
 
 def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -48,6 +48,8 @@ class ToolPolicy:
     Attributes:
         spec: The tool's spec.
         names: The names that rules know it by: its own, and those that it was given.
+        former_permissions: As in `Tool`.
+        hidden: Arguments that it had, and that no call gives.
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
         work_dir: As in `Tool`.
@@ -58,6 +60,8 @@ class ToolPolicy:
 
     spec: ToolSpec
     names: tuple[str, ...]
+    former_permissions: tuple[str, ...]
+    hidden: frozenset[str]
     owner: str
     trusted: bool
     work_dir: WorkDir | None
@@ -68,9 +72,20 @@ class ToolPolicy:
     @classmethod
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
-        names = (tool.name, *tool.former_names)
-        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.work_dir, tool.confirms, (), mode)
-        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, rules)))
+        policy = cls(
+            tool.spec,
+            (tool.name, *tool.former_names),
+            tool.former_permissions,
+            frozenset(tool.former_arguments.values()) - tool.spec.input_schema.get("properties", {}).keys(),
+            owner_of(tool),
+            tool.origin.trusted,
+            tool.work_dir,
+            tool.confirms,
+            (),
+            mode,
+        )
+        now = (each for rule in rules for each in _as_called_now(rule, tool))
+        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, now)))
 
     def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
         """Whether a rule names the tool, by its permission or one of its names, or another permission.
@@ -79,14 +94,15 @@ class ToolPolicy:
         allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
         apply to it.
         """
-        names = (*self.names, *(each for each in (self.spec.permission, permission) if each is not None))
+        permissions = (self.spec.permission, permission, *(() if rule.allows else self.former_permissions))
+        names = (*self.names, *(each for each in permissions if each is not None))
         if rule.allows and not self.trusted:
             names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
         if permission is not None:
             return self.is_about_inner(rule)
-        return rule.field is None or may_have(self.spec, rule.field)
+        return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -300,7 +316,7 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
 def names_of(tool: Tool) -> tuple[str, ...]:
     """The names that rules know a tool by: that it is offered under first, at the end its permission's."""
     own = tool.spec.permission
-    return (tool.name, *tool.former_names, *(() if own is None else (own,)))
+    return (tool.name, *tool.former_names, *tool.former_permissions, *(() if own is None else (own,)))
 
 
 def owner_of(tool: Tool) -> str:
@@ -313,6 +329,15 @@ def may_have(spec: ToolSpec, name: str) -> bool:
     schema = spec.input_schema
     closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
     return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments
+
+
+def _as_called_now(rule: Rule, tool: Tool) -> Iterator[Rule]:
+    """A rule about an argument; one that denies or asks finds it by its former name, too."""
+    now = None if rule.field is None or rule.allows else tool.former_arguments.get(rule.field)
+    if now is None or rule.field in tool.spec.input_schema.get("properties", {}):
+        yield rule
+    if now is not None:
+        yield attrs.evolve(rule, field=now)
 
 
 def _denies_all(rule: Rule) -> bool:
