@@ -80,7 +80,7 @@ def session_key(request: ReadonlyContext) -> str | None:
 
 def tool_key(tool: Tool) -> str:
     """The key that grants of a tool are kept under: who brings it, and its definition."""
-    return f"{owner_of(tool)} {tool.spec.digest}"
+    return f"{owner_of(tool)} {tool.digest}"
 
 
 @frozen

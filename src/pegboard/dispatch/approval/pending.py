@@ -123,7 +123,7 @@ class Approval:
 
     def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         try:
-            return digest_of_call(tool.spec.digest, arguments) == self.digest
+            return digest_of_call(tool.digest, arguments) == self.digest
         except (TypeError, ValueError, RecursionError):
             return False  # what isn't JSON any more was never approved
 
@@ -142,7 +142,7 @@ class PendingCall:
     Attributes:
         id: Of the request; can't be guessed, and one answer to it counts.
         call: The call; its arguments are the validated ones, as JSON text.
-        spec_digest: Of the tool's spec.
+        spec_digest: Of the tool's spec and presets.
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for.
         patterns: What it is asked for.
@@ -153,6 +153,7 @@ class PendingCall:
         hint: The question, in the tool's words, or `""`.
         payload: JSON data for the person, or `None`.
         preview: What the call would do, or `None`.
+        presets: What the call has beside its arguments, as in `ApprovalRequest`.
         user: The user's id, or `None`.
         session: The conversation's id, or `None`.
         created: When, in seconds since 1970 (UTC).
@@ -176,6 +177,7 @@ class PendingCall:
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
+    presets: JsonMapping = field(factory=dict[str, Any])
     user: str | None = None
     session: str | None = None
     approved: bool = False
@@ -223,7 +225,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        given: Any = {"wider": [], "once": "", **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
+        given: Any = {"wider": [], "once": "", "presets": {}, **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
         read = structured(_as_written(), given, "a pending call")
         facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")
@@ -529,7 +531,7 @@ class ResumedCall:
             raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and self.is_refusal:
             raise RejectedError(pending.call.name, answer)
-        if isinstance(answer, Always) and tool is not None and tool.spec.digest == pending.spec_digest:
+        if isinstance(answer, Always) and tool is not None and tool.digest == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
         shown = pending.patterns if pending.subject == "call" else ()

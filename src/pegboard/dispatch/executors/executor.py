@@ -551,7 +551,7 @@ class _Host:
         asks, tool = state.asks, tool_of(state)
         if asks is None:
             return
-        approval = digest_of_call(tool.spec.digest, state.arguments)
+        approval = digest_of_call(tool.digest, state.arguments)
         if approval in self.request.approvals:
             state.asks = None
             return
@@ -580,7 +580,7 @@ class _Host:
             return
         if decision.action == "deny":
             raise denial(self.permissions, tool, decision, permission)
-        call = digest_of_call(tool.spec.digest, state.arguments)
+        call = digest_of_call(tool.digest, state.arguments)
         approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
         if approval in self.request.approvals:
             return
