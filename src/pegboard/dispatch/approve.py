@@ -142,6 +142,7 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
     return ApprovalRequest(
         attrs.evolve(state.call, name=tool.name, arguments=text),
         digest_of_call(tool_key(tool), json.loads(text)),
+        presets=tool.presets_of(state.arguments),
         tool=tool,
         user=context.user,
         session=context.session,

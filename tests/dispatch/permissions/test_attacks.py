@@ -260,12 +260,14 @@ FILE = Reshape(rename={"path": "file"})
         ([FILE, Reshape(rename={"file": "place"})], {"place": "way/key"}),
         ([Reshape(rename={"path": "mode", "mode": "path"})], {"mode": "secret/key", "path": "r"}),
         ([Reshape(hide={"path": "secret/key"})], {}),
-        ([FILE, Reshape(hide={"file": "src/a"})], {}),
+        ([FILE, Reshape(hide={"file": "src/../secret/key"})], {}),
+        ([FILE, Reshape(default={"file": "secret/key"})], {}),
+        ([Reshape(default={"path": "src/a"}), Reshape(hide={"path": "./secret/key"})], {}),
     ],
 )
 @pytest.mark.parametrize("kind", [None, "path"])
 def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, arguments, kind):
-    """One that is hidden can't be read, so that such a rule catches every call."""
+    """Nor any that the model neither names nor sees."""
 
     @tool(permission_arguments={} if kind else {"path": "path"})
     def look(path: str, mode: str = "r") -> str:
@@ -282,8 +284,11 @@ def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, argume
     registry.call_sync("relay", {"name": "look", "arguments": arguments})
     assert registry.call_sync("look", arguments).kind == "denied"
     assert RAN == []
-    if "file" in arguments:
-        assert registry.call_sync("look", {"file": "src/a"}).text == "ran"
+    allowed = ToolRegistry(permissions=rules)
+    allowed.register(
+        StaticToolset("t", [look]).reshaped({"look": FILE}).reshaped({"look": Reshape(hide={"file": "src/a"})})
+    )
+    assert allowed.call_sync("look", {}).text == "ran"
 
 
 def test_what_a_running_tool_asks_for_is_resolved_as_it_resolves_paths(top):

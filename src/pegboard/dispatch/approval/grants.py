@@ -82,10 +82,10 @@ def session_key(request: ReadonlyContext) -> str | None:
 def tool_key(tool: Tool) -> str:
     """What grants and approvals of a tool are bound to, as a digest.
 
-    That is its definition, who brings it, where it runs, and what rules have known it by.
+    That is its definition with its presets, who brings it, where it runs, and what rules have known it by.
     """
-    former = (tool.former_names, tool.former_permissions, tuple(tool.former_arguments.items()))
-    return _digest_of(tool.spec.digest, owner_of(tool), tool.policy.executor, former)
+    former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
+    return _digest_of(tool.digest, owner_of(tool), tool.policy.executor, former)
 
 
 _digest_of: Final = lru_cache(maxsize=1_024)(lambda *facts: digest_of(facts))  # asked for with each decision

@@ -153,6 +153,7 @@ class PendingCall:
         hint: The question, in the tool's words, or `""`.
         payload: JSON data for the person, or `None`.
         preview: What the call would do, or `None`.
+        presets: What the call has beside its arguments, as in `ApprovalRequest`.
         user: The user's id, or `None`.
         session: The conversation's id, or `None`.
         created: When, in seconds since 1970 (UTC).
@@ -176,6 +177,7 @@ class PendingCall:
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
+    presets: JsonMapping = field(factory=dict[str, Any])
     user: str | None = None
     session: str | None = None
     approved: bool = False
@@ -223,7 +225,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        given: Any = {"wider": [], "once": "", **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
+        given: Any = {"wider": [], "once": "", "presets": {}, **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
         read = structured(_as_written(), given, "a pending call")
         facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from pegboard.dispatch.permissions.rule import (
     WholeCall,
     rules_from_json,
 )
-from pegboard.schema.json import canonical_json
+from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
@@ -49,7 +50,7 @@ class ToolPolicy:
         spec: The tool's spec.
         names: The names that rules know it by: its own, and those that it was given.
         former_permissions: As in `Tool`.
-        hidden: Arguments that it had, and that no call gives.
+        hidden: Arguments that a `Reshape` hides, with what they are.
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
         work_dir: As in `Tool`.
@@ -61,7 +62,7 @@ class ToolPolicy:
     spec: ToolSpec
     names: tuple[str, ...]
     former_permissions: tuple[str, ...]
-    hidden: frozenset[str]
+    hidden: Mapping[str, JsonText]
     owner: str
     trusted: bool
     work_dir: WorkDir | None
@@ -72,11 +73,12 @@ class ToolPolicy:
     @classmethod
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
+        shown = {*tool.own_names, *tool.own_names.values()}
         policy = cls(
             tool.spec,
             (tool.name, *tool.former_names),
             tool.former_permissions,
-            frozenset(tool.former_arguments.values()) - tool.spec.input_schema.get("properties", {}).keys(),
+            {name: value for name, value in tool.presets.items() if name not in shown},
             owner_of(tool),
             tool.origin.trusted,
             tool.work_dir,
@@ -84,8 +86,8 @@ class ToolPolicy:
             (),
             mode,
         )
-        now = (each for rule in rules for each in _as_called_now(rule, tool))
-        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, now)))
+        offered = (each for rule in rules for each in _as_offered(rule, tool.own_names))
+        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, offered)))
 
     def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
         """Whether a rule names the tool, by its permission or one of its names, or another permission.
@@ -283,11 +285,11 @@ class ToolPolicy:
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
         """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
 
-        Where it is left out, its default counts, if the origin is trusted. A list gives each of its items; as a
-        `"command"` it is the words of one.
+        Where it is left out, its default counts, if the origin is trusted; what is hidden has its value. A list gives
+        each of its items; as a `"command"` it is the words of one.
         """
-        given = arguments.get(name)
-        if name not in arguments and self.trusted:
+        given = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
+        if name not in arguments and name not in self.hidden and self.trusted:
             schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if isinstance(given, str):
@@ -331,13 +333,12 @@ def may_have(spec: ToolSpec, name: str) -> bool:
     return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments
 
 
-def _as_called_now(rule: Rule, tool: Tool) -> Iterator[Rule]:
-    """A rule about an argument; one that denies or asks finds it by its former name, too."""
-    now = None if rule.field is None or rule.allows else tool.former_arguments.get(rule.field)
-    if now is None or rule.field in tool.spec.input_schema.get("properties", {}):
+def _as_offered(rule: Rule, own_names: Mapping[str, str]) -> Iterator[Rule]:
+    """The rule; one that denies or asks by an argument's own name, by the name that the model sees."""
+    names = [] if rule.allows else [name for name, own in own_names.items() if own == rule.field != name]
+    if not names or rule.field in own_names:
         yield rule
-    if now is not None:
-        yield attrs.evolve(rule, field=now)
+    yield from (attrs.evolve(rule, field=name) for name in names)
 
 
 def _denies_all(rule: Rule) -> bool:
