@@ -199,7 +199,7 @@ class CachedManifests:
         Nothing is while the settings refer to a secret that isn't there: with it, the plugin may bring more.
         """
         key = self._key(found, settings)
-        if key is None or lacks_secrets(settings):
+        if key is None or lacks_secrets(settings) or (found.key() is None and not isinstance(known, str)):
             return False
         data: dict[str, Any] = {"format": _FORMAT, "key": key}
         if isinstance(known, str):
@@ -226,7 +226,9 @@ class CachedManifests:
             _remove(self._file(found, key))
 
     def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
-        own = found.key()
+        own = found.key() or (
+            repr(found) if found.place() is None else None
+        )  # a failure may be kept of what isn't there
         digest = _settings_digest(settings)
         if own is None or digest is None:
             return None

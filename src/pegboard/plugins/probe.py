@@ -7,6 +7,7 @@ that nothing which a plugin starts or forks can be waited for. What a plugin pri
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -53,6 +54,7 @@ def probe(
     settings: Mapping[str, Mapping[str, Any]],
     *,
     seconds: float = LOAD_SECONDS,
+    seconds_for_all: float = math.inf,
     progress: Callable[[int, str], None] | None = None,
 ) -> Iterator[Probed]:
     """Loads plugins in child processes, a few at a time.
@@ -61,15 +63,19 @@ def probe(
         plugins: What to load.
         settings: The settings by plugin name.
         seconds: How long one may take.
+        seconds_for_all: For how long another is begun.
         progress: Called with the number and the name of each before it is loaded.
 
     Yields:
-        One answer a plugin, in order.
+        One answer a plugin, in order; none for those that weren't begun.
     """
     waiting = deque(enumerate(plugins))
+    started = monotonic()
     running: deque[_Child | Probed] = deque()
     try:
         while waiting or running:
+            if monotonic() - started > seconds_for_all:
+                waiting.clear()
             while waiting and len(running) < _AT_ONCE:
                 number, found = waiting.popleft()
                 if progress is not None:
@@ -78,9 +84,10 @@ def probe(
                     running.append(_Child.start(found, settings.get(found.name, {})))
                 except OSError as error:  # no temporary file, or no process
                     running.append(Probed(found, None, f"can't be loaded in a child process: {error}"))
-            first = running[0]
-            yield first if isinstance(first, Probed) else first.answered(seconds)
-            running.popleft()
+            if running:
+                first = running[0]
+                yield first if isinstance(first, Probed) else first.answered(seconds)
+                running.popleft()
     finally:
         for child in running:
             if isinstance(child, _Child):
