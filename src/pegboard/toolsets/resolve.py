@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import ConflictPolicy, alike, is_valid_name
+from pegboard.tools.spec import ConflictPolicy, Origin, alike, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
@@ -34,6 +34,7 @@ from pegboard.toolsets.toolset import (
     filter_now,
     filter_tools,
     map_tool,
+    owned_tool,
     schema_problem,
 )
 
@@ -340,6 +341,23 @@ class ResolvedTools:
             return self
         held = [(tool, first[tool.spec.name]) for tool in others]
         return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held)
+
+    def brought_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
+        """The same with each tool that wasn't there before, or was another, under this owner's origin.
+
+        Raises:
+            SchemaError: One's schemas are refused, or hold hidden characters.
+        """
+        known = set[Tool]() if before is None else {*before.tools, *before.findable}
+        new = {tool: owned_tool(tool, owner) for tool in (*self.tools, *self.findable) if tool not in known}
+        if not new:
+            return self
+        tools, findable, considered = (
+            tuple(new.get(tool, tool) for tool in each)
+            for each in (self.tools, self.findable, self.trace.candidates.tools)
+        )
+        trace = attrs.evolve(self.trace, candidates=attrs.evolve(self.trace.candidates, tools=considered), tools=tools)
+        return attrs.evolve(self, tools=tools, findable=findable, trace=trace)
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
         """The same with more tools that a search may find."""

@@ -578,11 +578,20 @@ class OwnedToolset(ChangedToolset):
         return Offer(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
 
     def _with_origin(self, tool: Tool) -> Tool:
-        check_once(tool)  # an `Offer` of a toolset of others comes unchecked
-        own, owner = tool.origin, self.origin
-        base = own if owner.plugin is None else owner
-        origin = evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)
-        return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
+        return owned_tool(tool, evolve(self.origin, toolset=self.name))
+
+
+def owned_tool(tool: Tool, owner: Origin) -> Tool:
+    """A tool as this owner brings it: checked, with its origin, and with nothing hidden in its texts.
+
+    Raises:
+        SchemaError: Its schemas are refused, or hold hidden characters.
+    """
+    check_once(tool)  # an `Offer` of a toolset of others comes unchecked
+    own = tool.origin
+    base = own if owner.plugin is None else owner
+    origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)
+    return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
 
 
 __all__ = ["Toolset", "close_all", "is_toolset", "toolset_name", "with_instructions"]
