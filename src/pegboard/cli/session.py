@@ -294,7 +294,7 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
 
     claims = manager_of(registry).claims
     claims.preferred = frozenset(map(normalised, preferred))
-    names = claims.to_accept(found.distribution for found in discovery.entries)
+    names = claims.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
     if names != accepted_names():
         with suppress(OSError):
             accept(names)

@@ -1,0 +1,52 @@
+"""Tools and results as MCP's JSON has them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pegboard.request.listing import mcp
+from pegboard.tools.content import ToolResult
+from pegboard.tools.tool import Tool
+from pegboard.typing import JsonObject
+
+ORIGIN: Final = "pegboard/origin"
+TAGS: Final = "pegboard/tags"
+DIGEST: Final = "pegboard/digest"
+KIND: Final = "pegboard/kind"
+"""The keys of what MCP has no member for, in `_meta`: it wants a prefix on keys that aren't its own."""
+
+
+def listed(tool: Tool) -> JsonObject | None:
+    """A tool as `tools/list` has it, or `None` where no server can offer it (a tool that a provider runs).
+
+    `_meta` names its origin, its tags and the digest of its spec besides. Icons are those of the tool's
+    `provider_options={"mcp": {"icons": [...]}}`.
+    """
+    entries = mcp().tools([tool.spec]).entries
+    if not entries:
+        return None
+    origin = tool.origin
+    facts = {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
+    brought = {name: fact for name, fact in {**facts, "toolset": origin.toolset}.items() if fact is not None}
+    meta: JsonObject = {**entries[0].get("_meta", {}), DIGEST: tool.spec.digest}
+    if brought:
+        meta[ORIGIN] = brought
+    if tool.spec.tags:
+        meta[TAGS] = sorted(tool.spec.tags)
+    return {**entries[0], "_meta": meta}
+
+
+def result_json(result: ToolResult, *, any_structure: bool) -> JsonObject:
+    """A result as `tools/call` answers it; of an error, `_meta` has its kind.
+
+    Args:
+        result: What the call came to.
+        any_structure: Whether `structuredContent` may be any JSON, as from 2026-07-28 on; before, it is an object.
+    """
+    data: dict[str, Any] = {"resultType": "complete", **result.to_json()}
+    structured = data["structuredContent"]
+    if structured is None or not (any_structure or isinstance(structured, dict)):
+        del data["structuredContent"]
+    if result.kind is not None:
+        data["_meta"] = {KIND: result.kind}
+    return data
