@@ -111,6 +111,8 @@ class _Loading:
     def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
         """The plugins to load, in load order; the others are recorded with the reason."""
         self._report(*discovery.problems)
+        for distribution in discovery.left_out:
+            self.manager.claims.hold(distribution)
         enabled = None if enable is None else frozenset(enable)
         chosen: list[FoundPlugin] = []
         for found in discovery.entries:

@@ -451,19 +451,22 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
-def resolve_static(
+def resolve_static(  # noqa: PLR0913  as above
     static: Sequence[Tool],
     context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,
+    published: Sequence[Tool] = (),
+    contested: Collection[str] = (),
 ) -> ResolvedTools:
-    """`resolve_tools` of tools that are there, without an event loop."""
-    tools, filtered = static, list[_Filtered]()
+    """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop."""
+    candidates = settled_names(static, [Offer(published)] if published else (), contested=contested)
+    tools, filtered = candidates.tools, list[_Filtered]()
     for step, predicate in _given(default, where):
         tools, faults = filter_now(tools, predicate, context)
         filtered.append((step, predicate, tools, faults))
-    return _resolved(_Candidates(static), context, filtered, None, None)
+    return _resolved(candidates, context, filtered, None, None)
 
 
 _Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Mapping[str, str]]  # a step, and what came of it

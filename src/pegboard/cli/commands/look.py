@@ -96,6 +96,8 @@ class SnapshotWriter:
         """
         if session.config != self.config or any(map(lacks_secrets, self.config.plugins.values())):
             return False
+        for published in session.registry.catalogue.published.values():
+            self.stamps.add_published(published)
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}
