@@ -99,6 +99,8 @@ class SnapshotWriter:
             return False
         if any(plugin.cause == NOT_BEGUN for plugin in session.registry.plugins()):
             return False
+        for published in session.registry.catalogue.published.values():
+            self.stamps.add_published(published)
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}
