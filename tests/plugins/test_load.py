@@ -11,7 +11,6 @@ import zipfile
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-import attrs
 import pytest
 from importlib_metadata import Distribution, DistributionFinder
 
@@ -25,6 +24,7 @@ from pegboard.errors import ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest
+from pegboard.plugins.names import accept
 from pegboard.plugins.probe import probe
 from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
@@ -173,6 +173,27 @@ def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
     monkeypatch.setattr("time.time", lambda real=time.time: real() + 3601)
     load()
     assert told[4:] == ["bad"]
+
+
+def test_a_failure_is_remembered_of_code_that_isnt_there(site) -> None:
+    """Where no RECORD says what was installed, too."""
+    install(site.folder, "nowhere", "1.0", "[pegboard]\nnowhere = surely_not_there\n", record=None)
+    told: list[str] = []
+    for _ in range(2):
+        registry = pegboard.load(progress=lambda number, of, name: told.append(name))
+        assert statuses(registry) == {"nowhere": "quarantined"}
+    assert told == ["nowhere"]
+
+
+def test_first_loads_have_a_limit_together_and_the_rest_is_loaded_next_time(site, monkeypatch) -> None:
+    site("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(load_module, "FIRST_LOADS_SECONDS", -1.0)
+        registry = pegboard.load()
+    assert [(plugin.status, plugin.cause) for plugin in registry.plugins()] == [
+        ("quarantined", "isn't loaded yet: first loads took longer than 60 s; the next command goes on")
+    ]
+    assert pegboard.load().call_sync("greet_one").text == "hello you"
 
 
 def test_plugins_are_blocked_and_disabled_by_name(site, monkeypatch) -> None:
@@ -461,13 +482,20 @@ class TestInstalled:
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         assert ToolRegistry().known("exporters") == ()
 
-    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch, tmp_path):
+    def test_of_two_plugins_that_offer_one_name_the_accepted_one_is_chosen(self, monkeypatch, tmp_path, site):
+        """Else none, and none in place of one that is left out."""
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-        (found,) = load_module._offers()["exporters", "anthropic"]
-        twice = {("exporters", "anthropic"): [found, attrs.evolve(found, name="other", distribution="pegboard-other")]}
-        monkeypatch.setattr(load_module, "_offers", lambda: twice)
-        with pytest.raises(PluginError, match=r"pegboard-anthropic and pegboard-other offer .*PEGBOARD_BLOCK=other"):
-            ToolRegistry().exporter("anthropic")
+        for name in ("one", "two"):
+            site(name, BREAKS)
+        manifested(site)
+        monkeypatch.setattr(load_module, "_read_offers", load_module._read_offers.__wrapped__)
+        with pytest.raises(PluginError, match=r"dist-one and dist-two offer .*PEGBOARD_BLOCK=two"):
+            ToolRegistry().exporter("broken")
+        accept({"exporters": {"broken": "dist-two"}})
+        assert type(ToolRegistry().exporter("broken")) is MCP
+        install(site.folder, "dist-two", "0")
+        with pytest.raises(PluginError, match=r"dist-one offer .*it was accepted for another, which is left out"):
+            ToolRegistry().exporter("broken")
 
     def test_a_plugin_that_fails_is_named(self, monkeypatch):
         def broken(module, attribute):

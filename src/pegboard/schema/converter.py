@@ -1,4 +1,4 @@
-"""The cattrs converters: one for the types of tools, with hooks of users; a strict one for our own values.
+"""The two cattrs converters: one for the types of tools, with hooks of users; a strict one for our own values.
 
 Models of pydantic and msgspec are known by what they have; neither library is imported before one of its classes is
 met. JSON Schema validates first, so a model gets only what its own schema takes.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import binascii
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
@@ -31,7 +31,7 @@ _WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, Attrib
 
 @cache
 def converter() -> Converter:
-    """The one cattrs converter: register hooks in it for classes of your own, and write their schema in `Annotated`.
+    """The cattrs converter of tools' types: register hooks for classes of your own, write their schema in `Annotated`.
 
     `Annotated[Money, {"type": "string", "pattern": "^[0-9]+ EUR$"}]` then is a type like others. Register them before
     the first tool with such a class is defined.
@@ -46,7 +46,22 @@ def converter() -> Converter:
             hook.is_made_of_fields = True
             return hook
 
-    return MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
+    made = MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
+    made.register_structure_hook_factory(_is_adapter, structure_hook)
+    made.register_unstructure_hook_factory(_is_adapter, _unstructure_hook)
+    return made
+
+
+def _is_adapter(kind: Any) -> bool:
+    return isinstance(kind, TypeAdapter)
+
+
+def _unstructure_hook(adapter: TypeAdapter) -> UnstructureHook:
+    """The hook, or cattrs's own that does nothing, which it leaves out of the code that it makes."""
+    from cattrs.fns import identity
+
+    hook = unstructure_hook(adapter)
+    return identity if hook is same else hook
 
 
 def has_hook(cls: type[Any], *, registered: bool) -> bool:
@@ -256,10 +271,10 @@ class Hooks(Generic[_H]):
     """The hooks of type adapters in one direction, each made once.
 
     Attributes:
-        makers: By the class of the adapter.
+        makers: By the class of the adapter; `structure.py` and `dump.py` put theirs in.
     """
 
-    makers: Mapping[type[TypeAdapter], Callable[[Any], _H]]
+    makers: dict[type[TypeAdapter], Callable[[Any], _H]] = field(factory=dict[type[TypeAdapter], Callable[[Any], _H]])
     _known: dict[TypeAdapter, _H] = field(factory=dict[TypeAdapter, _H], init=False)
     _late: dict[TypeAdapter, _H] = field(factory=dict[TypeAdapter, _H], init=False)
 
@@ -285,6 +300,13 @@ class Hooks(Generic[_H]):
         return cast("Any", self(adapter))(*given)
 
 
+structure_hook: Final = Hooks[StructureHook]()
+"""Adapter -> hook that structures its values."""
+
+unstructure_hook: Final = Hooks[UnstructureHook]()
+"""Adapter -> hook that unstructures its values."""
+
+
 @frozen
 class HookField:
     """A field of a class, as far as cattrs looks at an attribute of attrs: its type is an adapter."""
@@ -292,24 +314,41 @@ class HookField:
     name: str
     alias: str
     type: TypeAdapter
-    default: Any
+    default: Any = None
     converter: Any = None
     init: bool = True
     kw_only: bool = True
 
 
-def in_code(cls: Any) -> Any:
-    """The class for the code that cattrs makes, in which its name has to be an identifier."""
-    if cls.__name__.isidentifier():
-        return cls
-    stand_in: Any = partial(cls)
-    stand_in.__name__ = stand_in.__qualname__ = "record"
-    return stand_in
+def structure_fields(cls: Any, fields: Iterable[HookField]) -> StructureHook:
+    """The hook that structures a class from its fields; one with a converter is taken as it is."""
+    return _made_of_fields(
+        "structure",
+        cls,
+        fields,
+        _cattrs_forbid_extra_keys=False,
+        _cattrs_prefer_attrib_converters=True,
+        _cattrs_detailed_validation=True,
+        _cattrs_use_alias=False,
+    )
 
 
-def type_variables(cls: Any) -> dict[str, Any]:
-    """The type variables of a class, for cattrs, which asks for them; the adapters have them in already."""
-    return {each.__name__: Any for each in getattr(cls, "__parameters__", ())}
+def unstructure_fields(cls: Any, fields: Iterable[HookField]) -> UnstructureHook:
+    """The hook that unstructures a class by its fields, each under its alias."""
+    return _made_of_fields("unstructure", cls, fields, _cattrs_use_alias=True)
+
+
+def _made_of_fields(way: str, cls: Any, fields: Iterable[HookField], **options: bool) -> Any:
+    """A hook that cattrs makes; it asks for type variables, which the adapters have in already."""
+    from cattrs import gen
+
+    made: Any = cls
+    if not cls.__name__.isidentifier():  # it stands in the code that cattrs makes
+        made = partial(cls)
+        made.__name__ = made.__qualname__ = "record"
+    variables = {each.__name__: Any for each in getattr(cls, "__parameters__", ())}
+    make = getattr(gen, f"make_dict_{way}_fn_from_attrs")
+    return make(list(fields), made, converter(), variables, _cattrs_use_linecache=False, **options)
 
 
 def noted_step(error: Exception) -> str | int | None:

@@ -6,8 +6,8 @@ import dataclasses
 import enum
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import lru_cache
+from typing import Any, Final, cast
 
 import attrs
 
@@ -33,20 +33,16 @@ from pegboard.schema.adapters import (
 from pegboard.schema.converter import (
     ForeignAdapter,
     HookField,
-    Hooks,
     UnstructureHook,
     converter,
-    in_code,
     is_pydantic,
     model_writer,
     same,
-    type_variables,
+    unstructure_fields,
+    unstructure_hook,
 )
 from pegboard.schema.json import MAX_DEPTH, canonical_json, path_text
 from pegboard.schema.text import nearest_notation
-
-if TYPE_CHECKING:
-    from cattrs import Converter
 
 _Path = tuple[str | int, ...]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})
@@ -206,43 +202,15 @@ def _key_writer(adapter: TypeAdapter) -> UnstructureHook:
     return str if adapter is INTEGER else unstructure_hook(adapter)
 
 
-@cache
-def _converter() -> Converter:
-    """The one cattrs converter, which finds the hooks of a class's fields by their adapters."""
-    found = converter()
-    found.register_unstructure_hook_factory(lambda each: isinstance(each, TypeAdapter), _cattrs_hook)
-    return found
-
-
-def _cattrs_hook(adapter: TypeAdapter) -> UnstructureHook:
-    """The hook, or cattrs's own that does nothing, which it leaves out of the code that it makes."""
-    from cattrs.fns import identity
-
-    hook = unstructure_hook(adapter)
-    return identity if hook is same else hook
-
-
 def _unstructure_record(adapter: RecordAdapter) -> UnstructureHook:
     if adapter.cls is dict:
         hooks = {each.key: unstructure_hook(each.adapter) for each in adapter.members}
         if all(hook is same for hook in hooks.values()):
             return same
         return lambda value: {key: hooks[key](item) for key, item in value.items()}
-    from cattrs import gen
-
-    fields = [
-        HookField(each.attribute, each.key, each.adapter, attrs.NOTHING)
-        for each in adapter.members
-        if each.attribute is not None
-    ]
-    return cast("Any", gen).make_dict_unstructure_fn_from_attrs(
-        fields,
-        in_code(adapter.cls),
-        _converter(),
-        type_variables(adapter.cls),
-        _cattrs_use_linecache=False,
-        _cattrs_use_alias=True,
-    )
+    readable = ((each, each.attribute) for each in adapter.members)
+    fields = (HookField(name, each.key, each.adapter) for each, name in readable if name is not None)
+    return unstructure_fields(adapter.cls, fields)
 
 
 def _unstructure_union(adapter: UnionAdapter) -> UnstructureHook:
@@ -341,7 +309,7 @@ _MATCHERS: Final[Mapping[type[TypeAdapter], Callable[[Any, Any, int], bool]]] = 
 
 def _unstructure_foreign(adapter: ForeignAdapter) -> UnstructureHook:
     """As it writes itself, or by its hook, which may give what isn't JSON yet."""
-    write = model_writer(adapter.cls) or _converter().get_unstructure_hook(adapter.cls)
+    write = model_writer(adapter.cls) or converter().get_unstructure_hook(adapter.cls)
     return lambda value: to_json_data(write(value))
 
 
@@ -366,6 +334,4 @@ _UNSTRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], UnstructureHook]]
     ConstrainedAdapter: lambda adapter: unstructure_hook(adapter.inner),
     ForeignAdapter: _unstructure_foreign,
 }
-
-unstructure_hook: Final[Hooks[UnstructureHook]] = Hooks(_UNSTRUCTURE)
-"""Adapter -> hook that unstructures its values."""
+unstructure_hook.makers.update(_UNSTRUCTURE)

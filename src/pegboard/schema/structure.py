@@ -1,4 +1,4 @@
-"""JSON into Python, by type: hooks for the one cattrs converter, made of type adapters.
+"""JSON into Python, by type: hooks for the cattrs converter of tools' types, made of type adapters.
 
 The law: what the derived schema takes is structured, and nothing is converted that JSON Schema distinguishes. The
 schema validates first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import attrs
 
@@ -42,27 +42,23 @@ from pegboard.schema.adapters import (
 from pegboard.schema.converter import (
     ForeignAdapter,
     HookField,
-    Hooks,
     StructureHook,
-    converter,
     foreign_reader,
-    in_code,
     is_msgspec,
     is_pydantic,
     noted_step,
     refused_by,
     same,
-    type_variables,
+    structure_fields,
+    structure_hook,
+    unstructure_hook,
 )
-from pegboard.schema.dump import unstructure_hook, written_names
+from pegboard.schema.dump import written_names
 from pegboard.schema.json import StructureError, canonical_json, json_text, kind_shown, shown
 from pegboard.schema.references import compiled_by_any_engine
 from pegboard.schema.text import notation_of
 from pegboard.schema.types import adapter_of, root_schema
 from pegboard.schema.validator import Validator
-
-if TYPE_CHECKING:
-    from cattrs import Converter
 
 _MOST_REASONS: Final = 3
 _TELLING: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
@@ -296,41 +292,20 @@ def _read_integer(text: str, _type: Any) -> int:
         raise StructureError("must have fewer digits") from None
 
 
-@cache
-def _converter() -> Converter:
-    """The one cattrs converter, which finds the hooks of a class's fields by their adapters."""
-    found = converter()
-    found.register_structure_hook_factory(lambda each: isinstance(each, TypeAdapter), structure_hook)
-    return found
-
-
 def _structure_record(adapter: RecordAdapter) -> StructureHook:
     if adapter.cls is dict:
         return _structure_typed_dict({each.key: structure_hook(each.adapter) for each in adapter.members})
-    from cattrs import gen
-
-    fields = [
+    fields = (
         HookField(
             each.key,
             each.key,
             each.adapter,
-            default=attrs.NOTHING if each.required else None,
-            # A field with a converter is taken as it is.
-            converter=same if structure_hook(each.adapter) is same else None,
+            attrs.NOTHING if each.required else None,
+            same if structure_hook(each.adapter) is same else None,
         )
         for each in adapter.members
-    ]
-    return cast("Any", gen).make_dict_structure_fn_from_attrs(
-        fields,
-        in_code(adapter.cls),
-        _converter(),
-        type_variables(adapter.cls),
-        _cattrs_forbid_extra_keys=False,
-        _cattrs_use_linecache=False,
-        _cattrs_prefer_attrib_converters=True,
-        _cattrs_detailed_validation=True,
-        _cattrs_use_alias=False,
     )
+    return structure_fields(adapter.cls, fields)
 
 
 def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
@@ -498,8 +473,7 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     ),
     ForeignAdapter: _structure_foreign,
 }
-structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)
-"""Adapter -> hook that structures its values."""
+structure_hook.makers.update(_STRUCTURE)
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 import attrs
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.json import MOST_PROBLEMS, StructureError, problem
+from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, problem
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -41,7 +42,7 @@ from pegboard.tools.signature import (
     signature_of,
 )
 from pegboard.tools.spec import DEFAULT_POLICY, HOST, Grammar, Origin, Policy, ToolSpec
-from pegboard.typing import JsonMapping, JsonSchema
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 if TYPE_CHECKING:
     from pegboard.schema.validator import Validator
@@ -76,6 +77,9 @@ class Tool:
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
+        former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
+        own_names: Argument as the model sees it -> its name by the tool itself, where a `Reshape` has renamed it.
+        presets: Argument, by the tool's own name -> the JSON text of what a `Reshape` has it be, always or by default.
     """
 
     spec: ToolSpec
@@ -91,11 +95,28 @@ class Tool:
     instructions: str | None = None
     offered: bool = True
     former_names: tuple[str, ...] = ()
+    former_permissions: tuple[str, ...] = ()
+    own_names: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    presets: Mapping[str, JsonText] = field(factory=dict[str, JsonText], repr=False)
 
     @property
     def name(self) -> str:
         """The spec's name."""
         return self.spec.name
+
+    @cached_property
+    def digest(self) -> str:
+        """What approvals and grants are bound to: the spec's digest, and with presets one over these too."""
+        from pegboard.schema.json import digest_of
+
+        return (
+            digest_of({"tool": self.spec.digest, "presets": dict(self.presets)}) if self.presets else self.spec.digest
+        )
+
+    def presets_of(self, arguments: JsonMapping) -> JsonObject:
+        """What a call with these arguments has beside them, by the tool's own names."""
+        given = {self.own_names.get(name, name) for name in arguments}
+        return {name: json.loads(text) for name, text in self.presets.items() if name not in given}
 
     @cached_property
     def runs_plainly(self) -> bool:
@@ -160,11 +181,17 @@ class Tool:
         return tuple(self.checks(arguments) or ())[:MOST_PROBLEMS]
 
     def evolve(self, **changes: Any) -> Tool:
-        """A tool with some attributes changed; what it was called before stays among its `former_names`."""
-        tool = attrs.evolve(self, **changes)
-        had = self.former_names if tool.name == self.name else (*self.former_names, self.name)
-        names = tuple(dict.fromkeys((*had, *tool.former_names)))
-        return tool if names == tool.former_names else attrs.evolve(tool, former_names=names)
+        """A tool with some attributes changed; what rules knew it by stays among its `former_*` attributes."""
+        tool, own = attrs.evolve(self, **changes), self.spec.permission
+        names = () if tool.name == self.name else (self.name,)
+        permissions = () if own in (None, tool.spec.permission) else (own,)
+        former: dict[str, Any] = {
+            "former_names": tuple(dict.fromkeys((*self.former_names, *names, *tool.former_names))),
+            "former_permissions": tuple(
+                dict.fromkeys((*self.former_permissions, *permissions, *tool.former_permissions))
+            ),
+        }
+        return tool if all(getattr(tool, name) == had for name, had in former.items()) else attrs.evolve(tool, **former)
 
     def with_spec(self, **changes: Any) -> Tool:
         """A tool with some facts of its spec changed."""

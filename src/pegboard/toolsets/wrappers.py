@@ -240,6 +240,7 @@ class Reshape:
     Values and schemas are given as JSON data and kept as its text.
 
     What the model sends still has to fit the tool's own schema once it is turned back, whatever `retype` allows.
+    A person who approves a call is shown what it hides, and its defaults; a secret belongs into a service.
 
     Attributes:
         rename: Argument -> the name that the model sees.
@@ -386,7 +387,7 @@ def reshaping(reshapes: Mapping[str, Reshape]) -> Step:
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
     """A tool whose arguments look different to the model; what is listed and what is called change together."""
-    own = tool.spec
+    own, before = tool.spec, tool.own_names
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
     examples = [reshape.shown_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)]
@@ -394,13 +395,25 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         input_schema=reshape.shown(own.input_schema),
         examples=examples,
         concurrency=_concurrency(own.concurrency, reshape),
-        # What is hidden keeps its name: rules then find it missing, which takes away no caution.
-        permission_arguments={reshape.rename.get(name, name): k for name, k in own.permission_arguments.items()},
+        # What is hidden has its own name, by which rules look at what it is.
+        permission_arguments={
+            before.get(name, name) if name in reshape.hide else reshape.rename.get(name, name): kind
+            for name, kind in own.permission_arguments.items()
+        },
     )
-    check_once(tool.evolve(spec=spec))
+    facts: dict[str, Any] = {
+        "spec": spec,
+        "own_names": {
+            reshape.rename.get(name, name): before.get(name, name)
+            for name in own.input_schema.get("properties", ())
+            if name not in reshape.hide
+        },
+        "presets": {**tool.presets, **{before.get(n, n): v for n, v in {**reshape.default, **reshape.hide}.items()}},
+    }
+    check_once(tool.evolve(**facts))
     if isinstance(tool.handler, LateHandler):
-        return tool.evolve(spec=spec)
-    return _Reshaping(tool, tool.handler, reshape).outer().evolve(spec=spec)
+        return tool.evolve(**facts)
+    return _Reshaping(tool, tool.handler, reshape).outer().evolve(**facts)
 
 
 def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:

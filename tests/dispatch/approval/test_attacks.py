@@ -15,7 +15,9 @@ from pegboard import (
     Permissions,
     ReadonlyContext,
     Reject,
+    Reshape,
     Rule,
+    StaticToolset,
     Tool,
     ToolCall,
     ToolContext,
@@ -184,16 +186,28 @@ def test_a_command_is_another_in_another_folder_or_with_other_arguments(kind):
     assert other == (None if kind == "url" else "denied")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        writer("write2"),
-        writer(origin=Origin(plugin="evil")),
-        writer(origin=Origin(plugin="evil", distribution="evil")),
-        writer(title="Write"),
-        writer(kind="text"),
-    ],
-)
+RUNS_ELSEWHERE = writer().evolve(policy=evolve(writer().policy, executor="process"))
+OTHERS = [
+    writer(origin=Origin(plugin="evil")),
+    writer(origin=Origin(plugin="evil", distribution="evil")),
+    writer(title="Write"),
+    writer(kind="text"),
+    writer("remove").with_spec(name="write"),
+    writer(permission="remove").with_spec(permission="write"),
+    RUNS_ELSEWHERE,
+]
+"""Tools called `write`, too, but for who brings them, where they run, what they declare or what rules know them by."""
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_an_answer_that_comes_later_is_good_for_no_other_tool_of_that_name(other):
+    pending = suspended(registry_with(writer()), {"path": "/a"})
+    answers = {each.id: Once() for each in pending}
+    (result,) = resumed(registry_with(other), pending, answers).results
+    assert (result.kind, "isn't what was approved any more" in result.text) == ("denied", True)
+
+
+@pytest.mark.parametrize("other", [writer("write2"), *OTHERS])
 def test_always_is_good_for_no_other_tool_with_the_same_permission(other):
     grants = MemoryGrants()
     registry = registry_with(writer(), grants=grants)
@@ -273,6 +287,54 @@ def test_a_link_that_is_turned_while_a_person_is_asked_leads_nowhere(tmp_path, r
         result = call(registry, given, approver=approver)
     assert result.kind == "denied"
     assert call(registry, given, approver=lambda *_: Once()).kind == ("denied" if rules else None)
+
+
+def reshaped(*reshapes, **options):
+    """A registry whose tool `write` has arguments that the model doesn't choose."""
+    schema = {"type": "object", "properties": {"path": {}, "text": {}, "mode": {}}}
+    made = Tool.from_schema("write", schema, lambda arguments: f"{arguments}", description="Writes.", destructive=True)
+    toolset = StaticToolset("files", [made])
+    for each in reshapes:
+        toolset = toolset.reshaped({"write": each})
+    return registry_with(toolset, **options)
+
+
+HIDDEN = Reshape(rename={"text": "path"}, hide={"path": "acme"}, default={"mode": "w"})
+PRESETS = [
+    ([HIDDEN], {"path": "x"}, {"path": "acme", "mode": "w"}),
+    ([HIDDEN], {"path": "x", "mode": "a"}, {"path": "acme"}),
+    ([HIDDEN, Reshape(hide={"path": "y"}, default={"mode": "a"})], {}, {"path": "acme", "text": "y", "mode": "a"}),
+    (
+        [Reshape(rename={"mode": "m"}), Reshape(rename={"m": "path", "path": "p"}, hide={"text": 1})],
+        {"p": 2},
+        {"text": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("reshapes", "arguments", "presets"), PRESETS)
+def test_a_person_is_shown_what_the_model_doesnt_choose(reshapes, arguments, presets):
+    seen = []
+    registry = reshaped(*reshapes, approver=lambda request, context: seen.append(request) or Once())
+    result = call(registry, arguments)
+    (request,) = seen
+    assert request.presets == request.to_json()["presets"] == presets
+    (shown,) = (line for line in request.to_text().splitlines() if line.startswith("beside its arguments: "))
+    assert json.loads(shown.partition(": ")[2]) == presets
+    assert all(f"{name!r}: {value!r}" in result.text for name, value in presets.items())
+    pending = suspended(reshaped(*reshapes), arguments)
+    assert PendingCalls.loads(pending.dumps(key=KEY), key=KEY).calls[0].presets == presets
+
+
+@pytest.mark.parametrize("now", [{"hide": {"path": "other"}}, {"hide": {"path": "acme"}, "default": {"mode": "a"}}, {}])
+def test_no_yes_holds_once_what_the_model_doesnt_choose_is_another(now):
+    before, arguments = Reshape(hide={"path": "acme"}), {"text": "x"}
+    pending, grants = suspended(reshaped(before), arguments), MemoryGrants()
+    assert resumed(reshaped(Reshape(**now)), pending, {each.id: Once() for each in pending}).results[0].kind == "denied"
+    assert "acme" in resumed(reshaped(before), pending, {each.id: Once() for each in pending}).results[0].text
+    call(reshaped(before, grants=grants, approver=lambda request, context: Always()), arguments)
+    assert "acme" in call(reshaped(before, grants=grants), arguments).text
+    assert call(reshaped(Reshape(**now), grants=grants), arguments).kind == "denied"
 
 
 def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():

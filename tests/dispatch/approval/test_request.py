@@ -161,6 +161,7 @@ def test_json_has_all_facts():
         user="ann",
         session="s",
         preview=Preview("sum", "det"),
+        presets={"root": "/"},
     )
     data = json.loads(json.dumps(request.to_json()))
     assert data.pop("tool") == {
@@ -174,6 +175,7 @@ def test_json_has_all_facts():
         "id": request.id,
         "call": {"id": "call-1", "name": "delete", "arguments": {"path": "a.txt"}},
         "permission": "delete",
+        "presets": {"root": "/"},
         "patterns": ["a.txt"],
         "always": ["a.txt"],
         "wider": [],

@@ -233,6 +233,7 @@ class ApprovalRequest:
         hint: The question, in the tool's words, or `""`.
         payload: JSON data for the person, or `None`.
         preview: What the call would do, or `None` where the tool has no preview.
+        presets: What the call has beside its arguments, neither seen nor chosen by the model; by the tool's own names.
         tool: The tool, or `None` where it isn't at hand.
         metadata: Facts for the user interface, from the tool.
         user: The user's id, or `None`.
@@ -251,6 +252,7 @@ class ApprovalRequest:
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
+    presets: JsonMapping = field(factory=_nothing)
     tool: Tool | None = field(default=None, repr=False)
     metadata: Mapping[str, Any] = field(factory=_nothing, repr=False)
     user: str | None = None
@@ -287,6 +289,7 @@ class ApprovalRequest:
             ("asked because ", self.reason),
             ("always allows: ", "exactly this" if self.always else ""),
             *(("more would be allowed by: ", pattern) for pattern in self.wider),
+            ("beside its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
         ]
         body = [_pretty(self.arguments)]
         if self.payload is not None:
@@ -313,6 +316,7 @@ class ApprovalRequest:
             "hint": self.hint,
             "payload": json_or_text(self.payload),
             "preview": preview_json(self.preview),
+            "presets": dict(self.presets),
             "metadata": self._metadata(),
             "user": self.user,
             "session": self.session,
