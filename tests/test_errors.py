@@ -13,6 +13,7 @@ from pegboard.errors import (
     PluginError,
     UnknownToolError,
     cause_of,
+    detail_of,
     did_you_mean,
     suggest,
 )
@@ -85,6 +86,19 @@ class MuteError(Exception):
 
     def __str__(self) -> str:
         raise RuntimeError
+
+
+class HostileError(Exception):
+    @property
+    def __cause__(self) -> None:
+        raise SystemExit(3)
+
+    __traceback__ = __cause__
+
+
+def test_an_error_whose_parts_can_not_be_read_has_a_detail_all_the_same() -> None:
+    assert detail_of(HostileError()) == "HostileError (its text failed: SystemExit)"
+    assert "ValueError: a" in detail_of(ValueError("a"))
 
 
 def test_one_line_whatever_the_text() -> None:

@@ -166,7 +166,7 @@ def detail_of(error: BaseException) -> str:
 
     try:
         return "".join(traceback.format_exception(error, limit=50))[:MOST_DETAIL]
-    except Exception as failed:  # noqa: BLE001  an exception whose own text can't be had
+    except BaseException as failed:  # noqa: BLE001  an exception whose own text can't be had
         return f"{type(error).__name__} (its text failed: {type(failed).__name__})"
 
 

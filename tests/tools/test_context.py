@@ -41,6 +41,23 @@ def test_changes_of_state_become_a_delta_and_the_hosts_own_stays():
     assert state == {"a": [1], "b": 2}
 
 
+def test_toolsets_can_look_at_the_state_and_change_nothing_of_it():
+    """They get the host's own context."""
+    state = {"a": [1, {"b": 2}]}
+    context = ReadonlyContext(state=state)
+    for change in (lambda: context.state.update(c=1), lambda: context.state.__setitem__("a", 1)):
+        with pytest.raises((AttributeError, TypeError)):
+            change()
+    context.state["a"][1]["b"] = 3
+    context.state["a"].append(4)
+    assert (context.state, state) == ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]})
+    state["c"] = 5
+    assert ([*context.state], len(context.state), "c" in attrs.evolve(context).state) == (["a", "c"], 2, True)
+    assert repr(context.state) == repr(state)
+    with pytest.raises(TypeError):
+        ReadonlyContext().extra["a"] = 1
+
+
 def test_a_call_that_says_nothing_keeps_nothing():
     context = ToolContext(listener=lambda said: None)
     context.report(1)

@@ -486,6 +486,13 @@ async def wait(arguments):
         ({"check": wait}, "check must not be async: its answer is needed at once. Write it with def"),
         ({"preview": wait}, "preview must not be async"),
         ({"requires_confirmation": wait}, "requires_confirmation must not be async"),
+        ({"check": lambda: None}, "check is called with arguments, and doesn't take that: too many positional"),
+        ({"preview": lambda a, b: None}, "preview is called with arguments, and doesn't take that: missing a required"),
+        ({"preview": lambda *, arguments: None}, "preview is called with arguments, and doesn't take that"),
+        ({"requires_confirmation": lambda: True}, "requires_confirmation is called with arguments, and doesn't take"),
+        ({"format_validation_error": lambda: ""}, "format_validation_error is called with problems, and doesn't"),
+        ({"work_dir": lambda arguments: "/"}, "work_dir is called with arguments and context, and doesn't take that"),
+        ({"process_request": lambda it: None}, "process_request is called with request and context, or one of them"),
         ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
         ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
         ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),
@@ -517,6 +524,19 @@ def test_wrong_options_are_refused_at_definition(options, said):
         Tool.from_function(search, **options)
     assert said in str(caught.value)
     assert caught.value.tool == "search"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"check": lambda arguments, more=1: (), "preview": print, "work_dir": lambda *given: "/"},
+        {"check": functools.partial(lambda one, arguments: (), 1), "requires_confirmation": bool},
+        {"process_request": lambda context: None},
+        {"process_request": lambda request, n=1: None},
+    ],
+)
+def test_functions_beside_the_tool_may_take_more_than_they_get(options):
+    assert Tool.from_function(search, **options).name == "search"
 
 
 INPUT = {
@@ -711,6 +731,12 @@ def test_a_handler_takes_exactly_one_thing(handler):
         Tool.from_schema("raw", INPUT, handler)
     with pytest.raises(DefinitionError, match="exactly one parameter, the text"):
         Tool.freeform("note", handler)
+
+
+@pytest.mark.parametrize("handler", [lambda a, n=1: (a, n), lambda a, /, *, n=1: (a, n), lambda n=1, *, a: (a, n)])
+def test_a_handlers_parameters_with_defaults_are_its_own(handler):
+    assert run(Tool.from_schema("raw", INPUT, handler), {"query": "que"}) == ({"query": "que"}, 1)
+    assert run(Tool.freeform("note", handler), {"input": "text"}) == ("text", 1)
 
 
 def test_options_of_functions_only_are_refused_elsewhere():

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from pegboard.dialects.dialect import Change, Dialect
 from pegboard.dialects.keywords import short_descriptions
-from pegboard.errors import ExportError
+from pegboard.errors import ExportError, cause_of
 from pegboard.messages import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
@@ -330,8 +330,8 @@ class Entries:
             try:
                 short, losses = _shortened(spec)
                 written = self.write(short, strict)
-            except Exception as error:  # noqa: BLE001  (a schema that a step can't rewrite, a plugin's own exporter)
-                written = refusal(spec, "", "tool", f"the exporter failed with {type(error).__name__}: {error!s:.200}")
+            except BaseException as error:  # noqa: BLE001  (a schema that a step can't rewrite, a plugin's own exporter)
+                written = refusal(spec, "", "tool", f"the exporter failed with {cause_of(error)}")
             else:
                 written = attrs.evolve(written, losses=(*losses, *written.losses)) if losses else written
             self._kept[spec, strict] = written

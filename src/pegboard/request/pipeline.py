@@ -16,7 +16,7 @@ from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
-from pegboard.toolsets.toolset import abandon, error_text, is_cancelled
+from pegboard.toolsets.toolset import bounded, error_text, is_cancelled
 
 _TIMEOUT: Final = 10.0  # seconds that one processor, one tool or one toolset has for its part
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function with its arguments off the event loop
@@ -53,28 +53,7 @@ class Runner:
             raise ChainError(link, error) from error
 
     async def _within(self, awaitable: Awaitable[Any]) -> Any:
-        if self.timeout is None:
-            return await awaitable
-        task = asyncio.ensure_future(_outcome(awaitable))
-        try:
-            await asyncio.wait([task], timeout=self.timeout)
-        finally:
-            if not (has_ended := task.done()):
-                abandon(task)
-        if not has_ended:
-            raise TimeoutError(f"gave no answer within {self.timeout:g} s")
-        value, error = task.result()
-        if error is not None:
-            raise error
-        return value
-
-
-async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """The answer, or what was raised: asyncio lets a task's SystemExit end the loop."""
-    try:
-        return await awaitable, None
-    except BaseException as error:  # noqa: BLE001  the caller gets it, whatever it is
-        return None, error
+        return await (awaitable if self.timeout is None else bounded(awaitable, self.timeout))
 
 
 _ProcessorFunction: TypeAlias = Callable[..., Any]

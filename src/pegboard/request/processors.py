@@ -25,7 +25,7 @@ from pegboard.tools.tool import Tool
 from pegboard.tools.visible import revealed
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.toolsets.search import SEARCHES, shows_found
-from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
+from pegboard.toolsets.toolset import Toolset, error_text, is_cancelled, toolset_name, with_instructions
 
 
 async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
@@ -103,7 +103,9 @@ async def _of_toolset(
         return _checked(given)
     except ChainError as failed:
         error = failed.__cause__ or failed
-    except Exception as raised:  # noqa: BLE001  whatever it is, it costs only this toolset's instructions
+    except BaseException as raised:
+        if isinstance(raised, asyncio.CancelledError) and is_cancelled():
+            raise
         error = raised
     return ProcessorProblem(
         _INSTRUCTIONS, f"toolset {toolset_name(toolset)!r}: {error_text(error)}", origin, error=error

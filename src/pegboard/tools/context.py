@@ -222,7 +222,33 @@ class PendingActions:
 
 
 T = TypeVar("T")
-_NOTHING: Final[Mapping[str, Any]] = {}
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class _StateView(Mapping[str, Any]):
+    """Read-only view of a session's state as it is now; lists and dicts are handed out as copies."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        self._state: Mapping[str, Any] = state._state if isinstance(state, _StateView) else state  # noqa: SLF001  of this class
+
+    def __getitem__(self, key: str) -> Any:
+        return _copied(self._state[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state)
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+    def __repr__(self) -> str:
+        return repr(self._state)
+
+
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
 _making: Final = threading.Lock()
 """Held while a context makes what only few calls need: a tool may ask from several threads at once."""
@@ -252,7 +278,7 @@ class ReadonlyContext:
         model: The model's name.
         provider: The model's provider, such as `"anthropic"`.
         session: The conversation's id.
-        state: What the session knows; read here, changed by the host.
+        state: What the session knows: a read-only view of what the host gives, and may change.
         extra: Anything else that the host hands to toolsets, predicates and tools.
         agent_description: What the agent is for.
         invocation: The id of the turn: everything between a message of the user and the last answer to it.
@@ -267,7 +293,7 @@ class ReadonlyContext:
     model: str | None = None
     provider: str | None = None
     session: str | None = None
-    state: Mapping[str, Any] = field(default=_NOTHING, repr=False)
+    state: Mapping[str, Any] = field(default=_NOTHING, repr=False, converter=_StateView)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
     agent_description: str | None = None
     invocation: str | None = None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Literal, TypedDict
 
 import attrs
 from attrs import evolve
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import Flavour, by_name
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer, WorkDir
+from pegboard.tools.signature import is_method, lenient
 from pegboard.tools.spec import (
     EXCLUSIVE,
     LEAST_MEMORY,
@@ -136,8 +139,15 @@ _TEXT: Final = (str, "a text")
 _OBJECT: Final = (Mapping, "a mapping")
 _CALLABLE: Final = (Callable, "a function")
 _OR_CALLABLE: Final = ("requires_confirmation",)
-_PLAIN: Final = ("work_dir", "preview", "check", "format_validation_error", "requires_confirmation")
-"""Functions whose answer is needed at once."""
+_ARGUMENTS: Final = ("arguments",)
+_PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
+    "work_dir": ("arguments", "context"),
+    "preview": _ARGUMENTS,
+    "check": _ARGUMENTS,
+    "requires_confirmation": _ARGUMENTS,
+    "format_validation_error": ("problems",),
+}
+"""Functions whose answer is needed at once, and what they are called with, by position."""
 
 _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; the others are functions
@@ -199,10 +209,27 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
         if name in _PLAIN and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
             hint = "Write it with def; what has to wait belongs in the tool itself."
             raise DefinitionError(f"{name} must not be async: its answer is needed at once.", tool=tool, hint=hint)
+        if callable(value) and (name in _PLAIN or name == "process_request"):
+            _check_parameters(name, value, tool)
     if "memory_limit" in given and given.get("executor") in (None, "loop", "thread"):
         hint = "Pass executor='process', too, or the name of an executor that keeps it."
         raise DefinitionError("memory_limit can't be kept in this process.", tool=tool, hint=hint)
     return given
+
+
+def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> None:
+    """Refuses a function that can't be called with what it will get; what is a method gets its instance first."""
+    bound = partial(function, None) if is_method(function) else function
+    try:
+        if name == "process_request":
+            by_name(bound, ("request", "context"))
+        else:
+            inspect.signature(bound, **lenient()).bind(*_PLAIN[name])
+    except TypeError as error:
+        takes = "request and context, or one of them, by name" if name not in _PLAIN else " and ".join(_PLAIN[name])
+        raise DefinitionError(f"{name} is called with {takes}, and doesn't take that: {error}.", tool=tool) from None
+    except ValueError:  # some that are written in C have no signature
+        return
 
 
 def _is_fit(name: str, value: Any) -> bool:

@@ -536,10 +536,13 @@ def _raw_tool(
     if function is None:
         return made_tool(facts, options)
     signature = signature_of(function, tool=name)
-    if len(signature.visible) != 1 or signature.visible[0].kind in STARRED:
-        hint = "Beside it, a ToolContext parameter gets the context, and Injected[...] ones get services."
+    takes = [each for each in signature.visible if each.default is EMPTY] or signature.visible
+    if len(takes) != 1 or takes[0].kind in STARRED:
+        hint = "Beside it, a ToolContext parameter gets the context, Injected[...] ones services, others need defaults."
         what = "the arguments as a mapping" if argument is None else "the text"
         raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
+    filled = [each for each in signature.parameters if each.is_hidden or each is takes[0]]
+    signature = evolve(signature, parameters=tuple(filled))
     make_binder = functools.partial(binder_of_one, signature, argument)
     facts = {**facts, "description": docstring_of(function).description}
     return _run_by(function, signature, make_binder, facts, options)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from inspect import isawaitable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
 
-from pegboard.callbacks import Flavour, settle
+from pegboard.callbacks import Flavour, may_block, settle
 from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
@@ -70,7 +71,7 @@ def toolset_name(toolset: Toolset) -> str:
     """Its name, or its class's where its own can't be read."""
     try:
         name: object = toolset.name
-    except Exception:  # noqa: BLE001  a toolset without a name costs no other
+    except BaseException:  # noqa: BLE001  a toolset without a name costs no other
         name = None
     return name if isinstance(name, str) and name else type(toolset).__name__
 
@@ -93,7 +94,7 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
     """The toolsets with `instructions`: it, or else those that it wraps (`inner_toolsets`)."""
     try:
         has_some = getattr(toolset, "instructions", None) is not None
-    except Exception:  # noqa: BLE001  reading them reports the failure
+    except BaseException:  # noqa: BLE001  reading them reports the failure
         has_some = True
     if has_some:
         yield toolset
@@ -103,21 +104,26 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
         yield from with_instructions(each)
 
 
+CLOSE_SECONDS: Final = 10.0
+
+
 async def _close(toolset: Toolset) -> None:
-    method = getattr(toolset, "close", None)
+    """Closes a toolset, a plain `close` in a thread; raises `TimeoutError` where it takes longer than 10 seconds."""
+    method: Any = getattr(toolset, "close", None)
     if callable(method):
-        await settle(method())
+        from pegboard.threads import off_loop
+
+        answer = await bounded(off_loop(method), CLOSE_SECONDS) if may_block(method) else method()
+        if isawaitable(answer):
+            await bounded(answer, CLOSE_SECONDS)
 
 
-async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
-    """Closes them one after the other, all of them; gives what those that failed raised."""
-    failures: list[Exception] = []
-    for toolset in toolsets:
-        try:
-            await _close(toolset)
-        except Exception as error:  # noqa: BLE001  handed back
-            failures.append(error)
-    return tuple(failures)
+async def close_all(toolsets: Iterable[Toolset]) -> tuple[BaseException, ...]:
+    """Closes all of them at the same time; gives what those that failed, or were late, raised."""
+    import asyncio
+
+    outcomes = await asyncio.gather(*(_outcome(_close(toolset)) for toolset in toolsets))
+    return tuple(error for _, error in outcomes if error is not None)
 
 
 _checked: Final[WeakSet[Tool]] = WeakSet()
@@ -207,30 +213,43 @@ async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, t
     """
     import asyncio  # loading it takes longer than resolving static tools
 
-    tasks = [asyncio.ensure_future(_offer(source, context)) for source in sources]
+    return list(await asyncio.gather(*(_offer(source, context, timeout) for source in sources)))
+
+
+async def bounded(awaitable: Awaitable[Any], seconds: float, option: str = "") -> Any:
+    """What it gives or raises, whatever that is; what hasn't ended in time is cancelled and left behind.
+
+    Raises:
+        TimeoutError: It hasn't ended; the text names the option that holds the seconds.
+    """
+    import asyncio
+
+    task = asyncio.ensure_future(_outcome(awaitable))
     try:
-        await asyncio.wait(tasks, timeout=timeout)
+        await asyncio.wait([task], timeout=seconds)
     finally:
-        for task in tasks:
-            if task.done():
-                _seen(task)
-            else:
-                abandon(task)
-    late = TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)")
-    return [
-        _failed(source, late)
-        if task in _abandoned
-        else _failed(source, asyncio.CancelledError("it cancelled itself"))
-        if task.cancelled()
-        else task.result()
-        for task, source in zip(tasks, sources, strict=True)
-    ]
+        if not (has_ended := task.done()):
+            abandon(task)
+    if not has_ended:
+        raise TimeoutError(f"gave no answer within {seconds:g} s{option and f' ({option})'}")
+    value, error = task.result()
+    if error is not None:
+        raise error
+    return value
+
+
+async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """The answer, or what was raised: asyncio lets a task's SystemExit end the loop."""
+    try:
+        return await awaitable, None
+    except BaseException as error:  # noqa: BLE001  the caller gets it, whatever it is
+        return None, error
 
 
 def abandon(task: asyncio.Task[Any]) -> None:
     """Cancels a task and waits for it no longer."""
     _abandoned.add(task)
-    task.add_done_callback(_seen)
+    task.add_done_callback(_abandoned.discard)
     task.cancel()
 
 
@@ -242,18 +261,11 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
-    """Releases a task, and reads its exception, of which asyncio would else complain that it was never retrieved."""
-    _abandoned.discard(task)
-    if not task.cancelled():
-        task.exception()
-
-
-async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
+async def _offer(source: ToolsetAdapter, context: ReadonlyContext, timeout: float) -> Offer:  # noqa: ASYNC109  as above
     import asyncio
 
     try:
-        return await source.offer(context)
+        return await bounded(source.offer(context), timeout, "toolset_timeout")
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
@@ -285,7 +297,7 @@ def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProb
     tools: dict[str, Tool] = {}
     problems: list[ToolsetProblem] = []
     for index, item in enumerate(check_list(answer)):
-        if not isinstance(item, Tool):
+        if not issubclass(type(item), Tool):  # `isinstance` would ask a foreign value what it is
             problems.append(ToolsetProblem(toolset, f"item {index} is no Tool but {type(item).__name__}"))
         elif (problem := schema_problem(toolset, item)) is not None:
             problems.append(problem)

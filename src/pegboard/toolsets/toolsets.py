@@ -287,7 +287,7 @@ class CombinedToolset(ToolsetBase):
         """Closes all of them; raises an `ExceptionGroup` of what some have raised."""
         failures = await close_all(source.toolset for source in self._sources)
         if failures:
-            raise ExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
+            raise BaseExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
 
 
 def searchable(toolset: Toolset, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:

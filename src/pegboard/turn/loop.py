@@ -16,7 +16,7 @@ from attrs import define, field
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
-from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
+from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_of, log_failure
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
@@ -322,7 +322,10 @@ class Turn:
         exporter = getattr(self.model, "exporter", None)
         if not isinstance(exporter, Exporter) or not request.offered:
             return request
-        exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+        try:
+            exported = exporter.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  it may be a plugin's; the model's own answer says more
+            return request.with_problems(ProcessorProblem("export", cause_of(error), error=error))
         refused = {loss.tool: loss.what for loss in exported.losses if loss.refused}
         for name in sorted(refused.keys() - self._left_out):
             text = "tool %s isn't sent to %s: %s"

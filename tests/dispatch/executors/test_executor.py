@@ -37,7 +37,7 @@ from pegboard import (
     tool,
     tool_of,
 )
-from pegboard.dispatch.executors.executor import ToolInfo
+from pegboard.dispatch.executors.executor import ToolInfo, close_executors
 from pegboard.schema.json import StructureError
 from pegboard.tools.context import DisplayUpdate
 from pegboard.tools.tool import LateHandler
@@ -315,6 +315,25 @@ def test_a_plugin_brings_one_and_it_is_closed_with_the_registry():
 
     assert asyncio.run(main()).text == "there"
     assert closing.is_closed
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), SystemExit(3), KeyboardInterrupt(), None])
+def test_one_that_fails_to_close_or_hangs_keeps_no_other_from_closing(monkeypatch, caplog, error):
+    monkeypatch.setattr("pegboard.dispatch.executors.executor.CLOSE_SECONDS", 0.02)
+    closed = []
+
+    class Closing:
+        async def aclose(self):
+            if error is None:
+                await asyncio.Event().wait()
+            raise error
+
+    class Last:
+        async def aclose(self):
+            closed.append(1)
+
+    asyncio.run(close_executors({"bad": Closing(), "last": Last()}))
+    assert (closed, caplog.messages) == ([1], ["closing executor bad failed"])
 
 
 # A permission that is needed there ------------------------------------------------------------------------------------

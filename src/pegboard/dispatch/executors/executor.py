@@ -48,6 +48,7 @@ from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.stores import MemoryEntry
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
+from pegboard.toolsets.toolset import CLOSE_SECONDS, bounded
 from pegboard.typing import JsonObject, JsonSchema
 
 # Executors ---------------------------------------------------------------------------------------------------------
@@ -396,14 +397,16 @@ def _failure(state: CallState, tool: Tool, error: BaseException) -> CallError:
 
 
 async def close_executors(executors: Mapping[str, Any]) -> None:
-    """Closes each executor that can be closed; one that fails doesn't keep the others from it."""
+    """Closes each executor that can be closed; one that fails, or takes 10 seconds, keeps no other from it."""
     for name, executor in executors.items():
         close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
         if close is None:
             continue
         try:
-            await close()
-        except Exception as error:  # noqa: BLE001  it may be a plugin's
+            await bounded(close(), CLOSE_SECONDS)
+        except BaseException as error:
+            if cancels_the_call(error):
+                raise
             log_failure(f"closing executor {name}", error)
 
 
