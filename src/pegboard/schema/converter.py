@@ -172,9 +172,9 @@ def _read_struct(annotation: Any, value: Any) -> Any:
     from msgspec import ValidationError, convert  # is loaded: it has made the class
 
     try:
-        return convert(value, annotation)
+        return convert(value, annotation, str_keys=True)
     except ValidationError:  # perhaps of 1.0, which is an integer in JSON Schema
-        return convert(_whole(value), annotation)
+        return convert(_whole(value), annotation, str_keys=True)
 
 
 def _whole(value: Any) -> Any:
