@@ -165,6 +165,8 @@ def refused(annotation: Any, value: Any) -> str:
 def test_a_class_with_hooks_is_a_type_like_others():
     assert structure({"a": ["5 ct"]}, dict[str, list[Price]])["a"][0].cents == 5
     assert unstructurer(list[Price])([Money(7)]) == ["7 ct"]
+    assert unstructurer(list[Price] | dict[str, Price] | str)({"a": Money(7)}) == {"a": "7 ct"}
+    assert to_json_data({"a": [Money(7)]}) == {"a": ["7 ct"]}
     assert refused(Price, "5") == '(root): must match the pattern "^[0-9]+ ct$", got "5"'
 
 
