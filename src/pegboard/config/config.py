@@ -308,7 +308,8 @@ def load_config(
     """Reads and merges all configuration, later over earlier: the user's, the project's, the one given.
 
     Blocked plugins and predicates add up. Until it is trusted, a project's file may only take tools away, by `where`
-    and by `block` of plugins that bring nothing but tools, and trust, by `untrusted`. What it didn't get stands in `Config.ignored`.
+    and by `block` of plugins that bring nothing but tools, and trust, by `untrusted`. What it didn't get stands in
+    `Config.ignored`.
 
     Args:
         user: Whether the user's own file is read (`pegboard.toml` in platformdirs' user config folder).
