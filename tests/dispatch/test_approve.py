@@ -254,7 +254,7 @@ def test_nothing_that_asks_runs_without_an_approval():
 
 def test_an_earlier_approval_isnt_asked_for_again():
     state = a_work(surroundings(ScriptedApprover([])))
-    state.approval = Approval.of_text(state.tool.spec.digest, '{"path": "a.txt"}')
+    state.approval = Approval.of_text(tool_key(state.tool), '{"path": "a.txt"}')
     sent(state)
     consume_approval(state)
 

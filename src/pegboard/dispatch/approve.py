@@ -141,7 +141,7 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
     text = str(json_text(dict(state.arguments)))
     return ApprovalRequest(
         attrs.evolve(state.call, name=tool.name, arguments=text),
-        digest_of_call(tool.digest, json.loads(text)),
+        digest_of_call(tool_key(tool), json.loads(text)),
         presets=tool.presets_of(state.arguments),
         tool=tool,
         user=context.user,
@@ -186,7 +186,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     if isinstance(answer, Later):
         state.pending = PendingCall.of(
             shown,
-            tool_of(state).digest,
+            tool_key(tool_of(state)),
             created=time.time(),
             approved=state.approval is not None,
             earlier=_history(state),
@@ -443,4 +443,4 @@ async def _approve(state: CallState, asks: PermissionPrompt) -> None:
         return permissions.decide(tool, arguments, grants=granted, context=context)
 
     await ask_person(state, request, decide)
-    state.approval = Approval.of_text(tool.digest, request.arguments_text, request.id, asks.patterns)
+    state.approval = Approval.of_text(tool_key(tool), request.arguments_text, request.id, asks.patterns)

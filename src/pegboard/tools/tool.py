@@ -77,6 +77,7 @@ class Tool:
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
+        former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
         own_names: Argument as the model sees it -> its name by the tool itself, where a `Reshape` has renamed it.
         presets: Argument, by the tool's own name -> the JSON text of what a `Reshape` has it be, always or by default.
     """
@@ -94,6 +95,7 @@ class Tool:
     instructions: str | None = None
     offered: bool = True
     former_names: tuple[str, ...] = ()
+    former_permissions: tuple[str, ...] = ()
     own_names: Mapping[str, str] = field(factory=dict[str, str], repr=False)
     presets: Mapping[str, JsonText] = field(factory=dict[str, JsonText], repr=False)
 
@@ -179,11 +181,17 @@ class Tool:
         return tuple(self.checks(arguments) or ())[:MOST_PROBLEMS]
 
     def evolve(self, **changes: Any) -> Tool:
-        """A tool with some attributes changed; what it was called before stays among its `former_names`."""
-        tool = attrs.evolve(self, **changes)
-        had = self.former_names if tool.name == self.name else (*self.former_names, self.name)
-        names = tuple(dict.fromkeys((*had, *tool.former_names)))
-        return tool if names == tool.former_names else attrs.evolve(tool, former_names=names)
+        """A tool with some attributes changed; what rules knew it by stays among its `former_*` attributes."""
+        tool, own = attrs.evolve(self, **changes), self.spec.permission
+        names = () if tool.name == self.name else (self.name,)
+        permissions = () if own in (None, tool.spec.permission) else (own,)
+        former: dict[str, Any] = {
+            "former_names": tuple(dict.fromkeys((*self.former_names, *names, *tool.former_names))),
+            "former_permissions": tuple(
+                dict.fromkeys((*self.former_permissions, *permissions, *tool.former_permissions))
+            ),
+        }
+        return tool if all(getattr(tool, name) == had for name, had in former.items()) else attrs.evolve(tool, **former)
 
     def with_spec(self, **changes: Any) -> Tool:
         """A tool with some facts of its spec changed."""

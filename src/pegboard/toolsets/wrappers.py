@@ -387,7 +387,7 @@ def reshaping(reshapes: Mapping[str, Reshape]) -> Step:
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
     """A tool whose arguments look different to the model; what is listed and what is called change together."""
-    own = tool.spec
+    own, before = tool.spec, tool.own_names
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
     examples = [reshape.shown_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)]
@@ -395,10 +395,12 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         input_schema=reshape.shown(own.input_schema),
         examples=examples,
         concurrency=_concurrency(own.concurrency, reshape),
-        # What is hidden keeps its name: rules then find it missing, which takes away no caution.
-        permission_arguments={reshape.rename.get(name, name): k for name, k in own.permission_arguments.items()},
+        # What is hidden has its own name, by which rules look at what it is.
+        permission_arguments={
+            before.get(name, name) if name in reshape.hide else reshape.rename.get(name, name): kind
+            for name, kind in own.permission_arguments.items()
+        },
     )
-    before = tool.own_names
     facts: dict[str, Any] = {
         "spec": spec,
         "own_names": {

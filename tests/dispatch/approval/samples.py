@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.grants import MemoryGrants, tool_key
 from pegboard.dispatch.approval.pending import PendingCall, ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
@@ -33,12 +33,12 @@ def a_request(name="delete", arguments=None, *, tool=None, **facts):
     arguments = {"path": "a.txt"} if arguments is None else arguments
     call = ToolCall(tool.name, str(json_text(arguments)), "call-1")
     facts = {"permission": "delete", "patterns": ("a.txt",), "always": ("a.txt",), **facts}
-    return ApprovalRequest(call, digest_of_call(tool.spec.digest, arguments), tool=tool, **facts)
+    return ApprovalRequest(call, digest_of_call(tool_key(tool), arguments), tool=tool, **facts)
 
 
 def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earlier=(), created=NOW, **facts):
     request = a_request(name, arguments, tool=tool, **facts)
-    return PendingCall.of(request, request.tool.spec.digest, created=created, approved=approved, earlier=tuple(earlier))
+    return PendingCall.of(request, tool_key(request.tool), created=created, approved=approved, earlier=tuple(earlier))
 
 
 def resumed(pending, answer, grants=None):

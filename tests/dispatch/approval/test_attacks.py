@@ -186,16 +186,28 @@ def test_a_command_is_another_in_another_folder_or_with_other_arguments(kind):
     assert other == (None if kind == "url" else "denied")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        writer("write2"),
-        writer(origin=Origin(plugin="evil")),
-        writer(origin=Origin(plugin="evil", distribution="evil")),
-        writer(title="Write"),
-        writer(kind="text"),
-    ],
-)
+RUNS_ELSEWHERE = writer().evolve(policy=evolve(writer().policy, executor="process"))
+OTHERS = [
+    writer(origin=Origin(plugin="evil")),
+    writer(origin=Origin(plugin="evil", distribution="evil")),
+    writer(title="Write"),
+    writer(kind="text"),
+    writer("remove").with_spec(name="write"),
+    writer(permission="remove").with_spec(permission="write"),
+    RUNS_ELSEWHERE,
+]
+"""Tools called `write`, too, but for who brings them, where they run, what they declare or what rules know them by."""
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_an_answer_that_comes_later_is_good_for_no_other_tool_of_that_name(other):
+    pending = suspended(registry_with(writer()), {"path": "/a"})
+    answers = {each.id: Once() for each in pending}
+    (result,) = resumed(registry_with(other), pending, answers).results
+    assert (result.kind, "isn't what was approved any more" in result.text) == ("denied", True)
+
+
+@pytest.mark.parametrize("other", [writer("write2"), *OTHERS])
 def test_always_is_good_for_no_other_tool_with_the_same_permission(other):
     grants = MemoryGrants()
     registry = registry_with(writer(), grants=grants)

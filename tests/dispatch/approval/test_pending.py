@@ -42,12 +42,12 @@ OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)
 
 def test_order_and_spelling_make_no_difference():
     one, two = {"a": 1.0, "b": [2]}, {"b": [2.0], "a": 1}
-    assert digest_of_call(a_tool().spec.digest, one) == digest_of_call(a_tool().spec.digest, two)
+    assert digest_of_call(tool_key(a_tool()), one) == digest_of_call(tool_key(a_tool()), two)
 
 
 def test_the_tool_makes_a_difference():
     """All that it says of itself."""
-    digests = {digest_of_call(tool.spec.digest, {}) for tool in (a_tool(), a_tool("other"), a_tool(description="else"))}
+    digests = {digest_of_call(tool_key(tool), {}) for tool in (a_tool(), a_tool("other"), a_tool(description="else"))}
     assert len(digests) == 3
 
 
@@ -55,13 +55,13 @@ def test_the_tool_makes_a_difference():
 def test_other_arguments_have_another_digest(arguments, data):
     other = data.draw(mutated(arguments).filter(lambda value: isinstance(value, dict)))
     same = canonical_json(arguments) == canonical_json(other)
-    assert (digest_of_call(a_tool().spec.digest, arguments) == digest_of_call(a_tool().spec.digest, other)) is same
+    assert (digest_of_call(tool_key(a_tool()), arguments) == digest_of_call(tool_key(a_tool()), other)) is same
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {1}])
 def test_what_is_no_json_has_no_digest(value):
     with pytest.raises((TypeError, ValueError)):
-        digest_of_call(a_tool().spec.digest, {"a": value})
+        digest_of_call(tool_key(a_tool()), {"a": value})
 
 
 def refused(approval, tool, arguments):
@@ -74,7 +74,7 @@ def refused(approval, tool, arguments):
 def test_the_arguments_that_run_are_nobodys():
     """They are read anew: what others hold of them changes nothing; order of keys and 1.0 stay."""
     arguments = {"z": {"paths": ["a"]}, "a": 1.0}
-    approval = Approval.of_text(a_tool().spec.digest, json_text(arguments))
+    approval = Approval.of_text(tool_key(a_tool()), json_text(arguments))
     run = approval.consume(a_tool(), copy.deepcopy(arguments))
     arguments["z"]["paths"].append("b")
     assert run == {"z": {"paths": ["a"]}, "a": 1.0}
@@ -94,20 +94,20 @@ def test_the_arguments_that_run_are_nobodys():
 )
 def test_it_is_good_for_nothing_else(tool, arguments):
     """And it is used up by the attempt."""
-    approval = Approval.of_text(a_tool().spec.digest, json_text({"path": "a"}))
+    approval = Approval.of_text(tool_key(a_tool()), json_text({"path": "a"}))
     assert "it isn't what was approved any more" in refused(approval, tool, arguments)
     assert "has been used" in refused(approval, a_tool(), {"path": "a"})
 
 
 def test_cyclic_arguments_were_never_approved():
     arguments = {}
-    approval = Approval.of_text(a_tool().spec.digest, json_text(arguments))
+    approval = Approval.of_text(tool_key(a_tool()), json_text(arguments))
     arguments["self"] = arguments
     assert "isn't what was approved" in refused(approval, a_tool(), arguments)
 
 
 def test_of_many_threads_one_may_use_it():
-    approval = Approval.of_text(a_tool().spec.digest, json_text({}))
+    approval = Approval.of_text(tool_key(a_tool()), json_text({}))
     start, used = threading.Barrier(8), []
 
     def state():
@@ -127,7 +127,7 @@ def test_of_many_threads_one_may_use_it():
 def test_no_approval_is_good_for_another_digest(approved, data):
     """Whatever is changed in the arguments."""
     other = data.draw(mutated(approved).filter(lambda value: isinstance(value, dict)))
-    approval = Approval.of_text(a_tool().spec.digest, json_text(approved))
+    approval = Approval.of_text(tool_key(a_tool()), json_text(approved))
     if canonical_json(other) == canonical_json(approved):
         assert canonical_json(approval.consume(a_tool(), other)) == canonical_json(approved)
     else:
@@ -162,7 +162,7 @@ SEVERAL = st.lists(PENDING, max_size=2).map(PendingCalls)
 def test_it_keeps_what_was_asked():
     pending = a_pending(user="ann", session="s", hint="h", reason="r", payload=1, preview=Preview("p"))
     assert pending.call == ToolCall("delete", '{"path":"a.txt"}', "call-1")
-    assert (pending.arguments, pending.created, pending.spec_digest) == ({"path": "a.txt"}, NOW, a_tool().spec.digest)
+    assert (pending.arguments, pending.created, pending.spec_digest) == ({"path": "a.txt"}, NOW, tool_key(a_tool()))
     assert pending.is_for(ReadonlyContext(user="ann", session="s"))
     assert not pending.is_for(ReadonlyContext(user="bob", session="s"))
     assert not pending.is_for(ReadonlyContext(user="ann", session="t"))

@@ -18,7 +18,9 @@ from pegboard import (
     ToolRegistry,
     tool,
 )
+from pegboard.dispatch.permissions.rules_file import rule_problems
 from pegboard.toolsets.toolsets import StaticToolset
+from pegboard.toolsets.wrappers import Reshape
 
 RAN = []
 
@@ -229,6 +231,64 @@ def test_no_other_name_gets_round_a_forbid_rule(top, change, name):
     registry.call_sync("relay", {"name": name, "arguments": {}})
     assert asyncio.run(registry.resolve()).get(name) is None
     assert RAN == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda shown: shown.with_spec(permission=None),
+        lambda shown: shown.with_spec(permission="other"),
+        lambda shown: shown.evolve(spec=shown.spec.evolve(permission=None), former_permissions=()),
+    ],
+)
+def test_no_other_permission_gets_round_a_forbid_rule(top, change):
+    rules = Permissions([Rule("bash", "*", "deny", forbid=True)])
+    registry = registry_of(relay, permissions=rules)
+    registry.register(StaticToolset("t", [shell]).prepared(lambda context, tools: [change(each) for each in tools]))
+    assert registry.call_sync("shell", {"line": "ls"}).is_error
+    assert registry.call_sync("relay", {"name": "shell", "arguments": {"line": "ls"}}).text != "ran"
+    assert RAN == []
+
+
+FILE = Reshape(rename={"path": "file"})
+
+
+@pytest.mark.parametrize(
+    ("reshapes", "arguments"),
+    [
+        ([FILE], {"file": "src/../secret/key"}),
+        ([FILE, Reshape(rename={"file": "place"})], {"place": "way/key"}),
+        ([Reshape(rename={"path": "mode", "mode": "path"})], {"mode": "secret/key", "path": "r"}),
+        ([Reshape(hide={"path": "secret/key"})], {}),
+        ([FILE, Reshape(hide={"file": "src/../secret/key"})], {}),
+        ([FILE, Reshape(default={"file": "secret/key"})], {}),
+        ([Reshape(default={"path": "src/a"}), Reshape(hide={"path": "./secret/key"})], {}),
+    ],
+)
+@pytest.mark.parametrize("kind", [None, "path"])
+def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, arguments, kind):
+    """Nor any that the model neither names nor sees."""
+
+    @tool(permission_arguments={} if kind else {"path": "path"})
+    def look(path: str, mode: str = "r") -> str:
+        RAN.append(path)
+        return "ran"
+
+    rules = Permissions([Rule("look", "secret/*", "deny", forbid=True, field="path", kind=kind)], "bypass")
+    tools = StaticToolset("t", [look])
+    for reshape in reshapes:
+        tools = tools.reshaped({"look": reshape})
+    registry = registry_of(relay, permissions=rules)
+    registry.register(tools)
+    assert not rule_problems(rules, asyncio.run(registry.resolve()))
+    registry.call_sync("relay", {"name": "look", "arguments": arguments})
+    assert registry.call_sync("look", arguments).kind == "denied"
+    assert RAN == []
+    allowed = ToolRegistry(permissions=rules)
+    allowed.register(
+        StaticToolset("t", [look]).reshaped({"look": FILE}).reshaped({"look": Reshape(hide={"file": "src/a"})})
+    )
+    assert allowed.call_sync("look", {}).text == "ran"
 
 
 def test_what_a_running_tool_asks_for_is_resolved_as_it_resolves_paths(top):

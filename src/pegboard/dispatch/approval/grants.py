@@ -9,7 +9,7 @@ import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 from pathlib import Path
 from threading import Lock
@@ -22,6 +22,7 @@ from pegboard.dispatch.approval.request import parsed, structured
 from pegboard.dispatch.permissions.permissions import owner_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
+from pegboard.schema.json import digest_of
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 
@@ -79,8 +80,15 @@ def session_key(request: ReadonlyContext) -> str | None:
 
 
 def tool_key(tool: Tool) -> str:
-    """The key that grants of a tool are kept under: who brings it, and its definition."""
-    return f"{owner_of(tool)} {tool.digest}"
+    """What grants and approvals of a tool are bound to, as a digest.
+
+    That is its definition with its presets, who brings it, where it runs, and what rules have known it by.
+    """
+    former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
+    return _digest_of(tool.digest, owner_of(tool), tool.policy.executor, former)
+
+
+_digest_of: Final = lru_cache(maxsize=1_024)(lambda *facts: digest_of(facts))  # asked for with each decision
 
 
 @frozen

@@ -37,8 +37,8 @@ from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
 
 
-def digest_of_call(spec_digest: str, arguments: Mapping[str, Any]) -> str:
-    """`"sha256:..."` over the digest of a tool's spec and over the arguments as JSON.
+def digest_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
+    """`"sha256:..."` over a tool, as `tool_key` gives it, and over the arguments as JSON.
 
     The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
 
@@ -46,7 +46,7 @@ def digest_of_call(spec_digest: str, arguments: Mapping[str, Any]) -> str:
         ValueError: The arguments hold NaN, an infinity or a cycle.
         TypeError: They hold something that JSON can't say.
     """
-    return digest_of({"tool": spec_digest, "arguments": dict(arguments)})
+    return digest_of({"tool": tool, "arguments": dict(arguments)})
 
 
 SHORTEST_KEY: Final = 16
@@ -86,7 +86,7 @@ def signed_by(data: Any, key: str | bytes) -> bool:
 
 @frozen(eq=False)
 class Approval:
-    """A person's yes to one call, bound to the tool's spec and to the arguments; good for one run.
+    """A person's yes to one call, bound to the tool, who brings it, and the arguments; good for one run.
 
     Attributes:
         digest: Of the call, as `digest_of_call` gives it.
@@ -123,7 +123,7 @@ class Approval:
 
     def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         try:
-            return digest_of_call(tool.digest, arguments) == self.digest
+            return digest_of_call(tool_key(tool), arguments) == self.digest
         except (TypeError, ValueError, RecursionError):
             return False  # what isn't JSON any more was never approved
 
@@ -142,7 +142,7 @@ class PendingCall:
     Attributes:
         id: Of the request; can't be guessed, and one answer to it counts.
         call: The call; its arguments are the validated ones, as JSON text.
-        spec_digest: Of the tool's spec and presets.
+        spec_digest: Of the tool's spec, and of who brings it, as `tool_key` gives it.
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for.
         patterns: What it is asked for.
@@ -190,7 +190,7 @@ class PendingCall:
 
         Args:
             request: What was asked.
-            spec_digest: Of the tool's spec.
+            spec_digest: As `tool_key` gives it.
             facts: `created`, `approved`, `earlier` and `once`.
         """
         return cls(spec_digest=spec_digest, **facts, **{name: getattr(request, name) for name in _OF_THE_REQUEST})
@@ -531,7 +531,7 @@ class ResumedCall:
             raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and self.is_refusal:
             raise RejectedError(pending.call.name, answer)
-        if isinstance(answer, Always) and tool is not None and tool.digest == pending.spec_digest:
+        if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
         shown = pending.patterns if pending.subject == "call" else ()

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, cast
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.dispatch.approval.grants import tool_key
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
 from pegboard.dispatch.approve import allows_inside, denial, permit, tool_of
@@ -508,6 +509,7 @@ class LocalExecutor:
         """Closes the executors, and ends the threads."""
         await close_executors(self._executors)
         self._services.threads.close()
+        self._services.tool_threads.close()
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         if name not in self._executors:
@@ -551,7 +553,7 @@ class _Host:
         asks, tool = state.asks, tool_of(state)
         if asks is None:
             return
-        approval = digest_of_call(tool.digest, state.arguments)
+        approval = digest_of_call(tool_key(tool), state.arguments)
         if approval in self.request.approvals:
             state.asks = None
             return
@@ -580,7 +582,7 @@ class _Host:
             return
         if decision.action == "deny":
             raise denial(self.permissions, tool, decision, permission)
-        call = digest_of_call(tool.digest, state.arguments)
+        call = digest_of_call(tool_key(tool), state.arguments)
         approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
         if approval in self.request.approvals:
             return

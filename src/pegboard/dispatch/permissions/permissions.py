@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -24,7 +25,7 @@ from pegboard.dispatch.permissions.rule import (
     WholeCall,
     rules_from_json,
 )
-from pegboard.schema.json import canonical_json
+from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
@@ -48,6 +49,8 @@ class ToolPolicy:
     Attributes:
         spec: The tool's spec.
         names: The names that rules know it by: its own, and those that it was given.
+        former_permissions: As in `Tool`.
+        hidden: Arguments that a `Reshape` hides, with what they are.
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
         work_dir: As in `Tool`.
@@ -58,6 +61,8 @@ class ToolPolicy:
 
     spec: ToolSpec
     names: tuple[str, ...]
+    former_permissions: tuple[str, ...]
+    hidden: Mapping[str, JsonText]
     owner: str
     trusted: bool
     work_dir: WorkDir | None
@@ -68,9 +73,21 @@ class ToolPolicy:
     @classmethod
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
-        names = (tool.name, *tool.former_names)
-        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.work_dir, tool.confirms, (), mode)
-        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, rules)))
+        shown = {*tool.own_names, *tool.own_names.values()}
+        policy = cls(
+            tool.spec,
+            (tool.name, *tool.former_names),
+            tool.former_permissions,
+            {name: value for name, value in tool.presets.items() if name not in shown},
+            owner_of(tool),
+            tool.origin.trusted,
+            tool.work_dir,
+            tool.confirms,
+            (),
+            mode,
+        )
+        offered = (each for rule in rules for each in _as_offered(rule, tool.own_names))
+        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, offered)))
 
     def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
         """Whether a rule names the tool, by its permission or one of its names, or another permission.
@@ -79,14 +96,15 @@ class ToolPolicy:
         allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
         apply to it.
         """
-        names = (*self.names, *(each for each in (self.spec.permission, permission) if each is not None))
+        permissions = (self.spec.permission, permission, *(() if rule.allows else self.former_permissions))
+        names = (*self.names, *(each for each in permissions if each is not None))
         if rule.allows and not self.trusted:
             names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
         if permission is not None:
             return self.is_about_inner(rule)
-        return rule.field is None or may_have(self.spec, rule.field)
+        return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -267,11 +285,11 @@ class ToolPolicy:
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
         """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
 
-        Where it is left out, its default counts, if the origin is trusted. A list gives each of its items; as a
-        `"command"` it is the words of one.
+        Where it is left out, its default counts, if the origin is trusted; what is hidden has its value. A list gives
+        each of its items; as a `"command"` it is the words of one.
         """
-        given = arguments.get(name)
-        if name not in arguments and self.trusted:
+        given = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
+        if name not in arguments and name not in self.hidden and self.trusted:
             schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if isinstance(given, str):
@@ -300,7 +318,7 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
 def names_of(tool: Tool) -> tuple[str, ...]:
     """The names that rules know a tool by: that it is offered under first, at the end its permission's."""
     own = tool.spec.permission
-    return (tool.name, *tool.former_names, *(() if own is None else (own,)))
+    return (tool.name, *tool.former_names, *tool.former_permissions, *(() if own is None else (own,)))
 
 
 def owner_of(tool: Tool) -> str:
@@ -313,6 +331,14 @@ def may_have(spec: ToolSpec, name: str) -> bool:
     schema = spec.input_schema
     closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
     return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments
+
+
+def _as_offered(rule: Rule, own_names: Mapping[str, str]) -> Iterator[Rule]:
+    """The rule; one that denies or asks by an argument's own name, by the name that the model sees."""
+    names = [] if rule.allows else [name for name, own in own_names.items() if own == rule.field != name]
+    if not names or rule.field in own_names:
+        yield rule
+    yield from (attrs.evolve(rule, field=name) for name in names)
 
 
 def _denies_all(rule: Rule) -> bool:

@@ -97,7 +97,11 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
         names = sorted({name for tool in tools for name in names_of(tool)})
         near = did_you_mean(suggest(rule.permission, names))
         yield f"no tool, and no permission that a tool declares, is called {rule.permission!r}.{near}"
-    if named and complete and rule.field is not None and not any(may_have(tool.spec, rule.field) for tool in named):
+    has = [
+        rule.field in (*tool.own_names.values(), *tool.presets) or may_have(tool.spec, rule.field or "")
+        for tool in named
+    ]
+    if named and complete and rule.field is not None and not any(has):
         yield f"no tool that it names has an argument {rule.field!r}."
     owners = sorted({owner_of(tool) for tool in named})
     if named and complete and rule.owner not in (None, *owners):
