@@ -372,7 +372,11 @@ class PluginManager:
                 ),
             )
 
-        published = {plugin.name: manifest.published for plugin, _, manifest in expected if manifest.published}
+        published = {
+            plugin.name: manifest.published if found.trusted else manifest.published.untrusted
+            for plugin, found, manifest in expected
+            if manifest.published
+        }
 
         def listed(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_clashes(catalogue).with_tools(tools, self.conflicts or "keep")
