@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from pegboard import (
     DuplicateToolError,
     FatalToolError,
     Limits,
+    Once,
     Origin,
     ReadonlyContext,
     RegistrationError,
@@ -745,3 +747,58 @@ def test_where_binds_calls_without_resolved_tools(bound, door, name, user, kind)
 
 def test_where_binds_calls_inside_calls(bound):
     assert bound.call_sync("calls").text == "write is not available for this request. Available: calls, read."
+
+
+# Tools that hang ------------------------------------------------------------------------------------------------------
+
+
+async def test_tools_that_hang_take_no_thread_from_callbacks_and_approvers_and_are_named(registry, monkeypatch):
+    monkeypatch.setattr("pegboard.threads.PATIENCE", 0.01)
+    gate, begun, heard = threading.Event(), queue.SimpleQueue(), []
+
+    def hang():
+        begun.put(None)
+        gate.wait(PATIENCE)
+
+    registry.register(*(Tool.from_function(hang, name=f"stuck_{each}") for each in range(5)))
+    registry.register(greet, Tool.from_function(lambda: "asked", name="asks", destructive=True))
+    registry.approver = lambda request, context: Once()
+    registry.add_callback("before_tool", lambda tool: heard.append(tool.name))
+    hanging = [asyncio.ensure_future(registry.dispatch([ToolCall(f"stuck_{each}")] * 64)) for each in range(5)]
+    for _ in range(256):
+        await asyncio.to_thread(begun.get, timeout=PATIENCE)
+    denied = await registry.call("asks")
+    assert denied.kind == "not_executed"
+    assert "too many calls of stuck_" in denied.text
+    assert (await registry.call("greet", {"name": "Ann"})).text == "Hello, Ann."
+    assert {"greet", "asks"} <= set(heard)
+    gate.set()
+    await asyncio.gather(*hanging)
+    assert (await registry.call("asks")).text == "asked"
+
+
+async def test_a_tool_of_which_many_calls_hang_is_refused():
+    async with ToolRegistry(limits=Limits(timeout=0.02)) as registry:
+        gate = threading.Event()
+        registry.register(Tool.from_function(lambda: gate.wait(PATIENCE), name="stuck"), add)
+        kinds = [(await registry.call("stuck")).kind for _ in range(16)]
+        refused = await registry.call("stuck")
+        assert set(kinds) == {"timeout"}
+        assert refused.kind == "not_executed"
+        assert refused.text == "stuck was not run: too many calls of stuck hang. Trying again won't help for now."
+        gate.set()
+
+
+def test_a_tool_that_calls_itself_by_its_own_threads_is_ended(registry):
+    """A thread of its own doesn't know which call started it."""
+    texts = []
+
+    async def again():
+        thread = threading.Thread(target=lambda: texts.append(registry.call_sync("again").text))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+
+    registry.register(Tool.from_function(again, name="again"))
+    assert registry.call_sync("again").is_error is False
+    assert texts[0] == "again was not run: 256 calls of it are under way. Does it call itself?"
+    assert len(texts) == 256

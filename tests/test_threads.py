@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from pegboard import threads as threads_module
-from pegboard.threads import HangingThreadsError, WorkerPool, _Workers
+from pegboard.threads import MOST_ABANDONED, HangingThreadsError, WorkerPool, _Workers, waiting
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 
@@ -308,7 +308,7 @@ def test_functions_that_wait_for_others_dont_take_all_threads():
             return "inner"
 
         def outer():
-            with threads.waiting():
+            with waiting():
                 return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
 
         answers = await asyncio.gather(threads.run(outer), threads.run(outer))
@@ -321,9 +321,8 @@ def test_functions_that_wait_for_others_dont_take_all_threads():
 
 
 def test_waiting_outside_of_its_threads_is_nothing_to_note():
-    threads = WorkerPool()
-    with threads.waiting():
-        assert threads._workers.serving == 0
+    with waiting():
+        pass
 
 
 def test_a_function_that_no_thread_had_begun_is_named_so():
@@ -332,10 +331,10 @@ def test_a_function_that_no_thread_had_begun_is_named_so():
         gate, begun, _ = working(pool, 1)
         await begun_by(begun)
         noted = []
-        waiting = pool.run_or(lambda: noted.append(True), print)
-        waiting.send(None)
+        queued = pool.run_for("print", print, lambda: noted.append(True))
+        queued.send(None)
         with pytest.raises(asyncio.CancelledError):
-            waiting.throw(asyncio.CancelledError)
+            queued.throw(asyncio.CancelledError)
         gate.set()
         pool.close()
         assert noted == [True]
@@ -365,16 +364,16 @@ async def test_functions_that_hang_keep_no_other_from_running(impatient):
 @pytest.mark.parametrize("given_up_on", [True, False])
 async def test_where_all_threads_that_there_may_be_hang_functions_fail_at_once(impatient, given_up_on):
     """Those that wait already, too. Once a thread is free, functions run again."""
-    pool = WorkerPool(most=2, cap=3)
+    pool = WorkerPool(most=3, cap=3)
     gate, begun, hanging = working(pool, 3)
     for _ in hanging:
         await begun_by(begun)
-    waiting = asyncio.ensure_future(pool.run(int))
+    queued = asyncio.ensure_future(pool.run(int))
     if given_up_on:
         for each in hanging:
             await given_up(each)
-    with pytest.raises(HangingThreadsError, match="3 functions hang in threads"):
-        await asyncio.wait_for(waiting, PATIENCE)
+    with pytest.raises(HangingThreadsError, match=r"3 threads hang, most of them in working\.<locals>\.hold"):
+        await asyncio.wait_for(queued, PATIENCE)
     with pytest.raises(HangingThreadsError):
         await pool.run(int)
     gate.set()
@@ -389,6 +388,41 @@ async def once_free(pool):
             return await pool.run(int)
         except HangingThreadsError:
             await asyncio.to_thread(time.sleep, 0.001)
+
+
+async def test_one_owner_has_no_more_threads_than_may_work_at_once_and_the_rest_waits(impatient):
+    """However long the others wait for it, and though some of what waits is given up meanwhile."""
+    pool = WorkerPool(most=2, cap=8)
+    gate, begun, hanging = working(pool, 6)
+    for _ in range(2):
+        await begun_by(begun)
+    assert [await asyncio.wait_for(pool.run(int), PATIENCE) for _ in range(5)] == [0] * 5
+    await given_up(hanging[2])
+    assert begun.empty()
+    gate.set()
+    assert await asyncio.gather(*hanging[:2], *hanging[3:]) == [0, 1, 3, 4, 5]
+    pool.close()
+
+
+async def test_functions_of_an_owner_fail_at_once_while_too_many_hang_and_no_others_do():
+    pool, gate, begun = WorkerPool(), threading.Event(), queue.SimpleQueue()
+
+    def hang():
+        begun.put(None)
+        gate.wait(PATIENCE)
+
+    for _ in range(MOST_ABANDONED):
+        hanging = asyncio.ensure_future(pool.run_for("tool", hang))
+        await begun_by(begun)
+        await given_up(hanging)
+    with pytest.raises(HangingThreadsError, match=r"16 threads hang, most of them in tool,"):
+        await pool.run_for("tool", hang)
+    assert await pool.run_for("other", int) == 0
+    gate.set()
+    while pool.abandoned:
+        await asyncio.to_thread(time.sleep, 0.001)
+    assert await pool.run_for("tool", int) == 0
+    pool.close()
 
 
 async def test_many_functions_that_end_wait_their_turn_however_many_there_are(impatient):

@@ -186,6 +186,27 @@ class Problem:
         return {"plugin": self.plugin, "distribution": self.distribution, "cause": self.cause}
 
 
+@frozen
+class PublishedTools:
+    """Tools that the toolsets of a plugin that isn't imported yet have published: they are listed, and not called.
+
+    Attributes:
+        tools: Without handlers.
+        files: The files that they were read from: path -> stamp. What is known of them holds until one changes.
+        failed: Whether a toolset gave none, for a reason that may pass.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    files: Mapping[str, str] = field(factory=dict[str, str])
+    failed: bool = False
+
+    @property
+    def untrusted(self) -> PublishedTools:
+        """The same of an origin that isn't trusted."""
+        tools = (tool.evolve(origin=attrs.evolve(tool.origin, trusted=False)) for tool in self.tools)
+        return attrs.evolve(self, tools=tuple(tools))
+
+
 def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))
 
@@ -204,6 +225,7 @@ class Catalogue:
         host_callbacks: The host's own, which stand behind them.
         plugins: Every plugin that is known, by name, in load order.
         problems: What went wrong.
+        published: What the toolsets of plugins have published, by plugin.
     """
 
     tools: Mapping[str, Tool] = field(factory=dict[str, Tool])
@@ -215,6 +237,7 @@ class Catalogue:
     host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
     problems: tuple[Problem, ...] = ()
+    published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
 
     @cached_property
     def ordered(self) -> tuple[Tool, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
 """A predicate, a plain function of a tool and a context, or a predicate's text."""
 
+_MOST_UNDER_WAY: Final = 256
+
 
 class ToolRegistry(Contributions):
     """Holds what was contributed, resolves it for a context, and runs calls.
@@ -94,6 +97,7 @@ class ToolRegistry(Contributions):
         self._services: CallServices | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
+        self._under_way: Final[Counter[str]] = Counter()
 
     # What stands round calls -------------------------------------------------------------------------------------
 
@@ -466,25 +470,41 @@ class ToolRegistry(Contributions):
     ) -> ToolResult:
         """`call` for scripts, which have no event loop.
 
+        Of one tool, 256 such calls may be under way: threads that a tool has started don't know how deep they stand.
+
         Raises:
             RunningLoopError: An event loop runs in this thread: there, `await registry.call(...)`.
         """
         import asyncio
 
-        from pegboard.threads import running_loop
+        from pegboard.threads import running_loop, waiting
 
         if running_loop() is not None:
             wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             raise RunningLoopError(wrong)
 
+        with self._lock:
+            self._under_way[name] += 1
+            is_runaway = self._under_way[name] > _MOST_UNDER_WAY
+
         async def call() -> ToolResult:
+            if is_runaway:
+                text = f"{name} was not run: {_MOST_UNDER_WAY} calls of it are under way. Does it call itself?"
+                return ToolResult.error("limit", text)
             try:
                 return await self.call(name, arguments, context)
             finally:
                 if self._dispatcher is not None:  # async observers hear nothing more once the loop is closed
                     await self._dispatcher.observers.drain_loop()
 
-        return asyncio.run(call())
+        try:
+            with waiting():
+                return asyncio.run(call())
+        finally:
+            with self._lock:
+                self._under_way[name] -= 1
+                if not self._under_way[name]:
+                    del self._under_way[name]
 
     async def aclose(self) -> None:
         """Ends background work and closes what is open: executors, services, toolsets. Each costs only itself."""

@@ -7,12 +7,14 @@ import contextvars
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from operator import attrgetter
 from time import monotonic
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from attrs import define, field
 
@@ -21,9 +23,20 @@ from pegboard.errors import cause_of
 PATIENCE: Final = 1.0
 """Seconds that a function waits for a thread; then it gets one beyond those that may work at once."""
 
+MOST_ABANDONED: Final = 16
+"""Threads that one owner may leave hanging; then its functions fail at once."""
+
 
 class HangingThreadsError(RuntimeError):
-    """As many threads as there may be hang."""
+    """As many threads as there may be hang.
+
+    Attributes:
+        culprit: The owner of most of them.
+    """
+
+    def __init__(self, culprit: str, number: int) -> None:
+        self.culprit = culprit
+        super().__init__(f"{number} threads hang, most of them in {culprit}, and there may be no more of them")
 
 
 _renewed: Final[WeakSet[Any]] = WeakSet()
@@ -39,6 +52,16 @@ if hasattr(os, "register_at_fork"):
 
 
 @define(eq=False)
+class _Share:
+    """What one owner of functions uses of a pool."""
+
+    owner: str
+    working: int = 0  # its threads, the abandoned too, less those that wait for other calls
+    abandoned: int = 0
+    backlog: deque[_Job] = field(factory=deque[Any])  # has come to its turn while as many work as may
+
+
+@define(eq=False)
 class _Workers:
     """The threads that take jobs from one queue."""
 
@@ -51,6 +74,8 @@ class _Workers:
 
 @define(eq=False)
 class _Job:
+    pool: WorkerPool
+    share: _Share
     function: Callable[[], Any]
     context: contextvars.Context
     loop: asyncio.AbstractEventLoop
@@ -66,8 +91,9 @@ class WorkerPool:
     A hand-over by `SimpleQueue` and `call_soon_threadsafe` costs less than half of `asyncio.to_thread`.
 
     A function that hangs holds its thread until it ends. One that has waited for a second for the others gets a thread
-    beyond those that may work at once, so that some that hang don't keep all others from running. Where there are as
-    many threads as there may be, and none has begun with anything for a second, functions fail at once.
+    beyond those that may work at once, so that some that hang don't keep all others from running. One owner never has
+    more than those, and once 16 of them hang that callers have given up on, its functions fail at once. So do all
+    where there are as many threads as there may be, and none has begun with anything for a second.
 
     Attributes:
         most: How many may work at once; further calls wait their turn. The abandoned don't count.
@@ -81,8 +107,8 @@ class WorkerPool:
     linger: float = 30.0
     abandoned: int = field(default=0, init=False)
     _workers: _Workers = field(factory=_Workers, init=False)
+    _shares: WeakValueDictionary[str, _Share] = field(factory=WeakValueDictionary[str, Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-    _here: threading.local = field(factory=threading.local, init=False)
 
     def __attrs_post_init__(self) -> None:
         renew_after_fork(self)
@@ -90,6 +116,7 @@ class WorkerPool:
     def renew(self) -> None:
         """Forgets the threads, which a forked child process doesn't have."""
         self._workers, self._lock, self.abandoned = _Workers(), threading.Lock(), 0
+        self._shares = WeakValueDictionary()
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Calls the function in a thread, in a copy of this context, and gives back what it gives.
@@ -102,32 +129,37 @@ class WorkerPool:
             BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
                 `RuntimeError`.
         """
-        return await self.run_or(lambda: None, partial(function, *arguments, **keywords))
+        owner = getattr(function, "__qualname__", type(function).__qualname__)
+        return await self.run_for(owner, partial(function, *arguments, **keywords))
 
-    async def run_or(self, not_begun: Callable[[], None], function: Callable[[], Any]) -> Any:
-        """`run`; calls `not_begun` where the wait is cancelled while no thread had begun, and none will."""
+    async def run_for(
+        self, owner: str, function: Callable[[], Any], not_begun: Callable[[], None] | None = None
+    ) -> Any:
+        """`run` for an owner, such as a tool or a plugin: its hanging functions take no threads from others'.
+
+        Args:
+            owner: By default, functions of one name have one.
+            function: Without arguments.
+            not_begun: Called where the wait is cancelled while no thread had begun, and none will.
+        """
         loop = asyncio.get_running_loop()
-        job = _Job(function, contextvars.copy_context(), loop, loop.create_future(), self._workers)
+        share = self._shares.setdefault(owner, _Share(owner))
+        job = _Job(self, share, function, contextvars.copy_context(), loop, loop.create_future(), self._workers)
         self._hand_over(job)
         try:
             return await job.future
         except asyncio.CancelledError:
-            if not self._abandon(job):
+            if not self._abandon(job) and not_begun is not None:
                 not_begun()
             raise
 
     @contextmanager
-    def waiting(self) -> Generator[None]:
-        """While a function waits in its thread for other calls, another thread may take its place.
-
-        Otherwise plain tools that call plain tools could take all threads, and wait for one for ever.
-        """
-        job: _Job | None = getattr(self._here, "job", None)
-        if job is None:
-            yield
-            return
+    def while_waiting(self, job: _Job) -> Generator[None]:
+        """While this job waits in its thread, another may take its place."""
         with self._lock:
             job.workers.serving -= 1
+            job.share.working -= 1
+            self._next_of(job)
             if job.workers.spare < 0:
                 self._start(job.workers)
         try:
@@ -135,6 +167,7 @@ class WorkerPool:
         finally:
             with self._lock:
                 job.workers.serving += 1
+                job.share.working += 1
 
     def close(self) -> None:
         """Lets idle threads end; working ones end after their work. A later call starts new ones."""
@@ -146,6 +179,7 @@ class WorkerPool:
     def _hand_over(self, job: _Job) -> None:
         workers = job.workers
         with self._lock:
+            self._check_abandoned(job)
             if workers.spare < 1 and not self._start(workers):
                 self._check_hanging(workers)
                 if workers.serving == 0:
@@ -162,7 +196,8 @@ class WorkerPool:
             if job.state != "waiting":
                 return None
             try:
-                if not self._start(job.workers, beyond=True):
+                self._check_abandoned(job)
+                if job.share.working < self.most and not self._start(job.workers, beyond=True):
                     self._check_hanging(job.workers)
             except HangingThreadsError as error:
                 job.state = "abandoned"
@@ -170,9 +205,14 @@ class WorkerPool:
         job.loop.call_later(PATIENCE, self._relieve, job)
         return None
 
+    def _check_abandoned(self, job: _Job) -> None:
+        if job.share.abandoned >= MOST_ABANDONED:
+            raise HangingThreadsError(job.share.owner, job.share.abandoned)
+
     def _check_hanging(self, workers: _Workers) -> None:
         if workers.threads >= self.cap and monotonic() - workers.begun > PATIENCE:
-            raise HangingThreadsError(f"{workers.threads} functions hang in threads, and there may be no more of them")
+            culprit = max(self._shares.values(), key=attrgetter("working"))
+            raise HangingThreadsError(culprit.owner, workers.threads)
 
     def _start(self, workers: _Workers, *, beyond: bool = False) -> bool:
         """Adds a thread, unless there are as many as may be, or the system gives none."""
@@ -197,6 +237,7 @@ class WorkerPool:
             has_begun = job.state != "waiting"
             if job.state == "working":
                 self.abandoned += 1
+                job.share.abandoned += 1
                 job.workers.serving -= 1
                 if job.workers.spare < 0:
                     self._start(job.workers)
@@ -208,13 +249,13 @@ class WorkerPool:
         serves = True
         while serves and (job := self._next(workers)) is not None:
             if self._begin(job):
-                self._here.job = job
+                _here.job = job
                 outcome = _outcome(job)
                 serves = self._finish(job)
                 with suppress(RuntimeError):  # the loop is closed: no caller waits any more
                     job.loop.call_soon_threadsafe(_settle, job.future, *outcome)
                 del outcome
-            self._here.job = None
+            _here.job = None
             del job  # an idle thread holds nothing of its last job
         with self._lock:
             workers.threads -= 1
@@ -233,25 +274,52 @@ class WorkerPool:
 
     def _begin(self, job: _Job) -> bool:
         with self._lock:
-            if job.state == "abandoned":
-                job.workers.spare += 1
-                return False
-            job.state = "working"
-            job.workers.begun = monotonic()
-            return True
+            if job.state == "waiting" and job.share.working < self.most:
+                job.state = "working"
+                job.share.working += 1
+                job.workers.begun = monotonic()
+                return True
+            job.workers.spare += 1
+            if job.state == "waiting":
+                job.share.backlog.append(job)
+            else:
+                self._next_of(job)
+            return False
+
+    def _next_of(self, job: _Job) -> None:
+        """Lets the next job of the same owner go on, where as many worked as may."""
+        share, workers = job.share, job.workers
+        if share.backlog:
+            workers.jobs.put(share.backlog.popleft())
+            workers.spare -= 1
 
     def _finish(self, job: _Job) -> bool:
         """Counts the thread among the idle; false where its place has been taken meanwhile."""
         with self._lock:
             workers = job.workers
+            job.share.working -= 1
+            self._next_of(job)
             if job.state == "abandoned":
                 self.abandoned -= 1
+                job.share.abandoned -= 1
                 if workers.serving >= self.most:
                     return False
                 workers.serving += 1
             job.state = "finished"
             workers.spare += 1
             return True
+
+
+_here: Final = threading.local()  # `job`: what this thread works at, for whichever pool
+
+
+def waiting() -> AbstractContextManager[None]:
+    """While a function waits in its thread for other calls, another thread may take its place.
+
+    Otherwise plain tools that call plain tools could take all threads, and wait for one for ever.
+    """
+    job: _Job | None = getattr(_here, "job", None)
+    return nullcontext() if job is None else job.pool.while_waiting(job)
 
 
 def _outcome(job: _Job) -> tuple[Any, BaseException | None]:

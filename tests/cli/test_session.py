@@ -1,7 +1,8 @@
-"""`--functions FILE.py`."""
+"""`--functions FILE.py`; what toolsets have published."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from installed import OLD
 from pegboard import Tool
 from pegboard.cli.session import candidates
+from pegboard.cli.warm import answer
 from pegboard.tools.spec import ToolSpec
 
 SOURCE = '''
@@ -245,3 +248,102 @@ ask "registry list --plugin=d" registry list --plugin = d
     ran = subprocess.run([bash, str(tmp_path / "script")], env=environ, capture_output=True, text=True, check=True)
     assert ran.stdout.split("--\n") == ["option -o nospace\ntext=\n", "", "demo\n", ""]
     assert ran.stderr == ""
+
+
+PUBLISHER = """
+from pathlib import Path
+
+from pegboard import CombinedToolset, Tool, ToolsetBase, hookimpl
+
+
+class Notes(ToolsetBase):
+    name = "notes"
+
+    def __init__(self, file):
+        self.file = Path(file)
+        self.publishes = [file]
+
+    async def tools(self, context):
+        text = self.file.read_text()
+        return [Tool.from_schema(name, None, lambda arguments: "ran", description=text) for name in text.split()]
+
+    async def close(self):
+        self.file.with_suffix(".closed").touch()
+
+
+class Live(ToolsetBase):
+    name = "live"
+
+    async def tools(self, context):
+        raise RuntimeError("was asked")
+
+
+@hookimpl
+def pegboard_register_toolsets(register, settings):
+    notes = Notes(settings["file"]).prefixed("n").filtered("not name:*_hidden")
+    register(CombinedToolset("all", [notes]))
+    register(Live())
+    if "odd" in settings:
+        odd = Live()
+        odd.publishes = settings["odd"]
+        register(odd)
+"""
+
+
+class TestPublished:
+    """Tools that a plugin's toolset has published."""
+
+    @pytest.fixture
+    def file(self, home, empty_site):
+        """What the toolset reads its tools from."""
+        empty_site.add("pub", PUBLISHER)
+        file = home / "notes.txt"
+        file.write_text("take show hidden")
+        os.utime(file, (OLD, OLD))
+        (home / "config" / "pegboard").mkdir()
+        (home / "config" / "pegboard" / "pegboard.toml").write_text(f'[plugins.pub]\nfile = "{file}"\n')
+        return file
+
+    def test_they_are_listed_as_static_ones_are(self, say, file):
+        """With the wrappers round their toolset; no plugin is imported, and the toolset was closed."""
+        for _ in range(2):
+            code, out, err = say("list")
+            assert (code, err) == (0, "")
+            assert [line.split("\t")[:2] for line in out.splitlines()] == [["n_show", "pub"], ["n_take", "pub"]]
+        assert file.with_suffix(".closed").exists()
+        assert say("list", "--where", "toolset:all and name:n_s*", "--names")[1] == "n_show\n"
+        assert json.loads(say("export", "--to", "mcp")[1])[0]["name"] == "n_show"
+        assert say("show", "n_show")[0] == say("schema", "n_take")[0] == 0
+        assert say("explain", "n_take")[1].startswith("n_take: offered")
+        assert json.loads(say("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"
+        assert "pub_tools" not in sys.modules
+        assert say("call", "n_take")[1] == "ran\n"
+
+    def test_they_complete(self, say, file, monkeypatch):
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", "registry show n_")
+        monkeypatch.setenv("COMP_CWORD", "2")
+        assert say()[1] == "plain,n_show\nplain,n_take\n"
+
+    def test_they_are_read_anew_once_a_file_changes(self, say, file):
+        for text, names in (("other", "n_other\n"), ("other third", "n_other\nn_third\n")):
+            assert say("list", "--names")[0] == 0
+            file.write_text(text)
+            assert say("list", "--names")[1] == names
+
+    def test_what_fails_is_reported_and_asked_again(self, say, file):
+        """It costs only itself, and isn't kept for the warm command."""
+        file.rename(file.with_suffix(".away"))
+        code, out, err = say("list")
+        assert (code, out) == (0, "")
+        assert "toolset 'notes': FileNotFoundError: " in err
+        assert answer(["list"]) is None
+        file.with_suffix(".away").rename(file)
+        assert say("list", "--names")[1] == "n_show\nn_take\n"
+
+    def test_files_that_are_no_list_of_paths_are_reported(self, say, home, file):
+        settings = home / "config" / "pegboard" / "pegboard.toml"
+        settings.write_text(settings.read_text() + 'odd = "x"\n')
+        _, out, err = say("list", "--names")
+        assert out == "n_show\nn_take\n"
+        assert "publishes has to be a sequence of paths as texts, or None, not 'x'" in err

@@ -101,6 +101,13 @@ def test_an_untrusted_project_narrows(user, project):
     assert (trusted.rename, trusted.prefix) == ({"t": "u"}, {"p": "u_", "q": "v_"})
 
 
+def test_an_untrusted_project_may_take_trust_away(user, project):
+    user.write_text('untrusted = ["a"]')
+    project.write_text('untrusted = ["b", "a"]')
+    config = load_config(project=project)
+    assert (config.untrusted, config.ignored) == (("a", "b"), ())
+
+
 def test_an_untrusted_project_changes_nothing_else(user, project):
     user.write_text('enable = ["a"]\nrename.t = "mine"\n[plugins.a]\nx = 1')
     project.write_text(
@@ -243,7 +250,7 @@ def test_nothing_says_nothing():
     ("text", "key", "words"),
     [
         ("blocks = []", "blocks", "unknown key. Did you mean 'block'?"),
-        ("zzz = 1", "zzz", "unknown key. Known are block, enable, rename,"),
+        ("zzz = 1", "zzz", "unknown key. Known are block, untrusted, enable, rename,"),
         ("block = 'a'", "block", "expected a list of plugin names, found str"),
         ("block = ['a', 3]", "block[1]", "expected a text, found int"),
         ("block = ['']", "block[0]", "empty"),

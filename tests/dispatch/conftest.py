@@ -60,7 +60,7 @@ def prepare(threads):
             return tool
 
         callbacks = Callbacks(links(before), links(after), links(on_error))
-        services = CallServices(find, threads, callbacks, limits, observe, pipeline=pipeline_for(callbacks))
+        services = CallServices(find, threads, callbacks, limits, threads, observe, pipeline=pipeline_for(callbacks))
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
         return CallState(call, context or ToolContext(), services)

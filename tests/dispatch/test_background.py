@@ -167,7 +167,8 @@ def test_an_observer_that_raises_disturbs_no_call(state, caplog):
 
 async def over(operations):
     """Everything in the background has ended."""
-    await asyncio.wait(operations._tasks, timeout=PATIENCE)
+    if operations._tasks:
+        await asyncio.wait(operations._tasks, timeout=PATIENCE)
 
 
 def going_on(operations, call, doing):
@@ -227,9 +228,9 @@ def test_it_has_a_limit(state):
 async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     """Cancelled before a thread had begun, it ends with another kind of cancellation."""
     call, gate = state(SHORT), threading.Event()
-    call.services = call.services.evolve(threads=WorkerPool(most=1))
+    call.services = call.services.evolve(tool_threads=WorkerPool(most=1))
     operations = Operations(seconds=0.01)
-    held = asyncio.ensure_future(call.services.threads.run(gate.wait, PATIENCE))
+    held = asyncio.ensure_future(call.services.tool_threads.run(gate.wait, PATIENCE))
     await asyncio.sleep(0)
     operations.go_on(call, print)
     while operations.pending:  # noqa: ASYNC110  what ends it emits no event

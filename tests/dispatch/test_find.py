@@ -240,7 +240,7 @@ def state_of(make, threads):
             return known[name]
 
         callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
-        services = CallServices(look, threads, callbacks, limits or Limits(), observe, **facts)
+        services = CallServices(look, threads, callbacks, limits or Limits(), threads, observe, **facts)
         context = ToolContext(ReadonlyContext(messages=["hello"]), offered=tuple(known.values()))
         return CallState(call, context, services)
 

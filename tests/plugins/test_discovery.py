@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import zipfile
+from pathlib import Path
 
 import attrs
 import pytest
@@ -260,11 +261,56 @@ def test_a_folder_that_takes_anothers_name_is_not_believed(tmp_path):
     assert causes(discovery) == [(None, "evil", cause)]
 
 
-def test_a_hidden_distribution_brings_nothing(tmp_path):
-    """Not even where the one that hides it has no plugins."""
+def test_of_a_name_in_two_folders_the_first_on_the_path_counts(tmp_path):
+    """Even where that one has no plugins; what setuptools leaves beside the sources of an editable install is fine."""
     install(tmp_path / "first", "My_Demo", "2.0", entry_points=None)
     install(tmp_path / "second", "my.demo", "1.0")
-    assert discover([str(tmp_path / "first"), str(tmp_path / "second")]) == Discovery()
+    install(tmp_path / "first", "built", "1.0", editable=True)
+    install(tmp_path / "second", "built", "1.0", kind="egg-info")
+    discovery = discover([str(tmp_path / "first"), str(tmp_path / "second")])
+    assert plugins(discovery) == [("demo", "demo_tools", None)]
+    assert causes(discovery) == [
+        (
+            None,
+            "my-demo",
+            f"is installed in {tmp_path / 'first'} and in {tmp_path / 'second'}; what comes first on sys.path counts",
+        )
+    ]
+
+
+def carry(path: str, folder: Path) -> None:
+    """Notes in a distribution's RECORD that it brought a file, as an installer does."""
+    with (folder / "RECORD").open("a") as record:
+        record.write(f"harmless.py,,\n{path},z.dist-info/,10\n")  # an installer keeps what a wheel gives for a digest
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize("root", ["", "deeper"])
+def test_a_metadata_folder_that_another_distribution_has_brought_is_not_believed(tmp_path, quoted, root):
+    """Its files may even lie among the other's, where both have one version."""
+    install(tmp_path / root, "good_look", "0", "[pegboard]\nlook = harmless\n")
+    path = f"{(tmp_path / root / 'GOOD_look-0.dist-info').relative_to(tmp_path)}/entry_points.txt"
+    carry(f'"{path}"' if quoted else path, install(tmp_path, "harmless", entry_points=None))
+    install(tmp_path, "good", entry_points=GOOD)
+    discovery = discover([str(tmp_path), str(tmp_path / root)])
+    assert plugins(discovery) == [("good", "good", None)]
+    cause = "its plugins are left out: harmless has put files into good_look-0.dist-info, which isn't its own"
+    assert causes(discovery) == [(None, "good-look", cause)]
+
+
+def test_what_a_distribution_keeps_in_a_folder_of_its_own_is_no_claim(tmp_path):
+    install(tmp_path, "good", entry_points=GOOD)
+    carry("setuptools/_vendor/good-1.0.dist-info/METADATA", install(tmp_path, "setuptools", entry_points=None))
+    assert discover([str(tmp_path)]).problems == ()
+
+
+@pytest.mark.parametrize("folder", ["good\n-1.0.dist-info", 'good-"1".dist-info', "good-1 0.dist-info"])
+def test_a_metadata_folder_that_no_installer_writes_is_not_believed(tmp_path, folder):
+    install(tmp_path, "good", entry_points=GOOD).rename(tmp_path / folder)
+    discovery = discover([str(tmp_path)])
+    assert discovery.entries == ()
+    ((_, _, cause),) = causes(discovery)
+    assert "a folder with such a name isn't any distribution's" in cause
 
 
 def test_a_folder_with_hyphens_hides_no_distribution_of_a_shorter_name(tmp_path):
@@ -285,25 +331,15 @@ def test_a_path_that_cannot_be_listed_is_reported(tmp_path):
     assert "which is on sys.path, can't be listed: File name too long" in cause
 
 
-@pytest.mark.parametrize("latest", ["1.0", "2.0"])
-def test_of_a_distribution_installed_twice_the_one_written_last_counts(tmp_path, latest):
-    for version in ("1.0", "2.0"):
-        folder = install(tmp_path, "demo", version)
-        os.utime(folder, (OLD, OLD + (version == latest)))
-    discovery = discover([str(tmp_path)])
-    assert [entry.version for entry in discovery.entries] == [latest]
-    cause = (
-        f"is installed twice (demo-1.0.dist-info, demo-2.0.dist-info); demo-{latest}.dist-info counts: install it again"
-    )
-    assert causes(discovery) == [(None, "demo", cause)]
-
-
-def test_a_distribution_installed_twice_may_have_lost_its_plugins(tmp_path):
-    os.utime(install(tmp_path, "demo", "1.0"), (OLD, OLD))
-    install(tmp_path, "demo", "2.0", entry_points=None)
+@pytest.mark.parametrize("entry_points", [None, GOOD])
+def test_a_distribution_installed_twice_in_one_folder_is_left_out(tmp_path, entry_points):
+    """Else a package could bring a newer metadata folder with the name of another."""
+    install(tmp_path, "demo", "1.0")
+    install(tmp_path, "demo", "2.0", entry_points=entry_points)
     discovery = discover([str(tmp_path)])
     assert discovery.entries == ()
-    assert len(discovery.problems) == 1
+    cause = "its plugins are left out: it is installed twice (demo-1.0.dist-info, demo-2.0.dist-info); install it again"
+    assert causes(discovery) == [(None, "demo", cause)]
 
 
 def test_a_folder_that_is_on_the_path_twice_counts_once(tmp_path, monkeypatch):
@@ -317,6 +353,30 @@ def test_twice_installed_without_plugins_is_not_ours(tmp_path):
     install(tmp_path, "demo", "1.0", entry_points=None)
     install(tmp_path, "demo", "2.0", entry_points=None)
     assert discover([str(tmp_path)]) == Discovery()
+
+
+def test_a_distribution_has_so_many_plugins_and_no_more(tmp_path):
+    install(tmp_path, entry_points="[pegboard]\n" + "".join(f"p{number} = m\n" for number in range(1_000)))
+    discovery = discover([str(tmp_path)])
+    assert len(discovery.entries) == 100
+    assert causes(discovery) == [(None, "demo", "names 1,000 plugins; those beyond 100 are left out")]
+
+
+@pytest.mark.parametrize("file", ["entry_points.txt", "METADATA", "direct_url.json"])
+@pytest.mark.parametrize("kind", ["large", "pipe", "device"])
+def test_metadata_is_bounded_and_no_pipe_is_waited_for(tmp_path, file, kind):
+    place = install(tmp_path, editable=True) / file
+    place.unlink()
+    if kind == "large":
+        place.write_text("[pegboard]\n" + "#" * (1 << 20))
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to("/dev/zero")
+    discovery = discover([str(tmp_path)])
+    assert discovery.entries == ()
+    cause = f"its plugins are left out: {file} is no regular file, or has more than 1,048,576 bytes"
+    assert causes(discovery) == [(None, "demo", cause)]
 
 
 @pytest.mark.parametrize(

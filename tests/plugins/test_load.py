@@ -11,20 +11,20 @@ import zipfile
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-import attrs
 import pytest
 from importlib_metadata import Distribution, DistributionFinder
 
 import pegboard
 from fake_vendors.rules.exporters import EXPORTERS
 from installed import GREETER, install, write
-from pegboard import ToolRegistry, load
+from pegboard import Once, ToolRegistry, load
 from pegboard.catalogue import LazyPlugin
 from pegboard.config.config import Config
 from pegboard.errors import ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest
+from pegboard.plugins.names import accept
 from pegboard.plugins.probe import probe
 from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
@@ -175,6 +175,27 @@ def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
     assert told[4:] == ["bad"]
 
 
+def test_a_failure_is_remembered_of_code_that_isnt_there(site) -> None:
+    """Where no RECORD says what was installed, too."""
+    install(site.folder, "nowhere", "1.0", "[pegboard]\nnowhere = surely_not_there\n", record=None)
+    told: list[str] = []
+    for _ in range(2):
+        registry = pegboard.load(progress=lambda number, of, name: told.append(name))
+        assert statuses(registry) == {"nowhere": "quarantined"}
+    assert told == ["nowhere"]
+
+
+def test_first_loads_have_a_limit_together_and_the_rest_is_loaded_next_time(site, monkeypatch) -> None:
+    site("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(load_module, "FIRST_LOADS_SECONDS", -1.0)
+        registry = pegboard.load()
+    assert [(plugin.status, plugin.cause) for plugin in registry.plugins()] == [
+        ("quarantined", "isn't loaded yet: first loads took longer than 60 s; the next command goes on")
+    ]
+    assert pegboard.load().call_sync("greet_one").text == "hello you"
+
+
 def test_plugins_are_blocked_and_disabled_by_name(site, monkeypatch) -> None:
     """By argument, by environment, by configuration; none at all with autoload off."""
     for name in "abcd":
@@ -319,6 +340,34 @@ def test_predicates_of_configuration_and_caller_are_joined(site) -> None:
     assert asyncio.run(only.resolve()).names == ("greet_two",)
 
 
+TOOLSET = """
+from pegboard import StaticToolset, Tool, hookimpl
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    toolset = StaticToolset("live", [Tool.from_function(lambda: "hello", name="greet_live", read_only=True)])
+    toolset.publishes = ()
+    register(toolset)
+"""
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("named", ["one", "Dist_One"])
+def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_believed(site, named, live) -> None:
+    site("one", GREETER.format(name="greet_one") + TOOLSET)
+    site("two")
+    registry = pegboard.load(config=Config(untrusted=(named,)), live=live)
+    published = [tool.origin.trusted for of in registry.catalogue.published.values() for tool in of.tools]
+    assert published == ([] if live else [False])
+    assert asyncio.run(registry.resolve(where="read_only")).names == ("greet_two",)
+    for name in ("greet_one", "greet_live"):
+        assert registry.call_sync(name).kind == "denied"
+        registry.approver = lambda request, context: Once()
+        assert registry.call_sync(name).text.startswith("hello")
+        registry.approver = None
+    assert registry.call_sync("greet_two").text == "hello you"
+
+
 def test_rename_prefix_and_clashes_follow_the_configuration(site) -> None:
     """The names on the board are those of the configuration, before and after the plugin is imported."""
     site("one")
@@ -461,13 +510,20 @@ class TestInstalled:
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         assert ToolRegistry().known("exporters") == ()
 
-    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch, tmp_path):
+    def test_of_two_plugins_that_offer_one_name_the_accepted_one_is_chosen(self, monkeypatch, tmp_path, site):
+        """Else none, and none in place of one that is left out."""
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-        (found,) = load_module._offers()["exporters", "anthropic"]
-        twice = {("exporters", "anthropic"): [found, attrs.evolve(found, name="other", distribution="pegboard-other")]}
-        monkeypatch.setattr(load_module, "_offers", lambda: twice)
-        with pytest.raises(PluginError, match=r"pegboard-anthropic and pegboard-other offer .*PEGBOARD_BLOCK=other"):
-            ToolRegistry().exporter("anthropic")
+        for name in ("one", "two"):
+            site(name, BREAKS)
+        manifested(site)
+        monkeypatch.setattr(load_module, "_read_offers", load_module._read_offers.__wrapped__)
+        with pytest.raises(PluginError, match=r"dist-one and dist-two offer .*PEGBOARD_BLOCK=two"):
+            ToolRegistry().exporter("broken")
+        accept({"exporters": {"broken": "dist-two"}})
+        assert type(ToolRegistry().exporter("broken")) is MCP
+        install(site.folder, "dist-two", "0")
+        with pytest.raises(PluginError, match=r"dist-one offer .*it was accepted for another, which is left out"):
+            ToolRegistry().exporter("broken")
 
     def test_a_plugin_that_fails_is_named(self, monkeypatch):
         def broken(module, attribute):

@@ -277,6 +277,17 @@ def test_environments_that_are_gone_are_forgotten(tmp_path, monkeypatch) -> None
     assert list(json.loads(file.read_text())["environments"]) == [sys.prefix]
 
 
+@LOADING
+def test_no_other_gets_the_names_of_a_distribution_that_is_left_out(both, site, live) -> None:
+    """Else a package could get it left out, and take its place."""
+    both("tools")
+    accept({"tools": {"same": "dist-first"}, "plugins": {"first": "dist-first"}})
+    install(site.folder, "dist-first", "0")
+    registry = pegboard.load(live=live)
+    assert registry.tools() == ()
+    assert causes(registry, "tools")["second"].startswith("dist-first has the name")
+
+
 def test_loading_writes_nothing_down(both, tmp_path) -> None:
     """Only the command does."""
     both("tools")

@@ -14,6 +14,7 @@ import pegboard
 from installed import GREETER
 from pegboard import PluginError, register_plugin
 from pegboard.plugins import discovery, load
+from pegboard.plugins.names import Claims
 
 
 @pytest.fixture
@@ -95,7 +96,8 @@ def test_a_plugin_that_forks_leaves_one_program(site) -> None:
 
 def test_a_plugin_that_is_loaded_for_its_model_alone_is_held_to_the_same(site, monkeypatch) -> None:
     site("one", "raise KeyboardInterrupt")
-    monkeypatch.setattr(load, "_offers", lambda: {("models", "mine"): list(discovery.discover().entries)})
+    offers = {("models", "mine"): list(discovery.discover().entries)}
+    monkeypatch.setattr(load, "_offers", lambda: (offers, Claims()))
     with pytest.raises(PluginError, match="KeyboardInterrupt"):
         pegboard.ToolRegistry().model("mine/x")
 

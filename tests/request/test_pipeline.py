@@ -16,6 +16,9 @@ from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built
 from pegboard.request.processors import DEFAULT_PIPELINE
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
+from pegboard.toolsets.resolve import resolve_static
+from pegboard.toolsets.search import search_tool
+from toolsets.samples import late_tool, make_tool
 
 FILES, GIT = Origin("files"), Origin("git")
 REQUEST = ModelRequest("a")
@@ -269,7 +272,12 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "cause"), FAULTS)
+NO_TOOLS = quick(lambda request: request.evolve(tools=[1]))
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"), [*FAULTS, (NO_TOOLS, "AttributeError: 'list' object has no attribute 'brought_by'")]
+)
 def test_what_a_plugins_step_does_wrong_costs_only_itself(function, cause):
     """Law 4 of the house: it is named, with its cause, and everything else works."""
     told = []
@@ -288,6 +296,59 @@ def test_what_the_hosts_step_does_wrong_is_raised(function, cause):
     assert caught.value.processor == "bad"
     assert str(caught.value) == f"request processor 'bad': {cause}"
     assert caught.value.__cause__ is not None
+
+
+OWN, TOOL = make_tool("own"), make_tool("tool")
+
+
+def more(request):
+    """Brings a tool that calls itself the host's."""
+    return request.evolve(tools=request.tools.with_tools(make_tool("new", description="a\u202eb")))
+
+
+def findable(request):
+    return request.evolve(tools=request.tools.finding([make_tool("new", description="a\u202eb")]))
+
+
+def other(request):
+    """Puts a tool of its own in place of the host's."""
+    tools = tuple(make_tool("new", description="a\u202eb") if tool is TOOL else tool for tool in request.tools)
+    return request.evolve(tools=attrs.evolve(request.tools, tools=tools))
+
+
+@pytest.mark.parametrize("change", [more, findable, other])
+@pytest.mark.parametrize("owner", [FILES, Origin("files", "dist", "1", trusted=False)])
+@pytest.mark.parametrize("by_tool", [False, True])
+def test_a_tool_that_a_plugins_step_or_tool_brings_is_the_plugins(change, owner, by_tool):
+    if by_tool:
+        static = [OWN, TOOL, make_tool("z").evolve(origin=owner, process_request=change)]
+        pipeline = DEFAULT_PIPELINE
+    else:
+        static, pipeline = [OWN, TOOL], ABC.append("x", change, owner=owner)
+    made = process(pipeline, ModelRequest("a", tools=resolve_static(static)))
+    tools = {tool.name: tool for tool in (*made.tools, *made.tools.findable)}
+    assert (tools["new"].origin, tools["new"].spec.description) == (owner, "a\\u{202e}b")
+    assert (tools["own"], tools["own"].origin, made.problems) == (OWN, HOST, ())
+    if change is more:
+        assert str(made.tools.explain("new").reasons[0]) == f"+ offered: by {owner}"
+    of_the_host = process(ABC.append("x", change), ModelRequest("a", tools=resolve_static([OWN, TOOL]))).tools
+    assert {tool.origin for tool in (*of_the_host, *of_the_host.findable)} == {HOST}
+
+
+def test_a_tool_that_hides_something_in_a_name_costs_the_plugins_step():
+    hidden = make_tool("new", input_schema={"type": "object", "properties": {"a\u202eb": {}}})
+    step = ABC.append("x", lambda request: request.evolve(tools=request.tools.with_tools(hidden)), owner=FILES)
+    made = process(step, ModelRequest("a", tools=resolve_static([OWN])))
+    assert ([*made.tools], len(made.problems)) == ([OWN], 1)
+    assert "hidden characters" in str(made.problems[0])
+
+
+def test_what_a_search_of_a_plugins_has_found_stays_its_bringers():
+    deferred = late_tool(make_tool("late"))[0].with_spec(deferred=True)
+    search = search_tool().evolve(origin=FILES)
+    context = ReadonlyContext(state={"pegboard:found_tools": ["late"]})
+    made = process(DEFAULT_PIPELINE, ModelRequest("a", tools=resolve_static([deferred, search])), context=context)
+    assert {tool.name: tool.origin for tool in made.tools} == {"late": HOST, "search_tools": FILES}
 
 
 def test_problems_are_those_of_this_time_and_no_step_loses_them():

@@ -102,7 +102,8 @@ async def later():
         (off_the_loop, ("for ann", "more")),
         (later, ("later",)),
         (lambda: None, ()),
-        ("\ud800", ("\ufffd",)),
+        ("\ud800", ("\\u{d800}",)),
+        ("a\u202eb\nc\u200b", ("a\\u{202e}b\nc\\u{200b}",)),
     ],
 )
 def test_toolsets_speak_by_texts_or_functions(given, said):
@@ -114,6 +115,14 @@ def test_toolsets_speak_first_then_tools_each_once_behind_what_is_said_already()
     static = [make_tool("a").evolve(instructions="tool"), make_tool("b").evolve(instructions="mine")]
     made = asked(speaking("set"), speaking("set", "u"), static=static, instructions="mine")
     assert made.instructions == ("mine", "set", "tool")
+
+
+def test_hidden_characters_of_others_tools_are_escaped_and_the_hosts_stand():
+    own = make_tool("a").evolve(instructions="a\u202eb")
+    assert asked(static=[own, make_tool("b", plugin="files").evolve(instructions="c\u202eb")]).instructions == (
+        "a\u202eb",
+        "c\\u{202e}b",
+    )
 
 
 def test_a_toolset_that_has_no_tool_in_the_request_is_silent():
@@ -263,7 +272,7 @@ async def ends():
         (raises, "ValueError: no luck"),
         (ends, "SystemExit: 3"),
         (lambda: asyncio.Event().wait(), "TimeoutError: gave no answer within 0.05 s"),
-        (lambda: "text", "TypeError: process_request gave str; it may give a ModelRequest or None"),
+        (lambda: "text", "TypeError: gave str; it may give a ModelRequest or None"),
         (lambda nosuch: None, "asks for 'nosuch'; there are request, context"),
     ],
 )

@@ -1,7 +1,10 @@
-"""`registry serve` as a child process of a real client."""
+"""`registry serve` as a child process of a real client, and of one that breaks rules."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
 import sys
 from contextlib import asynccontextmanager
 
@@ -9,40 +12,177 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 TOOLS = '''
+import os
+import subprocess
+import time
+
+
 def add(a: int, b: int) -> int:
     """Adds."""
     print("this is no message of the protocol")
+    os.write(1, b"neither is this")
     return a + b
 
 
-def fail() -> str:
-    """Fails."""
-    raise ValueError("the operator reads this")
+def echo(text: str) -> str:
+    """Echoes."""
+    return text
+
+
+def read_input() -> str:
+    """Reads standard input, as a program that a tool starts would."""
+    return subprocess.run(["cat"], capture_output=True, check=True, text=True).stdout
+
+
+def wait(seconds: float, begun: str) -> str:
+    """Waits."""
+    open(begun, "w").close()
+    time.sleep(seconds)
+    return "waited"
 '''
 
 
 @pytest.fixture
-def serve(tmp_path, monkeypatch):
-    """Starts `registry serve` with some words and connects to it."""
+def words(tmp_path):
+    """The command, with tools from a file."""
     file = tmp_path / "tools.py"
     file.write_text(TOOLS)
-
-    @asynccontextmanager
-    async def serve(*words, mode="auto"):
-        arguments = ["-m", "pegboard", "serve", "--functions", str(file), *words]
-        parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=tmp_path)
-        async with Client(parameters, mode=mode, read_timeout_seconds=30) as client:
-            yield client
-
-    return serve
+    return ["-m", "pegboard", "serve", "--functions", str(file)]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_client_lists_and_calls_over_standard_input_and_output(serve, mode):
-    async with serve("-T", "add,fail", mode=mode) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "fail"]
+async def test_a_client_lists_and_calls_over_standard_input_and_output(words, tmp_path, mode):
+    words = [*words, "-T", "add,read_input,echo", "--where", "not name:echo or user:ann", "--user", "bob"]
+    parameters = StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
+    async with Client(parameters, mode=mode, read_timeout_seconds=30) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "read_input"]
         result = await client.call_tool("add", {"a": 1, "b": 2})
         assert (result.structured_content, result.is_error) == ({"result": 3}, False)
-        failed = await client.call_tool("fail", {})
-        assert failed.is_error
-        assert "operator" not in failed.content[0].text
+        assert (await client.call_tool("read_input", {})).content[0].text == ""
+
+
+class Raw:
+    """A client that writes and reads lines itself."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def write(self, *messages):
+        for message in messages:
+            line = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
+            self.process.stdin.write(line + b"\n")
+
+    async def read(self):
+        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
+        return json.loads(line) if line else None
+
+    def call(self, id_, name, **arguments):
+        self.write({"id": id_, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
+
+    async def ended(self):
+        rest = await asyncio.wait_for(self.process.stdout.read(), 30)
+        return [json.loads(line) for line in rest.splitlines()], await asyncio.wait_for(self.process.wait(), 30)
+
+
+INITIALIZE = {
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+}
+
+
+@pytest.fixture
+def raw(words, tmp_path):
+    """Starts the command and shakes hands with it."""
+
+    @asynccontextmanager
+    async def raw():
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path, limit=1 << 26
+        )
+        client = Raw(process)
+        try:
+            client.write(INITIALIZE, {"method": "notifications/initialized"})
+            assert (await client.read())["result"]["protocolVersion"] == "2025-06-18"
+            yield client
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+    return raw
+
+
+async def begun(path):
+    for _ in range(1_000):
+        if path.exists():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the call has not begun")
+
+
+async def test_what_is_in_flight_when_the_client_closes_its_end_is_answered(raw, tmp_path):
+    async with raw() as client:
+        client.call(1, "wait", seconds=0.3, begun=str(tmp_path / "begun"))
+        await begun(tmp_path / "begun")
+        client.process.stdin.close()
+        (answer,), code = await client.ended()
+        assert (answer["id"], answer["result"]["content"][0]["text"], code) == (1, "waited", 0)
+
+
+async def test_a_process_that_is_asked_to_end_answers_what_is_in_flight(raw, tmp_path):
+    async with raw() as client:
+        client.call(1, "wait", seconds=0.5, begun=str(tmp_path / "begun"))
+        await begun(tmp_path / "begun")
+        client.process.send_signal(signal.SIGTERM)
+        (answer,), code = await client.ended()
+        assert (answer["id"], answer["result"]["content"][0]["text"], code) == (1, "waited", 0)
+
+
+async def test_lines_that_are_no_messages_cost_only_themselves(raw):
+    async with raw() as client:
+        for garbage in (b"not json", b"[]", b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000):
+            client.write(garbage)
+            assert (await client.read())["error"]["code"] == -32700
+        client.write({"id": 1, "method": "no/such"}, {"id": 2, "method": "tools/call", "params": {"name": 3}})
+        answers = {answer["id"]: answer["error"]["code"] for answer in (await client.read(), await client.read())}
+        assert answers == {1: -32601, 2: -32602}
+        client.call(3, "echo", text="still here")
+        assert (await client.read())["result"]["content"][0]["text"] == "still here"
+
+
+async def test_a_message_that_is_too_long_is_passed_over(raw):
+    async with raw() as client:
+        client.call(1, "echo", text="x" * 50_000_000)
+        assert "longer than" in (await client.read())["error"]["message"]
+        client.call(2, "echo", text="still here")
+        assert (await client.read())["id"] == 2
+
+
+async def test_a_client_that_goes_without_reading_ends_the_process(raw, tmp_path):
+    async with raw() as client:
+        client.call(1, "wait", seconds=0.2, begun=str(tmp_path / "begun"))
+        await begun(tmp_path / "begun")
+        client.process.stdout._transport.close()
+        client.process.stdin.close()
+        assert await asyncio.wait_for(client.process.wait(), 30) == 0
+
+
+@pytest.mark.parametrize("when", ["before", "while", "after"])
+async def test_cancellation_at_any_moment_leaves_other_calls_alone(raw, tmp_path, when):
+    cancel = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    async with raw() as client:
+        if when == "before":
+            client.write(cancel)
+        client.call(1, "wait", seconds=0.2, begun=str(tmp_path / "begun"))
+        if when == "while":
+            await begun(tmp_path / "begun")
+            client.write(cancel)
+        else:
+            assert (await client.read())["id"] == 1
+            client.write(cancel)
+        client.call(2, "echo", text="still here")
+        assert (await client.read())["id"] == 2
+        client.process.stdin.close()
+        assert await client.ended() == ([], 0)

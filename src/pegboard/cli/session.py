@@ -195,8 +195,24 @@ class Session:
     ) -> ResolvedTools:
         from pegboard.toolsets.resolve import resolve_static
 
+        catalogue = self.registry.catalogue
         with redirect_stdout():  # a predicate may be a plugin's
-            return resolve_static(self.registry.tools(), context, where=where, default=default)
+            return resolve_static(
+                catalogue.ordered,
+                context,
+                where=where,
+                default=default,
+                published=self._published(),
+                contested=catalogue.contested,
+            )
+
+    def _published(self) -> list[Tool]:
+        """What toolsets have published."""
+        return [tool for of_plugin in self.registry.catalogue.published.values() for tool in of_plugin.tools]
+
+    def listed(self) -> Sequence[Tool]:
+        """Every tool that is known without asking toolsets."""
+        return self._resolved_static(None, EMPTY_CONTEXT, None).tools
 
     def entries(self) -> tuple[FoundPlugin, ...]:
         """The installed plugins, without those whose name another has."""
@@ -213,9 +229,11 @@ class Session:
     def _brings(self, hook: str) -> bool:
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
-    def asks_live(self, name: str) -> bool:
-        """Whether only toolsets can have a tool of this name: no static tool has it."""
+    def asks_live(self, name: str, *, calls: bool = False) -> bool:
+        """Whether only asking toolsets can show a tool of this name, or, to call it, they can have it."""
         if name in self.registry.catalogue.tools:
+            return False
+        if not calls and any(tool.name == name for tool in self._published()):
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
 
@@ -294,7 +312,7 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
 
     claims = manager_of(registry).claims
     claims.preferred = frozenset(map(normalised, preferred))
-    names = claims.to_accept(found.distribution for found in discovery.entries)
+    names = claims.to_accept([*(found.distribution for found in discovery.entries), *discovery.left_out])
     if names != accepted_names():
         with suppress(OSError):
             accept(names)
@@ -415,7 +433,7 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
     """Names of tools, with what they do."""
     from pegboard.cli.tool_texts import listing_rows
 
-    tools = [tool for tool in _session(context).registry.tools() if tool.name.startswith(incomplete)]
+    tools = [tool for tool in _session(context).listed() if tool.name.startswith(incomplete)]
     return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]
 
 

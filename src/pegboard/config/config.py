@@ -60,6 +60,7 @@ class Config:
         block: The names of plugins that are never loaded, each once; a distribution's name stands for its plugins.
         project_block: The same by a project that isn't trusted: it counts only for plugins that bring nothing but
             tools.
+        untrusted: The names of plugins, or of distributions, whose tools' claims count only where they add caution.
         enable: The names of the only plugins that are loaded, or of their distributions; `None` for all.
         rename: `"tool"` or `"plugin:tool"` -> its name in the registry.
         prefix: Plugin -> what stands before the names of its tools.
@@ -75,6 +76,7 @@ class Config:
 
     block: tuple[str, ...] = ()
     project_block: tuple[str, ...] = ()
+    untrusted: tuple[str, ...] = ()
     enable: tuple[str, ...] | None = None
     rename: Mapping[str, str] = _NOTHING
     prefix: Mapping[str, str] = _NOTHING
@@ -229,6 +231,7 @@ def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
 
 _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
     "block": _names,
+    "untrusted": _names,
     "enable": _names,
     "rename": _renames,
     "prefix": _tool_names,
@@ -304,8 +307,9 @@ def load_config(
 ) -> Config:
     """Reads and merges all configuration, later over earlier: the user's, the project's, the one given.
 
-    Blocked plugins and predicates add up. Until it is trusted, a project's file may only take tools away: by `where`,
-    and by `block` of plugins that bring nothing but tools. What it didn't get stands in `Config.ignored`.
+    Blocked plugins and predicates add up. Until it is trusted, a project's file may only take tools away, by `where`
+    and by `block` of plugins that bring nothing but tools, and trust, by `untrusted`. What it didn't get stands in
+    `Config.ignored`.
 
     Args:
         user: Whether the user's own file is read (`pegboard.toml` in platformdirs' user config folder).
@@ -396,8 +400,8 @@ class _Merge:
         self.values["autoload"] = _SWITCH[switch]
 
     def add_names(self, key: str, value: tuple[str, ...], untrusted: str | None) -> None:
-        if untrusted is not None:
-            key = f"project_{key}"
+        if untrusted is not None and key == "block":
+            key = "project_block"
         self.values[key] = tuple(dict.fromkeys((*self.values.get(key, ()), *value)))
 
     def add_predicate(self, key: str, value: str, _untrusted: str | None) -> None:
@@ -438,6 +442,7 @@ class _Merge:
 
 _TAKEN: Final[Mapping[str, Callable[[_Merge, str, Any, str | None], None]]] = {
     "block": _Merge.add_names,
+    "untrusted": _Merge.add_names,
     "enable": _Merge.replace,
     "rename": _Merge.add_table,
     "prefix": _Merge.add_table,

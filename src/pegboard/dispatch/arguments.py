@@ -276,7 +276,9 @@ async def _asked(state: CallState, ask: Callable[[], Any], asked: Callable[..., 
     if not may_block(asked):
         return ask()
     limits = state.services.limits
-    return await within(limits.callback_timeout, state.services.threads.run(ask), grace=limits.grace)
+    return await within(
+        limits.callback_timeout, state.services.threads.run_for(state.call.name, ask), grace=limits.grace
+    )
 
 
 async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> None:

@@ -312,13 +312,13 @@ class Operations:
     async def _result(
         self, operation: Operation, state: CallState, doing: Awaitable[Any] | Callable[[], Any]
     ) -> ToolResult:
-        threads = state.services.threads
+        services = state.services
         limit = asyncio.timeout(self.seconds)
         try:
             async with limit:
-                given = doing if isawaitable(doing) else await threads.run(doing)
+                given = doing if isawaitable(doing) else await services.tool_threads.run_for(operation.tool, doing)
                 value = (await given) if isawaitable(given) else given
-                return await threads.run(_later_result, state, value)
+                return await services.threads.run(_later_result, state, value)
         except BaseException as error:  # a tool's SystemExit costs its own result only
             if cancels_the_call(error):
                 raise

@@ -24,7 +24,7 @@ _MOST_RUNS: Final = 100  # how often one wrapper may run what stands inside it
 async def _called(link: Callback, services: CallServices, *facts: Any) -> Any:
     """What one member answers. A plain one runs in a thread, unless it is marked as quick: it may block."""
     if link.blocking:
-        answer = await services.threads.run(link.function, *facts)
+        answer = await services.threads.run_for(link.owner, partial(link.function, *facts))
     else:
         answer = link.function(*facts)
     return await answer if isawaitable(answer) else answer

@@ -148,7 +148,8 @@ class Dispatcher:
         services: What the host provides.
         grants: What people have allowed.
         locks: Where calls wait for each other.
-        threads: Where plain functions run.
+        threads: Where plain functions run, but for those of tools.
+        tool_threads: Where those of tools run.
         approvals: Queue of requests that wait for a person.
         result_store: The full texts of results that were cut.
         operations: What goes on after its first result.
@@ -162,6 +163,7 @@ class Dispatcher:
     grants: Grants
     locks: LockManager
     threads: WorkerPool = field(factory=WorkerPool)
+    tool_threads: WorkerPool = field(factory=WorkerPool)
     approvals: ApprovalQueue = field(factory=ApprovalQueue)
     result_store: ResultStore = field(factory=ResultStore)
     operations: Operations = field(factory=Operations)
@@ -196,6 +198,7 @@ class Dispatcher:
             self.threads,
             callbacks,
             self.limits,
+            self.tool_threads,
             log_failure,
             locks=self.locks,
             permissions=self.current.permissions,
@@ -223,7 +226,8 @@ class Dispatcher:
 
     def health(self) -> Health:
         """What can't be ended, and what was lost."""
-        return Health(self.threads.abandoned, self.watchdog.given_up, self.watchdog.blocked, self.observers.dropped)
+        abandoned = self.threads.abandoned + self.tool_threads.abandoned
+        return Health(abandoned, self.watchdog.given_up, self.watchdog.blocked, self.observers.dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
         """Ends what is left: background work first, then its observers, then the executors and threads."""
@@ -235,6 +239,7 @@ class Dispatcher:
             await close_executors(executors)
         self.result_store.close()
         self.threads.close()
+        self.tool_threads.close()
 
     def batch(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -231,7 +232,8 @@ async def _ask(state: CallState, error: CallError) -> None:
     request = RepairRequest(state.call, _tools(state), schema, services.instructions, asker.messages, fault, asker)
     for link in services.callbacks.repair:
         try:
-            answer: Any = services.threads.run(link.function, request) if link.blocking else link.function(request)
+            ask = partial(link.function, request)
+            answer: Any = services.threads.run_for(link.owner, ask) if link.blocking else ask()
             for _ in range(2):  # what ran in a thread may give an awaitable
                 if isawaitable(answer):
                     answer = await within(limits.callback_timeout, answer, grace=limits.grace)

@@ -8,7 +8,7 @@ import json
 import json.encoder
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set as AbstractSet
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, cast
 
@@ -95,7 +95,8 @@ async def _shorten(state: CallState, result: ToolResult) -> None:
 async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
     services = state.services
     seconds = services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    shaping = services.threads.run(_large_result_of, tool, value, limits_of(state), store_access(state))
+    shape_large = partial(_large_result_of, tool, value, limits_of(state), store_access(state))
+    shaping = services.threads.run_for(tool.name, shape_large)
     try:
         state.result = await within(seconds, shaping, grace=services.limits.grace)
     except LimitExpiredError:

@@ -32,7 +32,7 @@ from pegboard.dispatch.timeout import (
 )
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.schema.json import StructureError, problem
-from pegboard.threads import HangingThreadsError, WorkerPool
+from pegboard.threads import HangingThreadsError, WorkerPool, waiting
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -241,7 +241,7 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
     if off_the_loop:
         from pegboard.tools.portal import LoopPortal  # async tools need none
 
-        context.internals.portal = LoopPortal(asyncio.get_running_loop(), state.services.threads.waiting)
+        context.internals.portal = LoopPortal(asyncio.get_running_loop(), waiting)
         state.thread = None if state.lock is None or state.lock.is_shared else Future()
     try:
         args, kwargs = tool.bind(context, state.arguments)
@@ -251,7 +251,7 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         running = handler.function(*args, **kwargs)
         coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
-        threads = state.services.threads if off_the_loop else None
+        threads = state.services.tool_threads if off_the_loop else None
         coroutine = _called(state, handler, args, kwargs, threads)
     try:
         waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
@@ -343,11 +343,11 @@ async def _called(
         ended()
 
     try:
-        value = call() if threads is None else await threads.run_or(not_begun, call)
+        value = call() if threads is None else await threads.run_for(context.tool, call, not_begun)
     except HangingThreadsError as error:
         not_begun()
-        text = f"{context.tool} was not run: too many other tools hang here. Calling it again won't help for now."
-        raise CallError("limit", text, detail=str(error)) from None
+        text = f"{context.tool} was not run: too many calls of {error.culprit} hang. Trying again won't help for now."
+        raise CallError("not_executed", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
 
 

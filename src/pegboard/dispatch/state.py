@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
     from pegboard.dispatch.truncate import ResultStore
-    from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
@@ -165,9 +165,10 @@ class CallServices:
 
     Attributes:
         find: Gives the tool of a name, or raises `CallError`.
-        threads: Where plain functions run.
+        threads: Where plain functions run, but for those of tools.
         callbacks: The chains round each call.
         limits: What a call may use.
+        tool_threads: Where those of tools run: tools that hang take no thread from callbacks.
         observe: Gets what only the operator should see: who failed, and how.
         locks: Where calls wait for each other.
         slots: How many of the batch may run at once; `None` is no limit.
@@ -197,6 +198,7 @@ class CallServices:
     threads: WorkerPool
     callbacks: Callbacks = Callbacks()
     limits: Limits = DEFAULT_LIMITS
+    tool_threads: WorkerPool = field(factory=WorkerPool)
     observe: Callable[[str, BaseException], None] | None = None
     locks: LockManager = field(factory=LockManager)
     slots: Semaphore | None = None

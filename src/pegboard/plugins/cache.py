@@ -17,6 +17,7 @@ from zlib import crc32
 
 from attrs import define, field, frozen
 
+from pegboard.catalogue import PublishedTools
 from pegboard.config.config import normalised
 from pegboard.config.files import read_private, user_folder, write_private
 from pegboard.config.secrets import lacks_secrets
@@ -145,6 +146,13 @@ class Stamps:
             self.complete = self.complete and sources is not None
             self.add(*(sources or ()))
 
+    def add_published(self, published: PublishedTools) -> None:
+        """Adds the files that published tools were read from, with the stamps that they had then."""
+        for path, stamp in published.files.items():
+            self._stamps.setdefault(os.fsencode(path), stamp.encode())
+            self.settled = self.settled and not self._is_fresh(stamp.encode())
+        self.complete = self.complete and not published.failed
+
     def fields(self) -> Iterable[bytes]:
         """Path, stamp, path, stamp, ..."""
         return (part for pair in self._stamps.items() for part in pair)
@@ -173,7 +181,9 @@ class CachedManifests:
     def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | str | None:
         """What a plugin with these settings brings, or why loading it failed less than an hour ago.
 
-        What was installed or taken away since counts as a change: the cause may have been a missing package.
+        What was installed or taken away since counts as a change: the cause may have been a missing package. So it is
+        where a toolset had nothing to publish. What toolsets have published holds until the files change that it was
+        read from.
 
         Returns:
             `None` where nothing is known, or what is isn't sound.
@@ -186,12 +196,14 @@ class CachedManifests:
             data = json.loads(body)
             if _digest(body).encode() != checksum or data["format"] != _FORMAT or data["key"] != key:
                 return None
-            if "cause" not in data:
-                return PluginManifest.from_json(data["manifest"])
-            holds = data["around"] == _around() and 0 <= time.time() - data["at"] < _FAILED_SECONDS
-            return str(data["cause"]) if holds else None
+            if "at" in data and not (data["around"] == _around() and 0 <= time.time() - data["at"] < _FAILED_SECONDS):
+                return None
+            known = str(data["cause"]) if "cause" in data else PluginManifest.from_json(data["manifest"])
         except (OSError, ValueError, RecursionError, LookupError, TypeError, ManifestError):
             return None
+        published = None if isinstance(known, str) else known.published
+        files = () if published is None else published.files.items()
+        return known if all(stamp_of(os.fsencode(path)).decode() == stamp for path, stamp in files) else None
 
     def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
         """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept.
@@ -199,13 +211,12 @@ class CachedManifests:
         Nothing is while the settings refer to a secret that isn't there: with it, the plugin may bring more.
         """
         key = self._key(found, settings)
-        if key is None or lacks_secrets(settings):
+        if key is None or lacks_secrets(settings) or (found.key() is None and not isinstance(known, str)):
             return False
         data: dict[str, Any] = {"format": _FORMAT, "key": key}
-        if isinstance(known, str):
-            data |= {"cause": known, "around": _around(), "at": time.time()}
-        else:
-            data["manifest"] = known.to_json()
+        data |= {"cause": known} if isinstance(known, str) else {"manifest": known.to_json()}
+        if isinstance(known, str) or (known.published is not None and known.published.failed):
+            data |= {"around": _around(), "at": time.time()}
         body = json.dumps(data, separators=(",", ":")).encode()
         packed = _digest(body).encode() + b"\n" + body
         if len(packed) > _MOST_MANIFEST_BYTES:
@@ -226,7 +237,9 @@ class CachedManifests:
             _remove(self._file(found, key))
 
     def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
-        own = found.key()
+        own = found.key() or (
+            repr(found) if found.place() is None else None
+        )  # a failure may be kept of what isn't there
         digest = _settings_digest(settings)
         if own is None or digest is None:
             return None

@@ -10,7 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field, frozen
@@ -31,6 +34,12 @@ GROUP: Final = "pegboard"
 MOST_SOURCES: Final = 1_000
 """A plugin with more files and folders than this isn't looked at each time: it is loaded instead."""
 _MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
+_MOST_BYTES: Final = 1024 * 1024
+"""Of any other metadata file."""
+_MOST_PLUGINS: Final = 100
+"""Of one distribution."""
+_INFO_FOLDER: Final = re.compile(rb"-info(?=/)")
+_FOLDER: Final = re.compile(r"[\w.+!-]+", re.ASCII)
 _HEADER: Final = f"[{GROUP}"
 _LEFT_OUT: Final = "its plugins are left out"
 _FACTS: Final = {"Name": re.compile(r"[A-Za-z0-9._-]+"), "Version": re.compile(r"[!-~]+")}
@@ -53,6 +62,7 @@ class FoundPlugin:
         location: Its metadata folder (`.../name-1.0.dist-info`), which may lie in a zip file; `None` where an import
             finder has the metadata elsewhere.
         editable: Whether it is installed as a link to its sources.
+        trusted: Whether what its tools claim is believed.
     """
 
     name: str
@@ -62,11 +72,12 @@ class FoundPlugin:
     version: str
     location: str | None
     editable: bool = False
+    trusted: bool = True
 
     @property
     def origin(self) -> Origin:
         """As its tools carry it."""
-        return Origin(self.name, self.distribution, self.version)
+        return Origin(self.name, self.distribution, self.version, trusted=self.trusted)
 
     @property
     def root(self) -> str | None:
@@ -190,6 +201,12 @@ class Discovery:
     entries: tuple[FoundPlugin, ...] = ()
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The normalised names of distributions that bring plugins and are left out as a whole."""
+        here = {normalised(found.distribution) for found in self.entries}
+        return frozenset(each.distribution for each in self.problems if each.distribution and not each.plugin) - here
+
 
 def discover(paths: Sequence[str] | None = None) -> Discovery:
     """Finds the plugins of all installed distributions; what is wrong with one costs only that one.
@@ -208,16 +225,18 @@ class _Search:
     paths: list[str]
     found: list[FoundPlugin] = field(factory=list[FoundPlugin])
     problems: list[Problem] = field(factory=list[Problem])
+    _all: list[Distribution] = field(factory=list[Any], init=False)
+    _carriers: dict[str, str] | None = field(default=None, init=False)
 
     def run(self) -> None:
         self._report_unreadable()
         named: dict[str, list[Distribution]] = {}
-        for distribution in self._distributions():
+        self._all = list(self._distributions())
+        for distribution in self._all:
             named.setdefault(_label(distribution), []).append(distribution)
         named.pop("", None)
         for name, of_name in named.items():
-            of_first = [each for each in of_name if _root(each) == _root(of_name[0])]
-            self._look_at(name, list({_location(each): each for each in of_first}.values()))
+            self._look_at(name, of_name)
 
     def _report_unreadable(self) -> None:
         for path in self.paths:
@@ -240,17 +259,23 @@ class _Search:
         except Exception as error:  # noqa: BLE001  other people's import finders answer here
             self._report(None, None, f"an import finder can't list its distributions: {cause_of(error)}")
 
-    def _look_at(self, name: str, twins: list[Distribution]) -> None:
-        """Reads one distribution; of several left behind by a broken install, the one written last counts."""
-        texts = {id(each): text for each in twins if (text := self._entry_points(name, each)) is not None}
+    def _look_at(self, name: str, of_name: list[Distribution]) -> None:
+        """Reads the distribution of a name: of several, the first on the path; of several in one folder, none."""
+        texts = {_location(each): text for each in of_name if (text := self._entry_points(name, each)) is not None}
         if not texts:
             return
-        newest = max(twins, key=_written)
+        roots = [_root(each) for each in of_name if not _folder(each).endswith(".egg-info")]  # a build's beside sources
+        roots = list({os.path.realpath(root): root or "an import finder" for root in reversed(roots)}.values())
+        if len(roots) > 1:
+            cause = f"is installed in {' and in '.join(reversed(roots))}; what comes first on sys.path counts"
+            self._report(None, name, cause)
+        twins = {_location(each): each for each in of_name if _root(each) == _root(of_name[0])}
         if len(twins) > 1:
-            folders = ", ".join(sorted(map(_folder, twins)))
-            self._report(None, name, f"is installed twice ({folders}); {_folder(newest)} counts: install it again")
-        if id(newest) in texts:
-            self._read(name, newest, texts[id(newest)])
+            folders = ", ".join(sorted(map(_folder, twins.values())))
+            self._report(None, name, f"{_LEFT_OUT}: it is installed twice ({folders}); install it again")
+        for location, distribution in twins.items() if len(twins) == 1 else ():
+            if location in texts:
+                self._read(name, distribution, texts[location])
 
     def _entry_points(self, name: str, distribution: Distribution) -> str | None:
         """The text of the file where it may name plugins."""
@@ -258,6 +283,8 @@ class _Search:
             text = _text(distribution, "entry_points.txt")
         except UnicodeDecodeError:
             self._report(None, name, f"{_LEFT_OUT}: entry_points.txt isn't UTF-8")
+        except MetadataError as error:
+            self._report(None, name, f"{_LEFT_OUT}: {error}")
         except Exception as error:  # noqa: BLE001  other people's distributions answer here
             self._report(None, name, f"{_LEFT_OUT}: entry_points.txt can't be read: {cause_of(error)}")
         else:
@@ -266,6 +293,7 @@ class _Search:
 
     def _read(self, name: str, distribution: Distribution, text: str) -> None:
         try:
+            self._check_folder(distribution)
             facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
             if normalised(facts[0]) != name:
                 raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")  # noqa: TRY301  reported like the rest
@@ -277,7 +305,9 @@ class _Search:
         else:
             if not points and f"{_HEADER}\n" in f"{text}\n":
                 self._report(None, name, f"{_LEFT_OUT}: the group's name in entry_points.txt is damaged")
-            for point in points:
+            if len(points) > _MOST_PLUGINS:
+                self._report(None, name, f"names {len(points):,} plugins; those beyond {_MOST_PLUGINS} are left out")
+            for point in list(points)[:_MOST_PLUGINS]:
                 try:
                     module, attribute = point.module, point.attr or None
                 except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
@@ -287,6 +317,23 @@ class _Search:
                     self._report(point.name, facts[0], cause)
                 else:
                     self.found.append(FoundPlugin(point.name, module, attribute, *facts))
+
+    def _check_folder(self, distribution: Distribution) -> None:
+        """Checks that an installer has made the metadata's folder for this distribution, and for no other's files.
+
+        Raises:
+            MetadataError: It hasn't.
+        """
+        location = _location(distribution)
+        if location is None:
+            return
+        if not _FOLDER.fullmatch(_folder(distribution)):
+            raise MetadataError("a folder with such a name isn't any distribution's")
+        if self._carriers is None:
+            self._carriers = dict(chain.from_iterable(map(_carried, self._all)))
+        carrier = self._carriers.get(location.casefold())
+        if carrier is not None:
+            raise MetadataError(f"{carrier} has put files into {_folder(distribution)}, which isn't its own")
 
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         self.problems.append(Problem(plugin, distribution, cause))
@@ -302,7 +349,33 @@ class _Search:
 
 
 def _text(distribution: Distribution, file: str) -> str | None:
+    """The text of a metadata file, which isn't waited for, and is bounded.
+
+    Raises:
+        MetadataError: It is no regular file, or too large.
+    """
+    with suppress(OSError):  # there is none, or it lies in a zip file
+        facts = os.stat(f"{_location(distribution) or ''}/{file}")  # noqa: PTH116  as everywhere here
+        if not S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
+            raise MetadataError(f"{file} is no regular file, or has more than {_MOST_BYTES:,} bytes")
     return distribution.read_text(file)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _carried(distribution: Distribution) -> Iterator[tuple[str, str]]:
+    """The metadata folders, other than its own, into which a distribution's files were put; each with its name."""
+    own = _location(distribution)
+    if own is None:
+        return
+    try:
+        record = read_bounded(f"{own}/RECORD", _MOST_RECORD_BYTES)
+    except OSError:
+        return
+    root, name = _root(distribution), _label(distribution)
+    for end in _INFO_FOLDER.finditer(record):  # `path,digest,size` a line, where the digest may be anything, too
+        path = record[record.rfind(b"\n", 0, end.start()) + 1 : end.end()].lstrip(b'"')
+        folder = os.path.normpath(f"{root}/{os.fsdecode(path)}")
+        if folder != own:
+            yield folder.casefold(), name
 
 
 def _location(distribution: Distribution) -> str | None:
@@ -317,13 +390,6 @@ def _folder(distribution: Distribution) -> str:
 
 def _root(distribution: Distribution) -> str:
     return os.path.dirname(_location(distribution) or "")  # noqa: PTH120  as above
-
-
-def _written(distribution: Distribution) -> tuple[int, str]:
-    try:
-        return os.stat(_location(distribution) or "").st_mtime_ns, _folder(distribution)  # noqa: PTH116  as above
-    except OSError:  # in a zip file
-        return 0, _folder(distribution)
 
 
 def _label(distribution: Distribution) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pegboard.plugins.manifest import PluginManifest
 
 Progress = Callable[[int, int, str], None]
+FIRST_LOADS_SECONDS: Final = 60.0
+NOT_BEGUN: Final = f"isn't loaded yet: first loads took longer than {FIRST_LOADS_SECONDS:g} s; the next command goes on"
 OFF: Final = ("0", "false", "off")
 NO_CONFIG: Final = Config()
 
@@ -71,6 +73,11 @@ def load(
         from pegboard.plugins.discovery import discover
 
         discovery = discover()
+    entries = [
+        evolve(found, trusted=not is_named(found.name, found.distribution, config.untrusted))
+        for found in discovery.entries
+    ]
+    discovery = evolve(discovery, entries=tuple(entries))
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, own, config.rename, config.prefix, config.conflicts, seconds)
@@ -111,6 +118,8 @@ class _Loading:
     def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
         """The plugins to load, in load order; the others are recorded with the reason."""
         self._report(*discovery.problems)
+        for distribution in discovery.left_out:
+            self.manager.claims.hold(distribution)
         enabled = None if enable is None else frozenset(enable)
         chosen: list[FoundPlugin] = []
         for found in discovery.entries:
@@ -178,8 +187,8 @@ class _Loading:
             if not self.is_left_out(found, None):
                 self.manager.load(found)
         for found in wanted:
-            if found.name in failed:
-                self.manager.note(found, "quarantined", failed[found.name])
+            if found.name not in known and found not in here:
+                self.manager.note(found, "quarantined", failed.get(found.name, NOT_BEGUN))
 
     def order(self, discovery: Discovery) -> None:
         names = [found.name for found in discovery.entries]
@@ -223,6 +232,7 @@ class _Loading:
             unknown,
             self.settings,
             seconds=self.manager.seconds,
+            seconds_for_all=FIRST_LOADS_SECONDS,
             progress=None if progress is None else lambda number, name: progress(number, len(unknown), name),
         ):
             settings = self.settings.get(probed.found.name, {})
@@ -252,7 +262,7 @@ def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
 
 def offered_names(kind: str) -> tuple[str, ...]:
     """The names of a kind (`"exporters"`) that the manifests of installed plugins offer. Imports no plugin."""
-    return tuple(sorted(name for each, name in _offers() if each == kind))
+    return tuple(sorted(name for each, name in _offers()[0] if each == kind))
 
 
 def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
@@ -263,16 +273,17 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
     Raises:
         PluginError: The plugin failed, or doesn't register what its manifest offers; or several offer the name.
     """
-    plugins = _offers().get((kind, name), ())
+    offers, claims = _offers()
+    plugins = offers.get((kind, name), ())
     if not plugins:
         return None
-    claims = Claims()
-    for each in plugins:
-        claims.add(kind, [name], each.origin)
-    found, *others = [each for each in plugins if claims.has(kind, name, each.origin)] or plugins
-    if others:
-        whose = " and ".join(plugin.distribution for plugin in plugins)
-        cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
+    entitled = [each for each in plugins if claims.has(kind, name, each.origin)]
+    found = (entitled or plugins)[0]
+    if len(entitled) != 1:
+        fix = "it was accepted for another, which is left out (see registry doctor)"
+        if len(plugins) > 1:
+            fix = f"block the others, as in PEGBOARD_BLOCK={plugins[1].name}"
+        cause = f"{' and '.join(each.distribution for each in plugins)} offer {name!r} among {kind}: {fix}"
         raise PluginError(found.name, cause, distribution=found.distribution)
     try:
         thing = gathered(found.name, lambda: imported(found.module, found.attribute), {}, []).extras[kind][name]
@@ -283,27 +294,35 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
     return thing, found.origin
 
 
-def _offers() -> dict[tuple[str, str], list[FoundPlugin]]:
+_Offers = tuple[dict[tuple[str, str], list["FoundPlugin"]], Claims]
+
+
+def _offers() -> _Offers:
     return _read_offers(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
 
 
 @cache
-def _read_offers(_block: str, _autoload: str) -> dict[tuple[str, str], list[FoundPlugin]]:
-    """Which plugins offer what. Read once a process."""
+def _read_offers(_block: str, _autoload: str) -> _Offers:
+    """Which plugins offer what, and who gets it. Read once a process."""
     from pegboard.plugins.discovery import discover  # as in `load`
     from pegboard.plugins.manifest import read_manifest
 
-    if not is_wanted(NO_CONFIG, None):
-        return {}
-    blocked = blocked_names(NO_CONFIG, ())
     offers: dict[tuple[str, str], list[FoundPlugin]] = {}
-    for found in discover().entries:
+    claims = Claims()
+    if not is_wanted(NO_CONFIG, None):
+        return offers, claims
+    blocked = blocked_names(NO_CONFIG, ())
+    discovery = discover()
+    for distribution in discovery.left_out:
+        claims.hold(distribution)
+    for found in discovery.entries:
         if is_named(found.name, found.distribution, blocked):
             continue
         try:
             manifest = read_manifest(found, stale=True)
         except ManifestError:  # `registry doctor` reports it
             continue
-        for offer in () if manifest is None else manifest.offers:
-            offers.setdefault(offer, []).append(found)
-    return offers
+        for kind, name in () if manifest is None else manifest.offers:
+            offers.setdefault((kind, name), []).append(found)
+            claims.add(kind, [name], found.origin)
+    return offers, claims

@@ -279,7 +279,7 @@ def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | N
         commands=_command_names(loaded),
         faults=tuple(loaded.faults),
         requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
-        **{kind: tuple(things) for kind, things in loaded.extras.items()},
+        **{kind: tuple(things) for kind, things in loaded.extras.items()},  # pyright: ignore[reportArgumentType]  names
     )
 
 
@@ -372,9 +372,19 @@ class PluginManager:
                 ),
             )
 
+        published = {
+            plugin.name: manifest.published if found.trusted else manifest.published.untrusted
+            for plugin, found, manifest in expected
+            if manifest.published
+        }
+
         def listed(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_clashes(catalogue).with_tools(tools, self.conflicts or "keep")
-            return after.evolve(plugins={**after.plugins, **records}, problems=(*after.problems, *problems))
+            return after.evolve(
+                plugins={**after.plugins, **records},
+                problems=(*after.problems, *problems),
+                published={**after.published, **published},
+            )
 
         self.registry.change(listed)
 

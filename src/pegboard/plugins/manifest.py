@@ -17,16 +17,16 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
-from pegboard.catalogue import EXTRAS
+from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config.config import normalised
 from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.json import digest_of
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
 
@@ -38,6 +38,7 @@ _FORMAT: Final = 1
 FILE_NAME: Final = "pegboard-manifest.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_TOOLS: Final = 10_000
+_MOST_PUBLISHED: Final = 100_000
 _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
 _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
@@ -167,6 +168,7 @@ class PluginManifest:
         toolsets: The names of its toolsets, and so on.
         faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
         requests: What its static tools have to do with requests, by name; those that have nothing are left out.
+        published: What its toolsets have published, or `None`; a manifest in a package has none.
     """
 
     plugin: str
@@ -183,6 +185,7 @@ class PluginManifest:
     commands: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
+    published: PublishedTools | None = field(default=None, eq=False)
 
     @property
     def digest(self) -> str:
@@ -219,7 +222,8 @@ class PluginManifest:
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
         head = {"format": _FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
-        return {**head, **self.contents()}
+        published = {} if self.published is None else {"published": _published_json(self.published)}
+        return {**head, **self.contents(), **published}
 
     def contents(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
@@ -239,11 +243,38 @@ class PluginManifest:
         """
         members = _as_object(data, "the manifest")
         _check_format(members)
-        own = {key: members[key] for key in members if key not in ("format", "plugin", "distribution", "version")}
+        own = {key: members[key] for key in members if key not in _OF_ONE}
         named = {
             key: _as_text(members[key], key) for key in ("distribution", "version") if members.get(key) is not None
         }
-        return cls(_as_text(members.get("plugin"), "plugin"), **named, **_contents(own, "the manifest"))
+        manifest = cls(_as_text(members.get("plugin"), "plugin"), **named, **_contents(own, "the manifest"))
+        published = members.get("published")
+        return manifest if published is None else evolve(manifest, published=_published_in(published, manifest))
+
+
+_OF_ONE: Final = ("format", "plugin", "distribution", "version", "published")
+"""What the manifest of one plugin has beside what it brings."""
+
+
+def _published_json(published: PublishedTools) -> JsonObject:
+    tools = [
+        {"toolset": tool.origin.toolset, "trusted": tool.origin.trusted, "spec": tool.spec.to_json()}
+        for tool in published.tools
+    ]
+    return {"tools": tools, "files": dict(published.files), "failed": published.failed}
+
+
+def _published_in(data: Any, manifest: PluginManifest) -> PublishedTools:
+    place = "the manifest: published"
+    members = _as_object(data, place)
+    tools: list[Tool] = []
+    for item in _as_list(members.get("tools"), place, _MOST_PUBLISHED):
+        facts = _as_object(item, place)
+        toolset, trusted = _as_text(facts.get("toolset"), place), facts.get("trusted") is True
+        origin = Origin(manifest.plugin, manifest.distribution, manifest.version, toolset, trusted)
+        tools.append(Tool(_spec(facts.get("spec"), place), origin=origin))
+    files = {path: _as_text(stamp, place) for path, stamp in _as_object(members.get("files"), place).items()}
+    return PublishedTools(tuple(tools), files, members.get("failed") is True)
 
 
 def _check_format(members: JsonObject) -> None:
@@ -270,17 +301,21 @@ def _contents(members: JsonObject, place: str) -> dict[str, Any]:
 def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
     names: set[str] = set()
     for index, item in enumerate(_as_list(value, place, _MOST_TOOLS)):
-        members = _as_object(item, f"{place}[{index}]")
-        if _is_deeper(members, _MOST_LEVELS):
-            raise ManifestError(f"{place}[{index}]: nested deeper than {_MOST_LEVELS} levels")
-        try:
-            spec = ToolSpec.from_json(members)
-        except (ValueError, TypeError, PegboardError) as error:
-            raise ManifestError(f"{place}[{index}]: {error}") from None
+        spec = _spec(item, f"{place}[{index}]")
         if spec.name in names:
             raise ManifestError(f"{place}[{index}]: tool {spec.name!r} stands there twice")
         names.add(spec.name)
         yield spec
+
+
+def _spec(item: Any, place: str) -> ToolSpec:
+    members = _as_object(item, place)
+    if _is_deeper(members, _MOST_LEVELS):
+        raise ManifestError(f"{place}: nested deeper than {_MOST_LEVELS} levels")
+    try:
+        return ToolSpec.from_json(members)
+    except (ValueError, TypeError, PegboardError) as error:
+        raise ManifestError(f"{place}: {error}") from None
 
 
 def manifest_path(found: FoundPlugin) -> Path:

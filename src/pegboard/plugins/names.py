@@ -104,6 +104,12 @@ class Claims:
             for name in names:
                 self._origins.setdefault((kind, name), {}).setdefault(normalised(origin.distribution), origin)
 
+    def hold(self, distribution: str) -> None:
+        """Keeps for a distribution that is left out what was accepted for it: no other gets it meanwhile."""
+        for kind, of_kind in accepted_names().items():
+            names = [name for name, owner in of_kind.items() if owner == normalised(distribution)]
+            self.add(kind, names, Origin(distribution=distribution))
+
     def has(self, kind: str, name: str, origin: Origin) -> bool:
         """Whether a plugin gets a name that it brings."""
         origins = self._origins.get((kind, name), {})

@@ -7,6 +7,7 @@ that nothing which a plugin starts or forks can be waited for. What a plugin pri
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -19,16 +20,22 @@ from contextlib import suppress
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from pegboard.errors import ManifestError, cause_of
+from pegboard.errors import ManifestError, cause_of, hide
 from pegboard.plugins.side_effects import LOAD_SECONDS, within
+from pegboard.plugins.snapshot import stamp_of
 
 if TYPE_CHECKING:
+    from pegboard.catalogue import PublishedTools
     from pegboard.plugins.discovery import FoundPlugin
+    from pegboard.plugins.manager import LoadedPlugin
     from pegboard.plugins.manifest import PluginManifest
+    from pegboard.toolsets.toolset import Offer, OwnedToolset
 
 _AT_ONCE: Final = 4
+_PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
+_CLOSE_SECONDS: Final = 3.0
 _MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may take while it is loaded, where the system can hold it to that."""
 
@@ -53,6 +60,7 @@ def probe(
     settings: Mapping[str, Mapping[str, Any]],
     *,
     seconds: float = LOAD_SECONDS,
+    seconds_for_all: float = math.inf,
     progress: Callable[[int, str], None] | None = None,
 ) -> Iterator[Probed]:
     """Loads plugins in child processes, a few at a time.
@@ -61,15 +69,19 @@ def probe(
         plugins: What to load.
         settings: The settings by plugin name.
         seconds: How long one may take.
+        seconds_for_all: For how long another is begun.
         progress: Called with the number and the name of each before it is loaded.
 
     Yields:
-        One answer a plugin, in order.
+        One answer a plugin, in order; none for those that weren't begun.
     """
     waiting = deque(enumerate(plugins))
+    started = monotonic()
     running: deque[_Child | Probed] = deque()
     try:
         while waiting or running:
+            if monotonic() - started > seconds_for_all:
+                waiting.clear()
             while waiting and len(running) < _AT_ONCE:
                 number, found = waiting.popleft()
                 if progress is not None:
@@ -78,9 +90,10 @@ def probe(
                     running.append(_Child.start(found, settings.get(found.name, {})))
                 except OSError as error:  # no temporary file, or no process
                     running.append(Probed(found, None, f"can't be loaded in a child process: {error}"))
-            first = running[0]
-            yield first if isinstance(first, Probed) else first.answered(seconds)
-            running.popleft()
+            if running:
+                first = running[0]
+                yield first if isinstance(first, Probed) else first.answered(seconds)
+                running.popleft()
     finally:
         for child in running:
             if isinstance(child, _Child):
@@ -161,9 +174,52 @@ def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
             threading.TIMEOUT_MAX,
             lambda: gather(job["plugin"], imported(job["module"], job["attribute"]), job["settings"]),
         )
-        return {"manifest": manifest_of(loaded, job["distribution"], job["version"]).to_json()}
+        published = _published(loaded, job["distribution"], job["version"])
+        manifest = manifest_of(loaded, job["distribution"], job["version"])
+        return {"manifest": evolve(manifest, published=published).to_json()}
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
         return {"cause": cause_of(error)}
+
+
+def _published(loaded: LoadedPlugin, distribution: str | None, version: str | None) -> PublishedTools | None:
+    """What the plugin's toolsets publish, asked once and closed; what goes wrong is among its faults."""
+    from pegboard.catalogue import PublishedTools
+    from pegboard.tools.spec import Origin
+    from pegboard.toolsets.toolset import OwnedToolset, published_files
+
+    files: dict[str, str] = {}
+    publishing: list[OwnedToolset] = []
+    for toolset in loaded.toolsets:
+        try:
+            paths = published_files(toolset)
+        except Exception as error:  # noqa: BLE001  reading the attribute of a plugin's object
+            loaded.faults.append(f"toolset {toolset.name!r}: {hide(cause_of(error), loaded.secrets)}")
+            continue
+        if paths is not None:
+            publishing.append(OwnedToolset(toolset, Origin(loaded.name, distribution, version)))
+            files |= {path: stamp_of(os.fsencode(path)).decode() for path in paths}
+    if not publishing:
+        return None
+    import asyncio  # most plugins have nothing to ask
+
+    offers = asyncio.run(_asked(publishing))
+    problems = [problem for offer in offers for problem in offer.problems if not problem.note]
+    loaded.faults += [hide(str(problem), loaded.secrets) for problem in problems]
+    failed = any(offer.has_failed and not offer for offer in offers)
+    return PublishedTools(tuple(tool.evolve(handler=None) for offer in offers for tool in offer), files, failed)
+
+
+async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
+    import asyncio
+
+    from pegboard.tools.context import EMPTY_CONTEXT
+    from pegboard.toolsets.toolset import ToolsetAdapter, ask_all, close_all
+
+    try:
+        return await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, _PUBLISH_SECONDS)
+    finally:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(close_all(toolsets), _CLOSE_SECONDS)
 
 
 def _bound_memory() -> None:

@@ -362,8 +362,8 @@ async def _processed(
     processor: Processor, request: ModelRequest, context: ReadonlyContext, runner: Runner
 ) -> ModelRequest:
     try:
-        return answered(await processor.ask(request, context, runner), request, "gave")
-    except (ChainError, TypeError) as raised:
+        return answered(await processor.ask(request, context, runner), request, processor.owner)
+    except Exception as raised:  # noqa: BLE001  what a plugin gives may be anything
         error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
     cause = error_text(error)
     if processor.owner.plugin is None:
@@ -371,16 +371,19 @@ async def _processed(
     return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))
 
 
-def answered(answer: object, request: ModelRequest, word: str) -> ModelRequest:
-    """The next request by a processor's answer.
+def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelRequest:
+    """The next request by a processor's answer; what a plugin's has made of the tools is that plugin's.
 
     Raises:
         TypeError: It is neither a request nor `None`.
+        SchemaError: A tool that it brings is refused.
     """
     if answer is None:
         return request
     if not isinstance(answer, ModelRequest):
-        raise TypeError(f"{word} {type(answer).__name__}; it may give a ModelRequest or None")
+        raise TypeError(f"gave {type(answer).__name__}; it may give a ModelRequest or None")
+    if owner.plugin is not None and answer.tools is not None and answer.tools is not request.tools:
+        answer = answer.evolve(tools=answer.tools.brought_by(owner, request.tools))
     return answer.keeping_problems(request)
 
 

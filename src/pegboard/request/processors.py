@@ -22,8 +22,9 @@ from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.tools.visible import revealed
 from pegboard.toolsets.resolve import ResolvedTools
-from pegboard.toolsets.search import SEARCHES
+from pegboard.toolsets.search import SEARCHES, shows_found
 from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
 
 
@@ -39,8 +40,10 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
             continue
         try:
             link = Callback(by_name(tool.process_request, ("request", "context")), str(tool.origin))
-            request = answered(await runner.ask(link, request, context), request, "process_request gave")
-        except (ChainError, TypeError) as raised:
+            # What the search tool shows stays its bringers'.
+            owner = HOST if shows_found(tool) else tool.origin
+            request = answered(await runner.ask(link, request, context), request, owner)
+        except Exception as raised:  # noqa: BLE001  what a tool gives may be anything
             error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
             problem = ProcessorProblem("tool_requests", error_text(error), tool.origin, tool.name, error)
             request = request.with_problems(problem)
@@ -73,7 +76,7 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
 
 def _of_tool(tool: Tool) -> tuple[str, ...] | ProcessorProblem:
     try:
-        return _checked(tool.instructions)
+        return _checked(tool.instructions, foreign=tool.origin != HOST)
     except (TypeError, ValueError) as error:
         return ProcessorProblem(_INSTRUCTIONS, error_text(error), tool.origin, tool.name, error)
 
@@ -107,14 +110,14 @@ async def _of_toolset(
     )
 
 
-def _checked(given: Any) -> tuple[str, ...]:
+def _checked(given: Any, *, foreign: bool = True) -> tuple[str, ...]:
     parts = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in cast("Iterable[Any]", parts)):
         raise TypeError(f"instructions have to be a text or a list of texts, not {type(given).__name__}")
     texts = cast("Iterable[str]", parts)
     if sum(map(len, texts)) > _MOST_CHARACTERS:
         raise ValueError(f"instructions may have {_MOST_CHARACTERS:,} characters, and have more")
-    return tuple(map(writable, texts))
+    return tuple(writable(revealed(text) if foreign else text) for text in texts)
 
 
 _Rank: TypeAlias = Callable[[Tool], Any]

@@ -135,7 +135,7 @@ def visible_spec(spec: ToolSpec) -> ToolSpec:
     changed: dict[str, Any] = {}
     for name in ("description", "title"):
         text = getattr(spec, name) or ""
-        if (shown := _revealed(text)) != text:
+        if (shown := revealed(text)) != text:
             changed[name] = shown
     for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
         if text is not None and not (text.isascii() and "\\u" not in text):
@@ -152,7 +152,7 @@ def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
     new = dict(mapped(schema, lambda part, _: _visible_schema(part, tool)))
     for keyword, rule in new.items():
         if keyword in ("description", "title", "$comment") and isinstance(rule, str):
-            new[keyword] = _revealed(rule)
+            new[keyword] = revealed(rule)
         elif keyword == "pattern" and isinstance(rule, str):
             new[keyword] = _IN_PATTERN.sub(_pattern_escaped, rule)
         elif keyword == "patternProperties" and isinstance(rule, dict):
@@ -174,7 +174,7 @@ def _pattern_escaped(match: re.Match[str]) -> str:
 
 def _refuse_hidden(what: str, data: Any, tool: str) -> None:
     for text in _texts(data):
-        if (shown := _revealed(text)) != text:
+        if (shown := revealed(text)) != text:
             from pegboard.errors import SchemaError
 
             raise SchemaError(f"{what}: '{shown[:100]}' holds hidden characters", tool=tool)
@@ -193,7 +193,7 @@ def _texts(data: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _revealed(text: str) -> str:
+def revealed(text: str) -> str:
     """A text with hidden, bidirectional and control characters escaped, line ends and tabs excepted."""
     if text.isascii() and text.isprintable():
         return text

@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import ConflictPolicy, alike, is_valid_name
+from pegboard.tools.spec import ConflictPolicy, Origin, alike, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
@@ -34,6 +34,7 @@ from pegboard.toolsets.toolset import (
     filter_now,
     filter_tools,
     map_tool,
+    owned_tool,
     schema_problem,
 )
 
@@ -341,6 +342,23 @@ class ResolvedTools:
         held = [(tool, first[tool.spec.name]) for tool in others]
         return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held)
 
+    def brought_by(self, owner: Origin, before: ResolvedTools | None) -> ResolvedTools:
+        """The same with each tool that wasn't there before, or was another, under this owner's origin.
+
+        Raises:
+            SchemaError: One's schemas are refused, or hold hidden characters.
+        """
+        known = set[Tool]() if before is None else {*before.tools, *before.findable}
+        new = {tool: owned_tool(tool, owner) for tool in (*self.tools, *self.findable) if tool not in known}
+        if not new:
+            return self
+        tools, findable, considered = (
+            tuple(new.get(tool, tool) for tool in each)
+            for each in (self.tools, self.findable, self.trace.candidates.tools)
+        )
+        trace = attrs.evolve(self.trace, candidates=attrs.evolve(self.trace.candidates, tools=considered), tools=tools)
+        return attrs.evolve(self, tools=tools, findable=findable, trace=trace)
+
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
         """The same with more tools that a search may find."""
         return attrs.evolve(self, findable=(*self.findable, *tools)) if tools else self
@@ -433,19 +451,22 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
-def resolve_static(
+def resolve_static(  # noqa: PLR0913  as above
     static: Sequence[Tool],
     context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,
+    published: Sequence[Tool] = (),
+    contested: Collection[str] = (),
 ) -> ResolvedTools:
-    """`resolve_tools` of tools that are there, without an event loop."""
-    tools, filtered = static, list[_Filtered]()
+    """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop."""
+    candidates = settled_names(static, [Offer(published)] if published else (), contested=contested)
+    tools, filtered = candidates.tools, list[_Filtered]()
     for step, predicate in _given(default, where):
         tools, faults = filter_now(tools, predicate, context)
         filtered.append((step, predicate, tools, faults))
-    return _resolved(_Candidates(static), context, filtered, None, None)
+    return _resolved(candidates, context, filtered, None, None)
 
 
 _Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Mapping[str, str]]  # a step, and what came of it

@@ -415,6 +415,11 @@ def _search_schema(limit: int) -> JsonObject:
     }
 
 
+def shows_found(tool: Tool) -> bool:
+    """Whether all that it does to a request is to offer deferred tools that were found."""
+    return getattr(tool.process_request, "func", None) is _show_found
+
+
 def _show_found(shown: ToolMapper, request: Any, context: ReadonlyContext) -> Any:
     """The `ModelRequest` with the deferred tools that the session has found, or `None` where nothing changes."""
     resolved: ResolvedTools | None = request.tools

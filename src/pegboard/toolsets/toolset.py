@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
@@ -36,6 +36,9 @@ class Toolset(Protocol):
     - `close()`, plain or async, releases what it holds.
     - `instructions` stand before the conversation as long as a tool of it is in the request: a text, several, or a
       function `(context)`, plain or async, that gives them.
+    - `publishes` has `registry list` show its tools from the cache, as it does static tools: they are the same for
+      every context. It is a sequence of the absolute paths of the files that they are read from; what was published
+      holds until one of these, the plugin's settings or its code changes. `None` publishes nothing.
 
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
@@ -70,6 +73,20 @@ def toolset_name(toolset: Toolset) -> str:
     except Exception:  # noqa: BLE001  a toolset without a name costs no other
         name = None
     return name if isinstance(name, str) and name else type(toolset).__name__
+
+
+def published_files(toolset: Toolset) -> Sequence[str] | None:
+    """The files that its published tools are read from; `None` where it publishes none.
+
+    Raises:
+        TypeError: It names them otherwise than as a sequence of texts.
+    """
+    files: Any = getattr(toolset, "publishes", None)
+    if files is not None and (
+        not isinstance(files, list | tuple) or not all(isinstance(file, str) for file in cast("list[Any]", files))
+    ):
+        raise TypeError(f"publishes has to be a sequence of paths as texts, or None, not {files!r:.100}")
+    return files  # pyright: ignore[reportUnknownVariableType]
 
 
 def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
@@ -486,6 +503,11 @@ class WrapperToolset:
         """The toolset that it wraps."""
         return (self._inner.toolset,)
 
+    @property
+    def publishes(self) -> Sequence[str] | None:
+        """What the inner toolset says."""
+        return published_files(self._inner.toolset)
+
     async def close(self) -> None:
         """Closes the inner toolset."""
         await _close(self._inner.toolset)
@@ -578,11 +600,20 @@ class OwnedToolset(ChangedToolset):
         return Offer(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
 
     def _with_origin(self, tool: Tool) -> Tool:
-        check_once(tool)  # an `Offer` of a toolset of others comes unchecked
-        own, owner = tool.origin, self.origin
-        base = own if owner.plugin is None else owner
-        origin = evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)
-        return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
+        return owned_tool(tool, evolve(self.origin, toolset=self.name))
 
 
-__all__ = ["Toolset", "close_all", "is_toolset", "toolset_name", "with_instructions"]
+def owned_tool(tool: Tool, owner: Origin) -> Tool:
+    """A tool as this owner brings it: checked, with its origin, and with nothing hidden in its texts.
+
+    Raises:
+        SchemaError: Its schemas are refused, or hold hidden characters.
+    """
+    check_once(tool)  # an `Offer` of a toolset of others comes unchecked
+    own = tool.origin
+    base = own if owner.plugin is None else owner
+    origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)
+    return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
+
+
+__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "toolset_name", "with_instructions"]

@@ -29,6 +29,7 @@ from pegboard.toolsets.toolset import (
     close_all,
     error_text,
     first_problems,
+    published_files,
 )
 from pegboard.toolsets.wrappers import (
     CachedToolset,
@@ -275,6 +276,12 @@ class CombinedToolset(ToolsetBase):
     def inner_toolsets(self) -> tuple[Toolset, ...]:
         """The toolsets that it is made of."""
         return tuple(source.toolset for source in self._sources)
+
+    @property
+    def publishes(self) -> list[str] | None:
+        """The files of all of them; `None` where one of them publishes nothing."""
+        files = [published_files(source.toolset) for source in self._sources]
+        return None if None in files else [file for of_one in files for file in of_one or ()]
 
     async def close(self) -> None:
         """Closes all of them; raises an `ExceptionGroup` of what some have raised."""

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cli_demo import DEMO
-from installed import own_keyring
+from installed import install, own_keyring
 from pegboard.__main__ import main as registry
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands import config
@@ -346,6 +346,13 @@ class TestAccept:
             assert "plugin rival: tool 'count_words' is held back: pegboard-demo has the name" in err
         assert "pegboard-demo has the name" in say("plugins")[1]
         assert "is held back: pegboard-demo has the name" in say("doctor")[1]
+
+    def test_it_keeps_them_while_it_is_left_out(self, say, rival):
+        install(rival.root, "pegboard-demo", "0")
+        for _ in range(2):
+            _, out, err = say("list", "--names")
+            assert "count_words" not in out
+            assert "pegboard-demo: its plugins are left out" in err
 
     def test_the_user_decides_otherwise(self, say, rival):
         code, out, _ = say("plugins", "accept", "pegboard_rival")

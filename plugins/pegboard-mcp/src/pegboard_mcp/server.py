@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import uuid
+from collections import deque
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+import attrs
+from attrs import define, field
+from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, PaginatedRequestParams
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    EmptyResult,
+    LoggingLevel,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    PaginatedRequestParams,
+    SetLevelRequestParams,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pegboard import ReadonlyContext, ToolCall, ToolRegistry
+from pegboard.dispatch.approval.queue import AnyApprover
+from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
+from pegboard.dispatch.events import CallEvent, CallUpdated
+from pegboard.errors import did_you_mean, suggest
 from pegboard.registry import Where
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.tools.spec import is_valid_name
+from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonObject
 from pegboard_mcp.content import listed, result_json
+from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
 
+MOST_UPDATES: Final = 100
+"""Updates of one call that wait for a client that reads slowly; of more, the oldest are dropped."""
+
 _NOT_KEPT: Final = {"ttlMs": 0, "cacheScope": "private"}
 """Lists differ from user to user, and with what the predicates find; revisions that know no caches are sent neither."""
+
+_LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
+_SESSION: Final = "session"
+_LOG_LEVEL: Final = "log_level"
+
+Request = ServerRequestContext[Any, Any]
+"""What the SDK knows of one request."""
 
 
 class ToolServer:
     """MCP server that offers a registry's tools.
 
-    Tools are resolved anew for each request, so that each client is offered what its context may use now.
+    Tools are resolved anew for each request, so that each client is offered what its user may use now. A call asks the
+    client's user for approvals, and passes its progress and its log on to the client.
 
     Attributes:
         server: The SDK's server, for its transports.
@@ -37,45 +70,176 @@ class ToolServer:
     Args:
         registry: Where the tools are.
         where: A predicate that all tools have to fit, beside the registry's own.
-        context: Of the user that every request is for.
+        context: Of the user that requests are for which name no user of their own.
+        approver: Asks a person, instead of the client.
+        timeout: Seconds that no call may exceed, whatever its tool declares.
         most_listed: How many tools a page of the list has.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a host may settle, all by name
         self,
         registry: ToolRegistry,
         *,
         where: Where = None,
         context: ReadonlyContext = EMPTY_CONTEXT,
+        approver: AnyApprover | None = None,
+        timeout: float | None = None,
         most_listed: int = MOST_LISTED,
     ) -> None:
         self.server: Final[Server[Any]] = Server("pegboard", version=version("pegboard-mcp"))
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
+        self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
         self._registry = registry
         self._where = where
         self._context = context
+        self._approver = approver
+        self._timeout = timeout
         self._most_listed = most_listed
+        self._waiting = WaitingCalls(registry.limits.approval_timeout)
+        self._running: dict[Batch, asyncio.Task[Outcome]] = {}
 
-    async def _list_tools(self, _context: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> JsonObject:
+    def initialization(self) -> InitializationOptions:
+        """What a client is answered that shakes hands, for the SDK's transports."""
+        return self.server.create_initialization_options()
+
+    def interrupt(self) -> None:
+        """Ends the calls that run; each is still answered."""
+        for batch in self._running:
+            batch.interrupt("interrupted", "abort")
+
+    async def _list_tools(self, request: Request, params: PaginatedRequestParams) -> JsonObject:
         """One page of the tools, sorted by name; the cursor is the last name of the page before."""
         after = params.cursor
         if after is not None and not is_valid_name(after):
             raise MCPError(INVALID_PARAMS, "Invalid cursor")
-        resolved = await self._registry.resolve(self._context, where=self._where)
+        resolved = await self._resolve(self._context_of(request))
         tools = sorted(resolved.tools, key=lambda tool: tool.name)
         entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := listed(tool))]
         page = entries[: self._most_listed]
         more = {"nextCursor": page[-1]["name"]} if len(entries) > len(page) else {}
         return {"resultType": "complete", **_NOT_KEPT, "tools": page, **more}
 
-    async def _call_tool(self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> JsonObject:
-        """Runs one call and answers its result; an unknown tool is a fault of the protocol."""
-        resolved = await self._registry.resolve(self._context, where=self._where)
+    async def _call_tool(self, request: Request, params: CallToolRequestParams) -> JsonObject:
+        """Runs one call and answers its result, or what the client's user has to be asked first."""
+        context = self._context_of(request)
+        resolved = await self._resolve(context)
         if resolved.get(params.name) is None:
             # The same words whether there is no such tool or it is another user's.
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-        call = ToolCall(params.name, params.arguments or {}, id=uuid.uuid4().hex)
-        outcome = await self._registry.dispatch([call], resolved, self._context)
-        is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return result_json(outcome.results[0], any_structure=is_modern)
+            near = did_you_mean(suggest(params.name, resolved.names))
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}.{near}")
+        approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
+        options: BatchOptions = {"approver": self._approver or approver, "listener": updates.listen}
+        if self._timeout is not None:
+            options["timeout"] = self._timeout
+        if params.request_state is None:
+            call = ToolCall(params.name, params.arguments or {}, id=uuid.uuid4().hex)
+            batch = await self._registry.batch([call], resolved, context, **options)
+        else:
+            waiting = self._waiting.take(params.request_state, params.name, context)
+            answers = waiting.answers(params.input_responses or {})
+            batch = await self._registry.resumed_batch(waiting.pending, answers, resolved, context, **options)
+        outcome = await self._run(batch)
+        await updates.end()
+        if outcome.pending and approver.requests:
+            return self._waiting.keep(params.name, context, outcome.pending, approver.requests)
+        return result_json(outcome.results[0], any_structure=_is_modern(request))
+
+    async def _run(self, batch: Batch) -> Outcome:
+        """Runs a batch in a task of its own: a cancelled request leaves it the time that cancelled calls have."""
+        running = self._running[batch] = asyncio.create_task(batch.run())
+        running.add_done_callback(lambda _: self._running.pop(batch))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            batch.interrupt("cancelled", "abort")
+            raise
+
+    async def _resolve(self, context: ReadonlyContext) -> ResolvedTools:
+        return await self._registry.resolve(context, where=self._where)
+
+    def _context_of(self, request: Request) -> ReadonlyContext:
+        """The context of a request: the server's own, with the session."""
+        return attrs.evolve(self._context, session=_session_of(request))
+
+
+@define(eq=False)
+class _Updates:
+    """What a running call reports, passed on to the client in order, without holding up the call.
+
+    Attributes:
+        request: The request that the call answers.
+    """
+
+    request: Request
+    _waiting: deque[CallUpdated] = field(factory=lambda: deque[CallUpdated](maxlen=MOST_UPDATES), init=False)
+    _sending: asyncio.Task[None] | None = field(default=None, init=False)
+    _progress: float = field(default=float("-inf"), init=False)
+
+    def listen(self, event: CallEvent) -> None:
+        """Takes in an event of the call."""
+        if isinstance(event, CallUpdated):
+            self._waiting.append(event)
+            if self._sending is None or self._sending.done():
+                self._sending = asyncio.create_task(self._send())
+
+    async def end(self) -> None:
+        """Waits until all of it is sent: nothing may come behind the answer."""
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self) -> None:
+        while self._waiting:
+            event = self._waiting.popleft()
+            try:
+                await self._send_one(event)
+            except Exception:
+                logging.getLogger("pegboard.mcp").debug("an update of %s could not be sent", event.name, exc_info=True)
+
+    async def _send_one(self, event: CallUpdated) -> None:
+        if event.progress is not None and event.progress > self._progress:  # the protocol wants it to grow
+            self._progress = event.progress
+            await self.request.session.report_progress(event.progress, event.total, event.message)
+        if event.note is not None:
+            await self._log("notice", event.note, event.name)
+        if event.title is not None or event.metadata:
+            data = {**({} if event.title is None else {"title": event.title}), **event.metadata}
+            await self._log("info", data, event.name)
+
+    async def _log(self, level: LoggingLevel, data: Any, name: str) -> None:
+        request = self.request
+        least = _connection(request).state.get(_LOG_LEVEL, "info")
+        if level not in allowed_log_levels(request.protocol_version, request.meta):
+            return
+        if not _is_modern(request) and _LEVELS.index(level) < _LEVELS.index(least):
+            return
+        params = LoggingMessageNotificationParams(level=level, data=data, logger=name)
+        await request.session.send_notification(LoggingMessageNotification(params=params), request.request_id)
+
+
+async def _set_level(request: Request, params: SetLevelRequestParams) -> EmptyResult:
+    """Notes from which level on a client wants to read logs; later revisions say so in each request."""
+    _connection(request).state[_LOG_LEVEL] = params.level
+    return EmptyResult()
+
+
+def _is_modern(request: Request) -> bool:
+    """Whether the revision is one without sessions, in which a server can't send requests (2026-07-28 and later)."""
+    return request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _session_of(request: Request) -> str | None:
+    """The name of the client's session, which isn't the id that the client shows; `None` where there are none."""
+    connection = _connection(request)
+    if connection.session_id is not None:
+        place = connection.state
+    elif request.request is None:  # standard input and output, which have one client
+        place = request.lifespan_context
+    else:
+        return None
+    return place.setdefault(_SESSION, uuid.uuid4().hex)
+
+
+def _connection(request: Request) -> Connection:
+    """The connection, which keeps what belongs to one client; the SDK has no other way to it from a request."""
+    return request.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

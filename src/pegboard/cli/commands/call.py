@@ -80,7 +80,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session.read_rules(rules)
     how = with_timeout({"approver": approver_for(yes=yes, no=no)}, timeout)
     asked, where = context_of(**context), session.where()
-    offered = None if options.live or session.asks_live(name) else session.resolved(context=asked)
+    offered = None if options.live or session.asks_live(name, calls=True) else session.resolved(context=asked)
 
     async def work() -> Outcome:
         resolved = await session.registry.resolve(asked, where=where) if offered is None else offered

@@ -35,6 +35,7 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
     plugins |= {name for found in session.discovery.entries for name in (found.name, found.distribution)}
     of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
         ("block", config.block),
+        ("untrusted", config.untrusted),
         ("enable", config.enable or ()),
         ("prefix", config.prefix),
         ("plugins", config.plugins),

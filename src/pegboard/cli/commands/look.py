@@ -41,6 +41,7 @@ from pegboard.config.secrets import lacks_secrets
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
+from pegboard.plugins.load import NOT_BEGUN
 from pegboard.plugins.snapshot import Environment, environment, own_version
 from pegboard.toolsets.predicates import is_literal
 
@@ -96,6 +97,10 @@ class SnapshotWriter:
         """
         if session.config != self.config or any(map(lacks_secrets, self.config.plugins.values())):
             return False
+        if any(plugin.cause == NOT_BEGUN for plugin in session.registry.plugins()):
+            return False
+        for published in session.registry.catalogue.published.values():
+            self.stamps.add_published(published)
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}

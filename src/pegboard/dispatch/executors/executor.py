@@ -509,6 +509,7 @@ class LocalExecutor:
         """Closes the executors, and ends the threads."""
         await close_executors(self._executors)
         self._services.threads.close()
+        self._services.tool_threads.close()
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         if name not in self._executors:

@@ -1,0 +1,314 @@
+"""`ToolServer` in the process of a real client, with and without a handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import asynccontextmanager
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
+
+from pegboard import ReadonlyContext, ToolContext, ToolRegistry, tool
+from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
+from pegboard.tools.handler import Preview
+from pegboard_mcp import ToolServer
+
+PNG = b"\x89PNG\r\n"
+ICON = {"src": "https://example.com/i.png", "mimeType": "image/png"}
+BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
+"""A revision without a handshake, and those with one."""
+
+
+@tool(read_only=True, tags=["sums"], title="Add", provider_options={"mcp": {"icons": [ICON]}})
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool
+def show() -> ToolResult:
+    """Shows everything."""
+    return ToolResult(
+        [
+            TextContent("words"),
+            ImageContent(PNG),
+            AudioContent(b"RIFF"),
+            FileContent("file:///a.txt", "text", "text/plain"),
+            FileContent("file:///a.bin", b"\x00\x01"),
+            LinkContent("https://example.com", "a page"),
+        ],
+        structured_content={"nothing": None},
+    )
+
+
+@tool
+def fail() -> str:
+    """Fails."""
+    raise ValueError("/etc/secret")
+
+
+@tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['name']}", "all of it"))
+def delete(name: str) -> str:
+    """Deletes."""
+    return f"deleted {name}"
+
+
+@pytest.fixture
+def registry():
+    registry = ToolRegistry()
+    registry.register(add, show, fail, delete)
+    return registry
+
+
+@asynccontextmanager
+async def connected(registry, mode="auto", server=None, **options):
+    """A client of the registry's tools."""
+    async with registry, Client(ToolServer(registry, **(server or {})).server, mode=mode, **options) as client:
+        yield client
+
+
+@BOTH
+async def test_a_listed_tool_has_everything_that_its_spec_declares(registry, mode):
+    async with connected(registry, mode) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert list(listed) == ["add", "delete", "fail", "show"]
+    data = listed["add"].model_dump(by_alias=True, exclude_none=True)
+    spec = registry.get("add").spec
+    assert data == {
+        "name": "add",
+        "title": "Add",
+        "description": "Adds.",
+        "inputSchema": dict(spec.input_schema),
+        "outputSchema": dict(spec.output_schema),
+        "annotations": {"readOnlyHint": True},
+        "icons": [ICON],
+        "_meta": {"pegboard/digest": spec.digest, "pegboard/tags": ["sums"]},
+    }
+
+
+@BOTH
+async def test_the_list_comes_in_pages_of_which_none_repeats_or_misses_a_tool(registry, mode):
+    async with connected(registry, mode, {"most_listed": 3}) as client:
+        first = await client.list_tools()
+        assert [tool.name for tool in first.tools] == ["add", "delete", "fail"]
+        registry.unregister("fail")  # the page before has named it
+        second = await client.list_tools(cursor=first.next_cursor)
+        assert ([tool.name for tool in second.tools], second.next_cursor) == (["show"], None)
+        with pytest.raises(MCPError, match="Invalid cursor"):
+            await client.list_tools(cursor="\n")
+
+
+@BOTH
+async def test_a_result_has_each_kind_of_content_and_data_beside_it(registry, mode):
+    async with connected(registry, mode) as client:
+        result = await client.call_tool("show", {})
+    content = [item.model_dump(by_alias=True, exclude_none=True) for item in result.content]
+    assert content == [
+        {"type": "text", "text": "words"},
+        {"type": "image", "data": "iVBORw0K", "mimeType": "image/png"},
+        {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "text", "mimeType": "text/plain"}},
+        {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAE="}},
+        {"type": "resource_link", "uri": "https://example.com", "name": "a page"},
+    ]
+    assert (result.structured_content, result.is_error) == ({"nothing": None}, False)
+
+
+@BOTH
+async def test_an_error_of_a_tool_is_a_result_and_an_unknown_tool_a_fault_of_the_protocol(registry, mode):
+    async with connected(registry, mode) as client:
+        failed = await client.call_tool("fail", {})
+        assert (failed.is_error, failed.meta["pegboard/kind"]) == (True, "tool_failure")
+        assert "secret" not in failed.content[0].text
+        wrong = await client.call_tool("add", {"a": "x"})
+        assert (wrong.is_error, wrong.meta["pegboard/kind"]) == (True, "invalid_arguments")
+        with pytest.raises(MCPError, match="Unknown tool: ad"):
+            await client.call_tool("ad", {})
+
+
+@BOTH
+async def test_a_tool_that_the_user_may_not_use_is_as_unknown_as_one_that_there_isnt(registry, mode):
+    server = {"where": "not name:add or user:ann", "context": ReadonlyContext(user="bob")}
+    async with connected(registry, mode, server) as client:
+        assert "add" not in [tool.name for tool in (await client.list_tools()).tools]
+        with pytest.raises(MCPError) as hidden:
+            await client.call_tool("add", {"a": 1, "b": 2})
+        with pytest.raises(MCPError) as absent:
+            await client.call_tool("sub", {"a": 1, "b": 2})
+        assert str(hidden.value).replace("add", "sub") == str(absent.value)
+
+
+@BOTH
+async def test_progress_comes_in_order_before_the_result_and_grows(registry, mode):
+    @tool
+    def count(context: ToolContext) -> str:
+        """Counts."""
+        for number in (1, 2, 2, 1, 3):
+            context.report(number, 3, f"at {number}")
+        return "done"
+
+    registry.register(count)
+    seen = []
+
+    async def note(progress, total, message):
+        seen.append((progress, total, message))
+
+    async with connected(registry, mode) as client:
+        await client.call_tool("count", {}, progress_callback=note)
+        assert seen == [(1, 3, "at 1"), (2, 3, "at 2"), (3, 3, "at 3")]
+
+
+@BOTH
+async def test_what_a_tool_shows_is_logged_from_the_level_on_that_the_client_asks_for(registry, mode):
+    @tool
+    def work(context: ToolContext) -> str:
+        """Works."""
+        context.metadata("half way", files=3)
+        return "done"
+
+    registry.register(work)
+    seen = []
+
+    async def note(params):
+        seen.append((params.level, params.logger, params.data))
+
+    async def logged(level):
+        seen.clear()
+        async with connected(registry, mode, logging_callback=note, log_level=level) as client:
+            if mode == "legacy":
+                await client.session.send_request(*_set_level(level))
+            await client.call_tool("work", {})
+        return list(seen)
+
+    assert await logged("info") == [("info", "work", {"title": "half way", "files": 3})]
+    assert await logged("warning") == []
+
+
+def _set_level(level):
+    from mcp_types import EmptyResult, SetLevelRequest, SetLevelRequestParams
+
+    return SetLevelRequest(params=SetLevelRequestParams(level=level)), EmptyResult
+
+
+@BOTH
+async def test_a_cancelled_call_ends_in_the_tool_and_others_go_on(registry, mode):
+    ended, begun = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)  # tidying up takes a moment
+            ended.set()
+        return "never"
+
+    registry.register(wait)
+    async with connected(registry, mode) as client:
+        call = asyncio.create_task(client.call_tool("wait", {}))
+        await asyncio.wait_for(begun.wait(), 5)
+        call.cancel()
+        await asyncio.wait([call])
+        await asyncio.wait_for(ended.wait(), 5)
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+
+
+@BOTH
+async def test_a_call_that_takes_too_long_ends_with_an_error(registry, mode):
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        await asyncio.sleep(60)
+        return "never"
+
+    registry.register(wait)
+    async with connected(registry, mode, {"timeout": 0.05}) as client:
+        result = await client.call_tool("wait", {})
+        assert (result.is_error, result.meta["pegboard/kind"]) == (True, "timeout")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        (ElicitResult(action="accept", content={"answer": "yes"}), None, "deleted a.txt"),
+        (ElicitResult(action="accept", content={"answer": "no", "instead": "move it"}), "rejected", "move it"),
+        (ElicitResult(action="accept", content={"answer": "perhaps"}), "rejected", "reject"),
+        (ElicitResult(action="accept"), "rejected", "reject"),
+        (ElicitResult(action="decline"), "rejected", "reject"),
+        (ElicitResult(action="cancel"), "rejected", "reject"),
+    ],
+)
+async def test_the_clients_user_reads_the_whole_call_and_decides(registry, mode, answer, kind, text):
+    asked = []
+
+    async def ask(_context, params):
+        asked.append(params)
+        return answer
+
+    async with connected(registry, mode, elicitation_callback=ask) as client:
+        result = await client.call_tool("delete", {"name": "a.txt"})
+    assert (result.meta or {}).get("pegboard/kind") == kind
+    assert text in result.content[0].text
+    (params,) = asked
+    assert all(part in params.message for part in ("delete", '"name": "a.txt"', "deletes a.txt", "all of it"))
+    assert params.requested_schema["properties"]["answer"]["enum"][0] == "yes"
+
+
+@BOTH
+async def test_a_client_that_cant_ask_its_user_is_refused_plainly(registry, mode):
+    async with connected(registry, mode) as client:
+        result = await client.call_tool("delete", {"name": "a.txt"})
+        assert result.meta["pegboard/kind"] == "denied"
+        assert "needs approval" in result.content[0].text
+
+
+async def test_always_holds_for_the_session(registry):
+    asked = []
+
+    async def ask(_context, params):
+        asked.append(params)
+        (always,) = (each for each in params.requested_schema["properties"]["answer"]["enum"] if "exactly" in each)
+        return ElicitResult(action="accept", content={"answer": always})
+
+    for _ in range(2):
+        async with connected(registry, "legacy", elicitation_callback=ask) as client:
+            for _ in range(2):
+                assert not (await client.call_tool("delete", {"name": "a.txt"})).is_error
+    assert len(asked) == 2
+
+
+async def test_an_approval_is_good_for_one_run_of_the_tool_that_it_was_asked_for(registry):
+    from mcp_types import InputRequiredResult
+
+    async def ask(_context, _params):
+        raise AssertionError("asked by hand")
+
+    async with connected(registry, elicitation_callback=ask) as client:
+        first = await client.session.call_tool("delete", {"name": "a"}, allow_input_required=True)
+        assert isinstance(first, InputRequiredResult)
+        yes = {id_: ElicitResult(action="accept", content={"answer": "yes"}) for id_ in first.input_requests}
+        again = {"input_responses": yes, "request_state": first.request_state}
+        with pytest.raises(MCPError, match="Unknown request state"):
+            await client.session.call_tool("fail", {}, **again)
+        run = await client.session.call_tool("delete", {"name": "another, which isn't looked at"}, **again)
+        assert run.content[0].text == "deleted a"
+        with pytest.raises(MCPError, match="Unknown request state"):
+            await client.session.call_tool("delete", {"name": "a"}, **again)
+
+
+def test_every_name_of_ours_is_one_of_the_protocols():
+    """The protocol takes 1 to 128 of `[A-Za-z0-9_.-]`; names are served as they are, so no two become one."""
+    from mcp.shared.tool_name_validation import validate_tool_name
+
+    from pegboard.tools.spec import mapped_name
+
+    for foreign in ("a", "A-b_9", "files/read.all", "ünï", "x" * 300, "1st", " "):
+        name = mapped_name(foreign)
+        assert validate_tool_name(name).is_valid
+        assert re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name)
