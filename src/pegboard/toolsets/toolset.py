@@ -13,7 +13,7 @@ from weakref import WeakSet
 from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, settle
-from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
+from pegboard.errors import PegboardError, SchemaError, did_you_mean, log_failure, suggest
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
@@ -39,6 +39,8 @@ class Toolset(Protocol):
     - `publishes` has `registry list` show its tools from the cache, as it does static tools: they are the same for
       every context. It is a sequence of the absolute paths of the files that they are read from; what was published
       holds until one of these, the plugin's settings or its code changes. `None` publishes nothing.
+    - `on_change(function)` takes a function without arguments, which it calls, from any thread, whenever its tools
+      have changed. It is called when the toolset is registered; those that it wraps are asked too (`inner_toolsets`).
 
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
@@ -101,6 +103,19 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
     inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
     for each in inner:
         yield from with_instructions(each)
+
+
+def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
+    """Hands a function to the toolset, and to those that it wraps, for when their tools have changed."""
+    try:
+        take = getattr(toolset, "on_change", None)
+        if callable(take):
+            take(function)
+        inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
+        for each in inner:
+            subscribe(each, function)
+    except Exception as error:  # noqa: BLE001  its tools are offered all the same
+        log_failure(f"on_change of toolset {toolset_name(toolset)!r}", error)
 
 
 async def _close(toolset: Toolset) -> None:
@@ -616,4 +631,4 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
 
 
-__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "toolset_name", "with_instructions"]
+__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "subscribe", "toolset_name", "with_instructions"]
