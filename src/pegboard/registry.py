@@ -393,7 +393,10 @@ class ToolRegistry(Contributions):
             answers: By the pending call's id: `Once()`, `Always()`, `Reject()`, or their JSON.
             resolved: As for `dispatch`.
             context: As for `dispatch`; of the same session and user.
-            options: As for `dispatch`.
+            options: As for `dispatch`. A batch that had permissions of its own needs them again.
+
+        Raises:
+            PendingError: It isn't given any.
         """
         return await (await self.resumed_batch(pending, answers, resolved, context, **options)).run()
 
