@@ -790,6 +790,22 @@ async def test_tools_that_another_registry_has_resolved_are_refused(registry):
             await run
 
 
+@pytest.mark.parametrize(
+    ("facts", "names"), [({}, ["add", "greet", "look"]), ({"where": "not name:add"}, ["greet", "look"])]
+)
+def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names):
+    registry, seen = ToolRegistry(**facts), []
+
+    def look(context: ToolContext):
+        seen.append([each.name for each in context.offered])
+
+    registry.register(greet, add, Tool.from_function(look, name="look"))
+    registry.add_callback("repair_call", lambda request: seen.append([each.name for each in request.tools]))
+    registry.call_sync("look")
+    registry.call_sync("look", {"no": "such"})
+    assert seen == [names, names]
+
+
 # Tools that hang ------------------------------------------------------------------------------------------------------
 
 
