@@ -83,3 +83,25 @@ SIMPLE: Final[tuple[Step, ...]] = (
     required_properties,
 )
 """One schema a value, for providers that read few keywords: no `allOf`, patterns, `const`; a plain root."""
+
+CLOSED: Final[tuple[Step, ...]] = (
+    *READ,
+    boolean_schemas,
+    inline_references("refuse"),
+    one_of_to_any_of,
+    *SIMPLE,
+    tuple_items(closed=True),
+    typed_enums,
+    simple_enums,
+    typed_values,
+    only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
+    least_items(1),
+    formats((*FORMATS, "uri")),
+    patterns(word_bounds=False),
+    isolate_any_of,
+    arrays_need_items,
+    typed_values,
+    open_objects,
+    close_objects,
+)
+"""Closed objects without bounds or recursion, to which Anthropic holds calls, on Bedrock too; options stay optional."""
