@@ -60,9 +60,9 @@ def test_what_a_plugin_changes_in_the_process_is_named(say, empty_site, demo_man
     empty_site.add("demo", code, manifest=demo_manifest if has_manifest else None)
     note = "as it was loaded, it changed the environment: EVIL"
     if has_manifest:
-        assert found(say) == {"distribution pegboard-demo": [f"plugin 'demo': {note}"]}
+        assert found(say)["distribution pegboard-demo"] == [f"plugin 'demo': {note}"]
     else:
-        assert found(say) == {"plugin 'demo' (pegboard-demo)": [note]}
+        assert note in found(say)["plugin 'demo' (pegboard-demo)"]
         assert note in say("plugins")[1]
 
 
