@@ -514,7 +514,8 @@ class ToolRegistry(Contributions):
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
         if self._provided_services is not None:
             await self._provided_services.aclose()
-        await close_all(self._catalogue.toolsets)
+        for failure in await close_all(self._catalogue.toolsets):
+            log_failure("closing a toolset", failure)
 
     async def __aenter__(self) -> Self:
         return self

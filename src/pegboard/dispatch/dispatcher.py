@@ -24,10 +24,10 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
-from pegboard.dispatch.timeout import Watchdog
 from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import CallStoppedError, PendingError, log_failure
 from pegboard.threads import WorkerPool
+from pegboard.timeout import Watchdog
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_demo import DEMO
 from installed import install
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands.doctor import cache_findings
@@ -51,6 +52,18 @@ def test_problems_of_plugins(say, registry):
     assert out == (
         "plugin 'a' (pegboard-a)\n  broke\ndistribution odd\n  no METADATA\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
     )
+
+
+@pytest.mark.parametrize("has_manifest", [False, True])
+def test_what_a_plugin_changes_in_the_process_is_named(say, empty_site, demo_manifest, has_manifest):
+    code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"
+    empty_site.add("demo", code, manifest=demo_manifest if has_manifest else None)
+    note = "as it was loaded, it changed the environment: EVIL"
+    if has_manifest:
+        assert found(say)["distribution pegboard-demo"] == [f"plugin 'demo': {note}"]
+    else:
+        assert note in found(say)["plugin 'demo' (pegboard-demo)"]
+        assert note in say("plugins")[1]
 
 
 def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):

@@ -194,8 +194,11 @@ def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Itera
     for _, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
         for file in _manifests(plugins) if all(found.name in well for found in plugins) else ():
-            for difference in file.differences():
+            notes: list[str] = []
+            for difference in file.differences(notes):
                 yield Finding(str(file.path), difference, "As its author: registry manifest write.")
+            for note in notes:
+                yield Finding(f"distribution {file.distribution}", note)
 
 
 def _manifests(plugins: Sequence[FoundPlugin]) -> Sequence[ManifestFile]:

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import PendingError
 from pegboard.schema.json import StructureError, json_faults, json_text
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
+from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.handler import Preview
 from pegboard.tools.spec import HOST
