@@ -126,8 +126,9 @@ npx -y rm x   npx -c 'rm x'   bunx rm x   uvx --from y rm x   pipx run rm x   pn
 expect -c 'spawn rm x'   expect -c 'exec rm x'   ip netns exec n rm x   nix develop -c rm x   systemd-nspawn -D / rm x
 bundle exec rm x   mise x -- rm x   direnv exec . rm x   op run -- rm x   apptainer exec i rm x
 lxc-attach -n x -- rm x   nodemon --exec 'rm x'   hyperfine 'rm x'   vagrant ssh -c 'rm x'   mosh h -- rm x
-rsync -e 'rm x' a   watchexec rm x   tar -I 'rm x' -cf a   man -P 'rm x' ls   xterm -e rm x   ifne rm x   pee 'rm x'   run-one rm x
-softlimit -m 1 rm x   systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
+rsync -e 'rm x' a   watchexec rm x   tar -I 'rm x' -cf a   man -P 'rm x' ls   xterm -e rm x   ifne rm x
+pee 'rm x'   run-one rm x   softlimit -m 1 rm x   systemd-run --user rm x   openvt rm x   sem rm x
+cpulimit -l 5 rm x   caffeinate rm x   unbuffer rm x
 """
 
 URLS = r"""
