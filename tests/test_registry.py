@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -336,20 +337,40 @@ def test_calls_go_on_after_closing(registry):
     assert first == second
 
 
-def test_closing_closes_the_toolsets(registry):
-    closed = []
+def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch, caplog):
+    monkeypatch.setattr("pegboard.toolsets.toolset.CLOSE_SECONDS", 0.05)
+    registry, gate, closed = ToolRegistry(), threading.Event(), []
 
-    class Source(StaticToolset):
-        def close(self):
-            closed.append(self.name)
+    class Closing(StaticToolset):
+        def __init__(self, name, close):
+            super().__init__(name, [])
+            self.close = self.aclose = close
 
-    class Broken(StaticToolset):
-        def close(self):
-            raise OSError
+    def exits():
+        raise SystemExit(3)
 
-    registry.register(Broken("broken", []), Source("source", []))
+    async def interrupts():
+        raise KeyboardInterrupt
+
+    async def hangs():
+        await asyncio.Event().wait()
+
+    async def hears_nothing():
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), lambda: closed.append(True)]
+    for number, close in enumerate(closes):
+        registry.register(Closing(f"set_{number}", close))
+        registry.add("executors", f"executor_{number}", Closing("executor", close))
+    registry.call_sync("none")
     asyncio.run(registry.aclose())
-    assert closed == ["source"]
+    gate.set()
+    assert closed == [True, True]
+    failed = [str(record.exc_info[1]) for record in caplog.records if "closing" in record.getMessage()]
+    assert len(failed) == 10
+    assert sum("was not closed within 0.05 s" in each for each in failed) == 6
 
 
 def test_validate_lists_every_problem_without_running_anything(registry):

@@ -393,7 +393,10 @@ class ToolRegistry(Contributions):
             answers: By the pending call's id: `Once()`, `Always()`, `Reject()`, or their JSON.
             resolved: As for `dispatch`.
             context: As for `dispatch`; of the same session and user.
-            options: As for `dispatch`.
+            options: As for `dispatch`. A batch that had permissions of its own needs them again.
+
+        Raises:
+            PendingError: It isn't given any.
         """
         return await (await self.resumed_batch(pending, answers, resolved, context, **options)).run()
 
@@ -511,7 +514,8 @@ class ToolRegistry(Contributions):
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
         if self._provided_services is not None:
             await self._provided_services.aclose()
-        await close_all(self._catalogue.toolsets)
+        for failure in await close_all(self._catalogue.toolsets):
+            log_failure("closing a toolset", failure)
 
     async def __aenter__(self) -> Self:
         return self

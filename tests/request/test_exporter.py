@@ -43,10 +43,11 @@ def test_long_examples_are_left_out_by_every_exporter_and_reported(name, exporte
     assert ("/examples", "left out: over 20,000 characters") in {(loss.path, loss.what) for loss in exported.losses}
 
 
-def test_an_exporter_that_fails_with_one_tool_costs_that_tool_only():
+@pytest.mark.parametrize("error", [AttributeError("'bool' object has no attribute 'get'"), SystemExit("3")])
+def test_an_exporter_that_fails_with_one_tool_costs_that_tool_only(error):
     def write(spec, _strict):
         if spec.name == "bad":
-            raise AttributeError("'bool' object has no attribute 'get'")
+            raise error
         return Entry({"name": spec.name})
 
     exported = Entries(write).exported([spec("good"), spec("bad"), spec("fine")])
@@ -54,7 +55,7 @@ def test_an_exporter_that_fails_with_one_tool_costs_that_tool_only():
     assert exported.entries == ({"name": "good"}, {"name": "fine"})
     assert exported.refused == {"bad"}
     (loss,) = exported.losses
-    assert loss.what == "the exporter failed with AttributeError: 'bool' object has no attribute 'get'"
+    assert loss.what == f"the exporter failed with {type(error).__name__}: {error}"
 
 
 @pytest.mark.parametrize("name", EXPORTERS)

@@ -191,6 +191,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
             approved=state.approval is not None,
             earlier=_history(state),
             once=_once(state, shown),
+            own_rules=services.current is None,
         )
         raise SuspendedError(state.pending)
     if isinstance(answer, Reject) and request.subject != "question":

@@ -224,7 +224,7 @@ def repair(state: CallState) -> Awaitable[None] | None:
 
 async def _ask(state: CallState, error: CallError) -> None:
     """Asks each callback, within its time, plain ones off the loop; the first that answers has repaired the call."""
-    from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within  # they load asyncio
+    from pegboard.timeout import LimitExpiredError, cancels_the_call, within  # they load asyncio
 
     services, asker, limits = state.services, state.context.request, state.services.limits
     schema = None if state.tool is None else state.tool.spec.input_schema

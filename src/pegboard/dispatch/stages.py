@@ -17,7 +17,7 @@ from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
-from pegboard.dispatch.timeout import cancels_the_call
+from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
-    from pegboard.dispatch.timeout import Deadline, Watchdog
     from pegboard.dispatch.truncate import ResultStore
+    from pegboard.timeout import Deadline, Watchdog
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool

@@ -330,7 +330,7 @@ class Entries:
             try:
                 short, losses = _shortened(spec)
                 written = self.write(short, strict)
-            except Exception as error:  # noqa: BLE001  (a schema that a step can't rewrite, a plugin's own exporter)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (a schema that a step can't rewrite, a plugin's own)
                 written = refusal(spec, "", "tool", f"the exporter failed with {type(error).__name__}: {error!s:.200}")
             else:
                 written = attrs.evolve(written, losses=(*losses, *written.losses)) if losses else written

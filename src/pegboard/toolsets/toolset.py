@@ -7,22 +7,19 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
 
-from pegboard.callbacks import Flavour, settle
-from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
+from pegboard.callbacks import Flavour, may_block, settle
+from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Not, Predicate
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 @runtime_checkable
@@ -39,6 +36,8 @@ class Toolset(Protocol):
     - `publishes` has `registry list` show its tools from the cache, as it does static tools: they are the same for
       every context. It is a sequence of the absolute paths of the files that they are read from; what was published
       holds until one of these, the plugin's settings or its code changes. `None` publishes nothing.
+    - `on_change(function)` takes a function without arguments, which it calls, from any thread, whenever its tools
+      have changed. It is called when the toolset is registered; those that it wraps are asked too (`inner_toolsets`).
 
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
@@ -66,10 +65,10 @@ def is_toolset(thing: object) -> TypeGuard[Toolset]:
     )
 
 
-def toolset_name(toolset: Toolset) -> str:
+def toolset_name(toolset: object) -> str:
     """Its name, or its class's where its own can't be read."""
     try:
-        name: object = toolset.name
+        name: object = getattr(toolset, "name", None)
     except Exception:  # noqa: BLE001  a toolset without a name costs no other
         name = None
     return name if isinstance(name, str) and name else type(toolset).__name__
@@ -103,20 +102,50 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
         yield from with_instructions(each)
 
 
-async def _close(toolset: Toolset) -> None:
-    method = getattr(toolset, "close", None)
-    if callable(method):
-        await settle(method())
+def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
+    """Hands a function to the toolset, and to those that it wraps, for when their tools have changed."""
+    try:
+        take = getattr(toolset, "on_change", None)
+        if callable(take):
+            take(function)
+        inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
+        for each in inner:
+            subscribe(each, function)
+    except Exception as error:  # noqa: BLE001  its tools are offered all the same
+        log_failure(f"on_change of toolset {toolset_name(toolset)!r}", error)
 
 
-async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
-    """Closes them one after the other, all of them; gives what those that failed raised."""
+CLOSE_SECONDS: Final = 10.0
+"""How long one toolset or executor may take to close."""
+
+
+async def _close(thing: object, method: str = "close") -> None:
+    function = getattr(thing, method, None)
+    if callable(function):
+        from pegboard.threads import off_loop
+
+        await settle(await off_loop(function) if may_block(function) else function())
+
+
+async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
+    """Closes them one after the other, all of them, each within 10 s; gives what those that failed raised.
+
+    Args:
+        things: They may be plugins'.
+        method: The name of what closes one, where it has it: plain or async; a plain one runs in a thread.
+    """
+    from pegboard.timeout import LimitExpiredError, cancels_the_call, within
+
     failures: list[Exception] = []
-    for toolset in toolsets:
+    for thing in things:
         try:
-            await _close(toolset)
-        except Exception as error:  # noqa: BLE001  handed back
-            failures.append(error)
+            await within(CLOSE_SECONDS, _close(thing, method))
+        except LimitExpiredError:
+            failures.append(TimeoutError(f"{toolset_name(thing)!r:.80} was not closed within {CLOSE_SECONDS:g} s"))
+        except BaseException as error:
+            if cancels_the_call(error):
+                raise
+            failures.append(error if isinstance(error, Exception) else RuntimeError(cause_of(error)))
     return tuple(failures)
 
 
@@ -195,69 +224,24 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         return any(not problem.note for problem in self.problems)
 
 
-_abandoned: Final[set[asyncio.Task[Any]]] = set()
-"""Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
-
-
 async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
     """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
 
-    They are asked at the same time. A source that ignores its cancellation is left behind; one that blocks the event
-    loop can't be bounded.
+    They are asked at the same time. One that blocks the event loop can't be bounded.
     """
     import asyncio  # loading it takes longer than resolving static tools
 
-    tasks = [asyncio.ensure_future(_offer(source, context)) for source in sources]
-    try:
-        await asyncio.wait(tasks, timeout=timeout)
-    finally:
-        for task in tasks:
-            if task.done():
-                _seen(task)
-            else:
-                abandon(task)
-    late = TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)")
-    return [
-        _failed(source, late)
-        if task in _abandoned
-        else _failed(source, asyncio.CancelledError("it cancelled itself"))
-        if task.cancelled()
-        else task.result()
-        for task, source in zip(tasks, sources, strict=True)
-    ]
+    from pegboard.timeout import LimitExpiredError, within
 
+    async def offer(source: ToolsetAdapter) -> Offer:
+        try:
+            return await within(timeout, source.offer(context))
+        except LimitExpiredError:
+            return _failed(source, TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)"))
+        except BaseException as error:  # noqa: BLE001  a toolset's SystemExit costs only itself
+            return _failed(source, error)
 
-def abandon(task: asyncio.Task[Any]) -> None:
-    """Cancels a task and waits for it no longer."""
-    _abandoned.add(task)
-    task.add_done_callback(_seen)
-    task.cancel()
-
-
-def is_cancelled() -> bool:
-    """Whether the running task was asked to end; else a `CancelledError` is the doing of what it has called."""
-    import asyncio
-
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    """Releases a task, and reads its exception, of which asyncio would else complain that it was never retrieved."""
-    _abandoned.discard(task)
-    if not task.cancelled():
-        task.exception()
-
-
-async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
-    import asyncio
-
-    try:
-        return await source.offer(context)
-    except BaseException as error:
-        if isinstance(error, asyncio.CancelledError) and is_cancelled():
-            raise
-        return _failed(source, error)
+    return await asyncio.gather(*map(offer, sources))
 
 
 def _failed(source: ToolsetAdapter, error: BaseException) -> Offer:
@@ -616,4 +600,4 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
 
 
-__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "toolset_name", "with_instructions"]
+__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "subscribe", "toolset_name", "with_instructions"]

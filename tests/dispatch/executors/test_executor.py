@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import attrs
 import pytest
@@ -37,6 +38,7 @@ from pegboard import (
     tool,
     tool_of,
 )
+from pegboard.dispatch.executors import executor as executor_module
 from pegboard.dispatch.executors.executor import ToolInfo
 from pegboard.schema.json import StructureError
 from pegboard.tools.context import DisplayUpdate
@@ -240,9 +242,26 @@ class OwnError(asyncio.CancelledError):
     """Another class of cancellation, which asyncio's own timeout passes on."""
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError, OwnError])
-def test_one_that_keeps_to_no_limit_is_cancelled_a_moment_later(error):
-    slow = Slow(error)
+class SlowNear(Slow):
+    """The same, handed the tool itself."""
+
+    async def execute_tool(self, call):
+        await self.execute(call.request)
+
+
+class Deaf(Slow):
+    """Ignores that it is cancelled."""
+
+    async def execute(self, request):
+        while True:
+            with suppress(asyncio.CancelledError):
+                await super().execute(request)
+
+
+@pytest.mark.parametrize("slow", [Slow(), Slow(OwnError), SlowNear(), Deaf()], ids=repr)
+def test_one_that_keeps_to_no_limit_is_cancelled(slow, monkeypatch):
+    monkeypatch.setattr(executor_module, "_START_SECONDS", 0.01)
+    monkeypatch.setattr(executor_module, "_CLEANUP_SECONDS", 0.01)
     result = call(registry_with(slow, limits=Limits(timeout=0.01, grace=0.01)))
     assert (result.kind, result.text) == (
         "timeout",
