@@ -240,7 +240,7 @@ def state_of(make, threads):
             return known[name]
 
         callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
-        facts["tools"] = tuple(known.values())
+        facts.setdefault("tools", tuple(known.values()))
         services = CallServices(look, threads, callbacks, limits or Limits(), threads, observe, **facts)
         return CallState(call, ToolContext(ReadonlyContext(messages=["hello"])), services)
 

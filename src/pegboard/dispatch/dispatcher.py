@@ -189,7 +189,7 @@ class Dispatcher:
     ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
-        named: dict[str, Tool] = {name: tool for name, tool in catalogue.tools.items() if tool.offered}
+        tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
         callbacks = Callbacks(*map(catalogue.callbacks, hooks))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
@@ -214,8 +214,8 @@ class Dispatcher:
             watchdog=self.watchdog,
             host=_Hosted(),
             catalogue=catalogue,
-            tools=tuple(named.values()),
-            named=named,
+            tools=tools,
+            named={tool.name: tool for tool in tools},
             provided=self.services,
             pipeline=pipeline_for(callbacks),
             begin=state_for,
