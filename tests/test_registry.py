@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -12,8 +13,10 @@ from pegboard import (
     DuplicateToolError,
     FatalToolError,
     Limits,
+    ModelRequest,
     Once,
     Origin,
+    PendingCalls,
     ReadonlyContext,
     RegistrationError,
     StaticToolset,
@@ -336,20 +339,40 @@ def test_calls_go_on_after_closing(registry):
     assert first == second
 
 
-def test_closing_closes_the_toolsets(registry):
-    closed = []
+def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch, caplog):
+    monkeypatch.setattr("pegboard.toolsets.toolset.CLOSE_SECONDS", 0.05)
+    registry, gate, closed = ToolRegistry(), threading.Event(), []
 
-    class Source(StaticToolset):
-        def close(self):
-            closed.append(self.name)
+    class Closing(StaticToolset):
+        def __init__(self, name, close):
+            super().__init__(name, [])
+            self.close = self.aclose = close
 
-    class Broken(StaticToolset):
-        def close(self):
-            raise OSError
+    def exits():
+        raise SystemExit(3)
 
-    registry.register(Broken("broken", []), Source("source", []))
+    async def interrupts():
+        raise KeyboardInterrupt
+
+    async def hangs():
+        await asyncio.Event().wait()
+
+    async def hears_nothing():
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), lambda: closed.append(True)]
+    for number, close in enumerate(closes):
+        registry.register(Closing(f"set_{number}", close))
+        registry.add("executors", f"executor_{number}", Closing("executor", close))
+    registry.call_sync("none")
     asyncio.run(registry.aclose())
-    assert closed == ["source"]
+    gate.set()
+    assert closed == [True, True]
+    failed = [str(record.exc_info[1]) for record in caplog.records if "closing" in record.getMessage()]
+    assert len(failed) == 10
+    assert sum("was not closed within 0.05 s" in each for each in failed) == 6
 
 
 def test_validate_lists_every_problem_without_running_anything(registry):
@@ -747,6 +770,40 @@ def test_where_binds_calls_without_resolved_tools(bound, door, name, user, kind)
 
 def test_where_binds_calls_inside_calls(bound):
     assert bound.call_sync("calls").text == "write is not available for this request. Available: calls, read."
+
+
+async def test_tools_that_another_registry_has_resolved_are_refused(registry):
+    """Else its `where` would not bind them."""
+    wider, call = ToolRegistry(), ToolCall("add", {"a": 1}, "1")
+    for each in (wider, registry):
+        each.register(add)
+    resolved = (await wider.resolve()).without("active", {})
+    for run in (wider.call("add", {"a": 1}, resolved=resolved), wider.dispatch([call], resolved)):
+        await run
+    for run in (
+        registry.call("add", {"a": 1}, resolved=resolved),
+        registry.dispatch([call], resolved),
+        registry.resume(PendingCalls(), {}, resolved),
+        registry.process(ModelRequest("hello", tools=resolved)),
+    ):
+        with pytest.raises(ValueError, match="another registry"):
+            await run
+
+
+@pytest.mark.parametrize(
+    ("facts", "names"), [({}, ["add", "greet", "look"]), ({"where": "not name:add"}, ["greet", "look"])]
+)
+def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names):
+    registry, seen = ToolRegistry(**facts), []
+
+    def look(context: ToolContext):
+        seen.append([each.name for each in context.offered])
+
+    registry.register(greet, add, Tool.from_function(look, name="look"))
+    registry.add_callback("repair_call", lambda request: seen.append([each.name for each in request.tools]))
+    registry.call_sync("look")
+    registry.call_sync("look", {"no": "such"})
+    assert seen == [names, names]
 
 
 # Tools that hang ------------------------------------------------------------------------------------------------------

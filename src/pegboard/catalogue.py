@@ -200,6 +200,12 @@ class PublishedTools:
     files: Mapping[str, str] = field(factory=dict[str, str])
     failed: bool = False
 
+    @property
+    def untrusted(self) -> PublishedTools:
+        """The same of an origin that isn't trusted."""
+        tools = (tool.evolve(origin=attrs.evolve(tool.origin, trusted=False)) for tool in self.tools)
+        return attrs.evolve(self, tools=tuple(tools))
+
 
 def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))

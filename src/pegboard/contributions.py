@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
-from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, suggest
+from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, log_failure, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible_spec
+from pegboard.toolsets.toolset import subscribe
 
 if TYPE_CHECKING:
     from pegboard.tools.services import Services, ServiceScope
@@ -51,6 +52,7 @@ class Contributions:
         self.lazy_plugins: Final = LazyPlugins()
         self._on_conflict: ConflictPolicy = on_conflict
         self._catalogue = EMPTY
+        self._subscribers: tuple[Callable[[], object], ...] = ()
         self._lock = threading.RLock()
 
     @property
@@ -118,7 +120,7 @@ class Contributions:
         with self._lock:
             before = self._catalogue
             after, brought = before.with_tools(tools, on_conflict or self._on_conflict)
-            self._catalogue = after.with_toolsets(toolsets)
+            self._swap(after.with_toolsets(toolsets))
         added = [tool for tool in brought if after.tools.get(tool.name) is tool]
         return Handle(lambda: self._take_back(brought, toolsets), added)
 
@@ -151,7 +153,7 @@ class Contributions:
             raise RegistrationError(f"{kind!r} can't be registered; one of {', '.join(EXTRAS)} can")
         with self._lock:
             try:
-                self._catalogue = self._catalogue.with_extra(kind, name, thing, origin)
+                self._swap(self._catalogue.with_extra(kind, name, thing, origin))
             except ValueError as error:
                 raise RegistrationError(str(error)) from None
         return Handle(lambda: self.change(lambda catalogue: catalogue.without_extra(kind, name)))
@@ -204,10 +206,50 @@ class Contributions:
             names.update(_installed().offered_names(kind))
         return tuple(sorted(names))
 
+    def on_change(self, function: Callable[[], object]) -> Handle:
+        """Subscribes a function to changes of the tools: static ones and toolsets that come, go or are replaced.
+
+        Args:
+            function: Called in the thread that makes the change, once it is made, with the registry locked: it has to
+                be quick, and to wait for nothing. What it raises is logged.
+
+        Returns:
+            A handle whose `dispose()` ends the subscription.
+        """
+
+        def call() -> None:
+            function()
+
+        with self._lock:
+            self._subscribers = (*self._subscribers, call)
+        return Handle(lambda: self._unsubscribe(call))
+
+    def tools_changed(self) -> None:
+        """Calls the subscribers of `on_change`; for toolsets whose tools have changed, from any thread."""
+        with self._lock:
+            for subscriber in self._subscribers:
+                try:
+                    subscriber()
+                except Exception as error:  # noqa: BLE001  it costs only itself
+                    log_failure("a subscriber to changes of the tools", error)
+
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
         """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for none."""
         with self._lock:
-            self._catalogue = change(self._catalogue)
+            self._swap(change(self._catalogue))
+
+    def _swap(self, catalogue: Catalogue) -> None:
+        """Swaps the catalogue, with the lock held."""
+        before, self._catalogue = self._catalogue, catalogue
+        for toolset in catalogue.toolsets if catalogue.toolsets is not before.toolsets else ():
+            if toolset not in before.toolsets:
+                subscribe(toolset, self.tools_changed)
+        if self._subscribers and (before.toolsets, before.digest) != (catalogue.toolsets, catalogue.digest):
+            self.tools_changed()
+
+    def _unsubscribe(self, subscriber: Callable[[], object]) -> None:
+        with self._lock:
+            self._subscribers = tuple(each for each in self._subscribers if each is not subscriber)
 
     def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
         self.change(lambda now: now.with_host_callbacks(stage, change(now.host_callbacks.get(stage, ()))))
@@ -231,7 +273,7 @@ class Contributions:
             offered = _installed().offered_thing(kind, name)
             with self._lock:
                 if offered is not None and name not in self._catalogue.extras.get(kind, {}):
-                    self._catalogue = self._catalogue.with_extra(kind, name, *offered)
+                    self._swap(self._catalogue.with_extra(kind, name, *offered))
         found = self._catalogue.extras.get(kind, {}).get(name)
         for problem in self._catalogue.problems if found is None else ():
             if (kind, name) in problem.offers:

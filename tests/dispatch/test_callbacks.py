@@ -11,8 +11,8 @@ from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
-from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
+from pegboard.timeout import Watchdog
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import DEFAULT_LIMITS, ResultLimits

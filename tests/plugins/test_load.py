@@ -17,7 +17,7 @@ from importlib_metadata import Distribution, DistributionFinder
 import pegboard
 from fake_vendors.rules.exporters import EXPORTERS
 from installed import GREETER, install, write
-from pegboard import ToolRegistry, load
+from pegboard import Once, ToolRegistry, load
 from pegboard.catalogue import LazyPlugin
 from pegboard.config.config import Config
 from pegboard.errors import ExportError, ModelError, PluginError
@@ -338,6 +338,34 @@ def test_predicates_of_configuration_and_caller_are_joined(site) -> None:
     assert asyncio.run(registry.resolve()).names == ("greet_one",)
     only = pegboard.load(where="plugin:two")
     assert asyncio.run(only.resolve()).names == ("greet_two",)
+
+
+TOOLSET = """
+from pegboard import StaticToolset, Tool, hookimpl
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    toolset = StaticToolset("live", [Tool.from_function(lambda: "hello", name="greet_live", read_only=True)])
+    toolset.publishes = ()
+    register(toolset)
+"""
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("named", ["one", "Dist_One"])
+def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_believed(site, named, live) -> None:
+    site("one", GREETER.format(name="greet_one") + TOOLSET)
+    site("two")
+    registry = pegboard.load(config=Config(untrusted=(named,)), live=live)
+    published = [tool.origin.trusted for of in registry.catalogue.published.values() for tool in of.tools]
+    assert published == ([] if live else [False])
+    assert asyncio.run(registry.resolve(where="read_only")).names == ("greet_two",)
+    for name in ("greet_one", "greet_live"):
+        assert registry.call_sync(name).kind == "denied"
+        registry.approver = lambda request, context: Once()
+        assert registry.call_sync(name).text.startswith("hello")
+        registry.approver = None
+    assert registry.call_sync("greet_two").text == "hello you"
 
 
 def test_rename_prefix_and_clashes_follow_the_configuration(site) -> None:

@@ -23,7 +23,7 @@ from pegboard.schema.converter import Count, UnreadError, converter, json_key, r
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.json import StructureError
 from pegboard.schema.structure import structure, structurer, unstructurer
-from pegboard.schema.types import schema_of
+from pegboard.schema.types import Property, object_schema, schema_of
 
 T = TypeVar("T")
 
@@ -104,6 +104,10 @@ class Kept(msgspec.Struct):
     at: dict[str, list[dt.date | None]] = {}
 
 
+class Rows(msgspec.Struct):
+    rows: dict[int, str]
+
+
 class Crate(msgspec.Struct, Generic[T]):
     item: T
 
@@ -161,6 +165,8 @@ def refused(annotation: Any, value: Any) -> str:
 def test_a_class_with_hooks_is_a_type_like_others():
     assert structure({"a": ["5 ct"]}, dict[str, list[Price]])["a"][0].cents == 5
     assert unstructurer(list[Price])([Money(7)]) == ["7 ct"]
+    assert unstructurer(list[Price] | dict[str, Price] | str)({"a": Money(7)}) == {"a": "7 ct"}
+    assert to_json_data({"a": [Money(7)]}) == {"a": ["7 ct"]}
     assert refused(Price, "5") == '(root): must match the pattern "^[0-9]+ ct$", got "5"'
 
 
@@ -206,6 +212,7 @@ def test_a_class_without_schema_is_refused_with_what_to_do():
         (Point, {"x": 1, "y": 2}),
         (Tree, {"size": 1, "parts": [{"size": 2, "parts": []}]}),
         (Crate[int], {"item": 3}),
+        (Rows, {"rows": {"1": "a", "-20": "b"}}),
         (dict[str, Point], {"a": {"x": 1, "y": 0}}),
     ],
 )
@@ -267,6 +274,7 @@ def test_models_of_one_name_have_definitions_of_their_own():
         (Point, {"x": "1"}, 'x: must be an integer, got string "1"'),
         (Point, {"x": 1, "y": -1}, "y: must be at least 0, got -1"),
         (Checked, {"even": 3}, "(root): must be even"),
+        (Rows, {"rows": {"x": "a"}}, "(root): Expected `int`, got `str` - at `key` in `$.rows`"),
     ],
 )
 def test_what_a_model_refuses_is_refused_at_its_path(annotation, value, says):
@@ -342,6 +350,16 @@ def test_a_model_that_is_written_in_another_form_than_it_is_read_in_is_a_result(
     schema = schema_of(Written, written=True)["properties"]
     assert list(schema) == list(written)
     assert (schema["where"]["type"], schema["when"]["type"]) == ("string", "integer")
+
+
+def test_the_default_of_a_parameter_is_shown_where_the_model_takes_what_it_is_written_as():
+    born = Property("one", Person | None, default=Person(fullName="Ann"))
+    other = Property("two", Worded | None, default=Worded(count=5))
+
+    properties = object_schema([born, other])["properties"]
+
+    assert properties["one"]["default"] == {"fullName": "Ann", "born": None, "friends": []}
+    assert "default" not in properties["two"]
 
 
 def test_neither_cattrs_nor_a_library_of_models_is_loaded_for_types_that_need_none():

@@ -290,6 +290,12 @@ def test_two_foreign_names_get_two_names(foreign):
     assert len({mapped_name(each) for each in foreign}) == len(foreign)
 
 
+@pytest.mark.parametrize("name", ["pegboard_x", "Pegboard_request_confirmation", "PEGBOARD_x"])
+def test_names_of_the_registry_are_taken_in_any_case(name):
+    assert not is_valid_name(name)
+    assert mapped_name(name).startswith(f"_{name}_")
+
+
 def test_a_mapped_name_stays_readable():
     assert re.fullmatch(r"files_read_text_[0-9a-f]{10}", mapped_name("files.read text"))
     assert mapped_name("1st").startswith("_1st_")

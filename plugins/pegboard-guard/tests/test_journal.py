@@ -494,17 +494,36 @@ def test_what_looks_like_a_key_goes_wherever_it_stands(secret):
         "client-secret => SECRETVALUE",
         "token := SECRETVALUE",
         'api key: "SECRETVALUE',
+        "gpg --passphrase SECRETVALUE",
+        "Bearer SECRET4",
+        "curl -u ann:SECRETVALUE x",
+        "curl -sSuann:SECRETVALUE x",
+        "curl --proxy-user 'ann:SECRETVALUE' x",
+        "mysql -u ann -pSECRETVALUE db",
+        "sshpass -p SECRETVALUE ssh h",
+        "docker login -u ann -p SECRETVALUE",
+        ["--password", "SECRETVALUE"],
+        ["x", ["--api-key", "SECRETVALUE"]],
+        ["curl", "-u", "ann:SECRETVALUE"],
+        ["mysql", "-u", "ann", "-pSECRETVALUE"],
+        ["-H", "Authorization: Bearer SECRETVALUE"],
+        ["Bearer", "SECRET4"],
+        [["Authorization", "SECRETVALUE"]],
     ],
 )
-def test_secrets_named_in_a_text_go(text):
-    assert "SECRETVALUE" not in redactor.text(text)
+def test_secrets_named_in_a_text_or_before_it_in_a_list_go(text):
+    assert "SECRET" not in json.dumps(redactor.data(text)[0])
 
 
 @pytest.mark.parametrize(
-    "text", ["the author of the token paper", "a/b/c.txt", "x = 1", "", "https://example.com:80/a@b"]
+    "text",
+    [
+        *("the author of the token paper", "a/b/c.txt", "x = 1", "", "https://example.com:80/a@b", "mkdir -p a/b"),
+        *("rsync -au h:/a b", "a bearer of news", ["", "-p", "a"], ["token", "a", "b"], ["git", "push", "-u", "a:b"]),
+    ],
 )
 def test_other_texts_stay(text):
-    assert redactor.text(text) == text
+    assert redactor.data(text)[0] == text
 
 
 def test_what_looks_like_json_and_is_none_is_a_text():

@@ -29,10 +29,12 @@ _LISTED: Final = frozenset(
 def show_text(tool: Tool) -> str:
     """Who brings the tool, its description, its arguments, its result; hidden characters are visible."""
     spec = tool.spec
-    head = f"{spec.name}{f' - {visible(spec.title)}' if spec.title else ''}\nfrom {visible(str(tool.origin))}"
+    head = (
+        f"{spec.name}{f' - {visible(spec.title, again=True)}' if spec.title else ''}\nfrom {visible(str(tool.origin))}"
+    )
     blocks = (
         head,
-        visible(spec.description.strip(), newlines=True),
+        visible(spec.description.strip(), newlines=True, again=True),
         _arguments(spec.input_schema),
         _result(spec.output_schema),
         _examples(spec),
@@ -63,7 +65,7 @@ def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterato
         yield f"  {visible(before + name)}: {', '.join(_words(below, required=name in required))}"
         described = below.keyword("description")
         if isinstance(described, str) and described.strip():
-            yield f"      {visible(' '.join(described.split()))}"
+            yield f"      {visible(' '.join(described.split()), again=True)}"
         if levels > 1 and not below.is_open:
             is_list = "array" in below.types
             yield from _lines(
@@ -204,7 +206,7 @@ def summary_of(spec: ToolSpec) -> str:
     """One line: the first sentence of the description, or the title, or nothing; at most 160 characters."""
     words = (spec.description.strip() or spec.title or "").partition("\n\n")[0].split()
     line = " ".join(words[: _sentence_end(words)])
-    return visible(line if len(line) <= MOST_SUMMARY else line[: MOST_SUMMARY - 1].rstrip() + "…")
+    return visible(line if len(line) <= MOST_SUMMARY else line[: MOST_SUMMARY - 1].rstrip() + "…", again=True)
 
 
 def _sentence_end(words: Sequence[str]) -> int:

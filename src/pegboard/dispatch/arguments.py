@@ -15,7 +15,6 @@ from jiter import from_json
 from pegboard.callbacks import may_block
 from pegboard.dispatch.events import note
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import detail_of
 from pegboard.schema.json import (
     MAX_DEPTH,
@@ -31,6 +30,7 @@ from pegboard.schema.json import (
     problem,
 )
 from pegboard.schema.references import References
+from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.handler import Checker
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits

@@ -18,10 +18,10 @@ from attrs import define, field, frozen
 from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
 from pegboard.threads import running_loop
+from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject

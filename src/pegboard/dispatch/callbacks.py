@@ -13,8 +13,8 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
-from pegboard.dispatch.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.errors import FatalToolError, TurnAbortedError, detail_of, log_failure
+from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 

@@ -24,10 +24,10 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
-from pegboard.dispatch.timeout import Watchdog
 from pegboard.dispatch.truncate import ResultStore
-from pegboard.errors import CallStoppedError, log_failure
+from pegboard.errors import CallStoppedError, PendingError, log_failure
 from pegboard.threads import WorkerPool
+from pegboard.timeout import Watchdog
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -189,6 +189,7 @@ class Dispatcher:
     ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
+        tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
         callbacks = Callbacks(*map(catalogue.callbacks, hooks))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
@@ -213,7 +214,8 @@ class Dispatcher:
             watchdog=self.watchdog,
             host=_Hosted(),
             catalogue=catalogue,
-            named={name: tool for name, tool in catalogue.tools.items() if tool.offered},
+            tools=tools,
+            named={tool.name: tool for tool in tools},
             provided=self.services,
             pipeline=pipeline_for(callbacks),
             begin=state_for,
@@ -275,7 +277,15 @@ class Dispatcher:
         services: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """The calls that have their answer now, ready to run."""
+        """The calls that have their answer now, ready to run.
+
+        Raises:
+            PendingError: A call was suspended under permissions of its own batch, and this one has none.
+        """
+        ruled = next((each.pending for each in resumption.resumed if each.pending.own_rules), None)
+        if ruled is not None and options.get("permissions") is None:
+            text = f"{ruled.call.name} was suspended under permissions of its own batch: give them to this one, too"
+            raise PendingError(f"{text} (resume(permissions=...), or those of the turn).")
         resumption = _in_order(pending, resumption, services, context, sequential=options.get("sequential", False))
         batch = self.batch(resumption.calls, context, services, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored

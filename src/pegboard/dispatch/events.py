@@ -19,9 +19,9 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.errors import log_failure
 from pegboard.threads import renew_after_fork
+from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping, JsonObject

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.truncate import StoreAccess, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
+from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler

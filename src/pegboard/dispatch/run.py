@@ -21,7 +21,10 @@ from pegboard.dispatch.events import emit_note, emit_running
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.results import MOST_VALUES, number_of_values
 from pegboard.dispatch.state import CallState, plain
-from pegboard.dispatch.timeout import (
+from pegboard.errors import CallStoppedError, ToolError, log_failure
+from pegboard.schema.json import StructureError, problem
+from pegboard.threads import HangingThreadsError, WorkerPool, waiting
+from pegboard.timeout import (
     Deadline,
     LimitExpiredError,
     as_coroutine,
@@ -30,9 +33,6 @@ from pegboard.dispatch.timeout import (
     watched,
     within,
 )
-from pegboard.errors import CallStoppedError, ToolError, log_failure
-from pegboard.schema.json import StructureError, problem
-from pegboard.threads import HangingThreadsError, WorkerPool, waiting
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened

@@ -62,6 +62,7 @@ class FoundPlugin:
         location: Its metadata folder (`.../name-1.0.dist-info`), which may lie in a zip file; `None` where an import
             finder has the metadata elsewhere.
         editable: Whether it is installed as a link to its sources.
+        trusted: Whether what its tools claim is believed.
     """
 
     name: str
@@ -71,11 +72,12 @@ class FoundPlugin:
     version: str
     location: str | None
     editable: bool = False
+    trusted: bool = True
 
     @property
     def origin(self) -> Origin:
         """As its tools carry it."""
-        return Origin(self.name, self.distribution, self.version)
+        return Origin(self.name, self.distribution, self.version, trusted=self.trusted)
 
     @property
     def root(self) -> str | None:

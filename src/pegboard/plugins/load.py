@@ -73,6 +73,11 @@ def load(
         from pegboard.plugins.discovery import discover
 
         discovery = discover()
+    entries = [
+        evolve(found, trusted=not is_named(found.name, found.distribution, config.untrusted))
+        for found in discovery.entries
+    ]
+    discovery = evolve(discovery, entries=tuple(entries))
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
     manager = PluginManager(registry, own, config.rename, config.prefix, config.conflicts, seconds)

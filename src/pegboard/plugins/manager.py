@@ -362,7 +362,8 @@ class PluginManager:
                 tuple(sorted(tool.name for tool in plugin.listed.values())),
                 "; ".join(manifest.faults) or None,
             )
-            problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
+            causes = (*manifest.faults, *map(noted, manifest.notes))
+            problems += [Problem(plugin.name, found.distribution, cause) for cause in causes]
             self.registry.lazy_plugins.add(
                 plugin.name,
                 LazyPlugin(
@@ -372,7 +373,11 @@ class PluginManager:
                 ),
             )
 
-        published = {plugin.name: manifest.published for plugin, _, manifest in expected if manifest.published}
+        published = {
+            plugin.name: manifest.published if found.trusted else manifest.published.untrusted
+            for plugin, found, manifest in expected
+            if manifest.published
+        }
 
         def listed(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_clashes(catalogue).with_tools(tools, self.conflicts or "keep")
@@ -503,8 +508,10 @@ class PluginManager:
                 self._quarantine(plugin, error)
             else:
                 self._register(plugin, plugin.loaded)
-            for note in notes:
-                self._report(plugin.name, plugin.origin.distribution, f"as it was loaded, it {note}")
+            known = {problem.cause for problem in self.registry.problems() if problem.plugin == plugin.name}
+            for cause in map(noted, notes):
+                if cause not in known:
+                    self._report(plugin.name, plugin.origin.distribution, cause)
             self.registry.lazy_plugins.remove(plugin.name)
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
@@ -670,6 +677,11 @@ def _rank(implementation: Any, place: int) -> tuple[int, int]:
     """Later plugins are asked first, as pluggy does, but among those that want to be last the later one is last."""
     rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
     return rank, place if implementation.trylast else -place
+
+
+def noted(note: str) -> str:
+    """What is reported of a plugin that has changed something in the process."""
+    return f"as it was loaded, it {note}"
 
 
 def gathered(

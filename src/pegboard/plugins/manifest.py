@@ -78,6 +78,15 @@ def _as_text(value: Any, place: str) -> str:
     return value
 
 
+def _as_texts(value: Any, place: str) -> tuple[str, ...]:
+    return tuple(_as_text(item, f"{place}[{index}]") for index, item in enumerate(_as_list(value, place, _MOST_NAMES)))
+
+
+def _texts(texts: Sequence[str]) -> list[str]:
+    """Texts of others, as many and as long as are read back."""
+    return [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
+
+
 def _is_deeper(value: JsonObject, most: int) -> bool:
     """Whether JSON is nested deeper than so many levels: what walks it later may do so by recursion."""
     objects: list[JsonObject] = [value]
@@ -168,6 +177,7 @@ class PluginManifest:
         toolsets: The names of its toolsets, and so on.
         faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
         requests: What its static tools have to do with requests, by name; those that have nothing are left out.
+        notes: What loading it changed in the process, a few words each; a manifest in a package has none.
         published: What its toolsets have published, or `None`; a manifest in a package has none.
     """
 
@@ -185,6 +195,7 @@ class PluginManifest:
     commands: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
+    notes: tuple[str, ...] = field(default=(), eq=False)
     published: PublishedTools | None = field(default=None, eq=False)
 
     @property
@@ -223,13 +234,14 @@ class PluginManifest:
         """All facts by name, those of a plugin that brings none of a kind left out."""
         head = {"format": _FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
         published = {} if self.published is None else {"published": _published_json(self.published)}
-        return {**head, **self.contents(), **published}
+        notes = {"notes": _texts(self.notes)} if self.notes else {}
+        return {**head, **self.contents(), **notes, **published}
 
     def contents(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
         names: JsonObject = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
         if self.faults:  # other people's error texts: as many and as long as are read back
-            names["faults"] = [fault[:_MOST_CHARACTERS] or "?" for fault in self.faults[:_MOST_NAMES]]
+            names["faults"] = _texts(self.faults)
         if self.requests:
             names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
         return {"tools": [spec.to_json() for spec in self.tools], **names}
@@ -248,11 +260,14 @@ class PluginManifest:
             key: _as_text(members[key], key) for key in ("distribution", "version") if members.get(key) is not None
         }
         manifest = cls(_as_text(members.get("plugin"), "plugin"), **named, **_contents(own, "the manifest"))
+        notes = _as_texts(members.get("notes", []), "notes")
         published = members.get("published")
-        return manifest if published is None else evolve(manifest, published=_published_in(published, manifest))
+        return evolve(
+            manifest, notes=notes, published=None if published is None else _published_in(published, manifest)
+        )
 
 
-_OF_ONE: Final = ("format", "plugin", "distribution", "version", "published")
+_OF_ONE: Final = ("format", "plugin", "distribution", "version", "notes", "published")
 """What the manifest of one plugin has beside what it brings."""
 
 
@@ -291,8 +306,7 @@ def _contents(members: JsonObject, place: str) -> dict[str, Any]:
             facts = _as_object(value, f"{place}: requests")
             read[key] = {name: RequestFacts.from_json(facts[name], f"{place}: requests.{name:.80}") for name in facts}
         elif key in _NAMES:
-            texts = _as_list(value, f"{place}: {key}", _MOST_NAMES)
-            read[key] = tuple(_as_text(item, f"{place}: {key}[{index}]") for index, item in enumerate(texts))
+            read[key] = _as_texts(value, f"{place}: {key}")
         else:
             raise ManifestError(f"{place}: {key!r} is unknown")
     return read

@@ -17,13 +17,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field, frozen
 
 from pegboard.errors import ManifestError, cause_of, hide
-from pegboard.plugins.side_effects import LOAD_SECONDS, within
+from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
 
 if TYPE_CHECKING:
@@ -166,17 +167,16 @@ class _Child:
 
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
-    from pegboard.plugins.manager import gather, imported, manifest_of
+    from pegboard.plugins.manager import gathered, imported, manifest_of
 
+    notes: list[str] = []
     try:
         # in a thread, as where it is used: an import that works in the main thread only is found out here
-        loaded = within(
-            threading.TIMEOUT_MAX,
-            lambda: gather(job["plugin"], imported(job["module"], job["attribute"]), job["settings"]),
-        )
+        fetch = partial(imported, job["module"], job["attribute"])
+        loaded = gathered(job["plugin"], fetch, job["settings"], notes, threading.TIMEOUT_MAX)
         published = _published(loaded, job["distribution"], job["version"])
         manifest = manifest_of(loaded, job["distribution"], job["version"])
-        return {"manifest": evolve(manifest, published=published).to_json()}
+        return {"manifest": evolve(manifest, published=published, notes=tuple(notes)).to_json()}
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
         return {"cause": cause_of(error)}
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -59,8 +58,9 @@ def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
 def observed(notes: list[str]) -> Generator[None]:
     """Watches what is loaded meanwhile.
 
-    The working folder and signal handlers are put back, and only the first 10,000 characters that it prints are
-    shown. Of plugins that are loaded at the same time only one is watched.
+    The working folder and the umask are put back, and only the first 10,000 characters that it prints are shown. It
+    can't set signal handlers, as it is loaded in a thread. Of plugins that are loaded at the same time only one is
+    watched.
 
     Args:
         notes: Gets a sentence for each change.
@@ -68,7 +68,7 @@ def observed(notes: list[str]) -> Generator[None]:
     if not _lock.acquire(blocking=False):
         yield
         return
-    folder, environ, functions, handlers = _folder(), dict(os.environ), _functions(), _handlers()
+    folder, mask, environ, functions = _folder(), _umask(), dict(os.environ), _functions()
     stand_ins = {name: _Limited(stream) for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
     for name, stand_in in stand_ins.items():
         setattr(sys, name, stand_in)
@@ -82,9 +82,20 @@ def observed(notes: list[str]) -> Generator[None]:
             else:
                 notes.append(f"replaced sys.{name}")
             if stand_in.printed > MOST_PRINTED:
-                notes.append(f"printed {stand_in.printed:,} characters, of which {MOST_PRINTED:,} were shown")
-        notes += _put_back(folder, handlers)
-        notes += _changes(environ, functions)
+                notes.append(f"printed more than {MOST_PRINTED:,} characters, which were cut")
+        if folder is not None and _folder() != folder:
+            with suppress(OSError):
+                os.chdir(folder)
+            notes.append("changed the working folder, which was put back")
+        if os.umask(mask) != mask:
+            notes.append("changed the umask, which was put back")
+        variables = sorted(name for name in {*environ, *os.environ} if environ.get(name) != os.environ.get(name))
+        if variables:
+            notes.append(f"changed the environment: {', '.join(variables)}")
+        now = _functions()
+        replaced = sorted(".".join(name) for name, value in functions.items() if now.get(name) is not value)
+        if replaced:
+            notes.append(f"replaced functions of the standard library: {', '.join(replaced)}")
         _lock.release()
 
 
@@ -124,34 +135,12 @@ def _folder() -> str | None:
         return None
 
 
-def _handlers() -> Mapping[int, Any]:
-    """The signal handlers, where this thread could change them."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+def _umask() -> int:
+    mask = os.umask(0o077)  # it can't be read otherwise; what another thread makes meanwhile is the user's alone
+    os.umask(mask)
+    return mask
 
 
 def _functions() -> dict[tuple[str, str], Any]:
     modules = [(name, vars(sys.modules[name]).copy()) for name in _MODULES if name in sys.modules]
     return {(module, name): value for module, names in modules for name, value in names.items() if callable(value)}
-
-
-def _put_back(folder: str | None, handlers: Mapping[int, Any]) -> Iterator[str]:
-    if folder is not None and _folder() != folder:
-        with suppress(OSError):
-            os.chdir(folder)
-        yield "changed the working folder, which was put back"
-    for number, handler in handlers.items():
-        if handler is not None and signal.getsignal(number) is not handler:
-            signal.signal(number, handler)
-            yield f"changed the handler of {signal.Signals(number).name}, which was put back"
-
-
-def _changes(environ: Mapping[str, str], functions: Mapping[tuple[str, str], Any]) -> Iterator[str]:
-    variables = sorted(name for name in {*environ, *os.environ} if environ.get(name) != os.environ.get(name))
-    if variables:
-        yield f"changed the environment: {', '.join(variables)}"
-    now = _functions()
-    replaced = sorted(".".join(name) for name, value in functions.items() if now.get(name) is not value)
-    if replaced:
-        yield f"replaced functions of the standard library: {', '.join(replaced)}"

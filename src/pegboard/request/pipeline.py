@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -14,9 +12,10 @@ from pegboard.callbacks import Callback, ChainError, by_name, settle
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
+from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
-from pegboard.toolsets.toolset import bounded, error_text, is_cancelled
+from pegboard.toolsets.toolset import error_text
 
 _TIMEOUT: Final = 10.0  # seconds that one processor, one tool or one toolset has for its part
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function with its arguments off the event loop
@@ -41,19 +40,20 @@ class Runner:
             ChainError: It raised, whatever it was, or gave no answer in time.
             asyncio.CancelledError: The caller was cancelled.
         """
+
+        async def answered() -> Any:
+            answer = await self.off_loop(link.function, *arguments) if link.blocking else link.function(*arguments)
+            return await settle(answer)
+
         try:
-            if link.blocking:
-                answer = await self._within(self.off_loop(link.function, *arguments))
-            else:
-                answer = link.function(*arguments)
-            return await self._within(answer) if isawaitable(answer) else answer
+            return await within(self.timeout, answered())
+        except LimitExpiredError:
+            late = TimeoutError(f"gave no answer within {self.timeout:g} s")
+            raise ChainError(link, late) from late
         except BaseException as error:  # a plugin's SystemExit costs its own part only
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            if cancels_the_call(error):
                 raise
             raise ChainError(link, error) from error
-
-    async def _within(self, awaitable: Awaitable[Any]) -> Any:
-        return await (awaitable if self.timeout is None else bounded(awaitable, self.timeout))
 
 
 _ProcessorFunction: TypeAlias = Callable[..., Any]
@@ -145,7 +145,9 @@ class Processor:
             return await runner.ask(self.link, request, context, runner)
         try:  # it bounds what it asks of others by itself
             return await settle(self.link.function(request, context, runner))
-        except Exception as error:
+        except BaseException as error:  # a callback of the host's, say, that counts tokens
+            if cancels_the_call(error):
+                raise
             raise ChainError(self.link, error) from error
 
 

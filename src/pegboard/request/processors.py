@@ -17,6 +17,7 @@ from pegboard.errors import RegistrationError
 from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
+from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext
@@ -25,7 +26,7 @@ from pegboard.tools.tool import Tool
 from pegboard.tools.visible import revealed
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.toolsets.search import SEARCHES, shows_found
-from pegboard.toolsets.toolset import Toolset, error_text, is_cancelled, toolset_name, with_instructions
+from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
 
 
 async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
@@ -104,7 +105,7 @@ async def _of_toolset(
     except ChainError as failed:
         error = failed.__cause__ or failed
     except BaseException as raised:
-        if isinstance(raised, asyncio.CancelledError) and is_cancelled():
+        if cancels_the_call(raised):
             raise
         error = raised
     return ProcessorProblem(

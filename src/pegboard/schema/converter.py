@@ -142,6 +142,16 @@ def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
     return None
 
 
+def registered_writer(cls: type[Any]) -> UnstructureHook | None:
+    """The hook that was registered to write a class that isn't made of fields; else `None`."""
+    if not converter.cache_info().currsize:
+        return None
+    from cattrs.fns import identity  # is loaded: the converter has been made
+
+    hook = converter().get_unstructure_hook(cls)
+    return None if hook is identity else hook
+
+
 def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     """What makes an instance of a class of others: a model by itself, any other by its hook in the converter.
 
@@ -172,9 +182,9 @@ def _read_struct(annotation: Any, value: Any) -> Any:
     from msgspec import ValidationError, convert  # is loaded: it has made the class
 
     try:
-        return convert(value, annotation)
+        return convert(value, annotation, str_keys=True)
     except ValidationError:  # perhaps of 1.0, which is an integer in JSON Schema
-        return convert(_whole(value), annotation)
+        return convert(_whole(value), annotation, str_keys=True)
 
 
 def _whole(value: Any) -> Any:

@@ -29,6 +29,7 @@ from pegboard.schema.adapters import (
     TypeAdapter,
     UnionAdapter,
     bare,
+    reach,
 )
 from pegboard.schema.converter import (
     ForeignAdapter,
@@ -37,6 +38,7 @@ from pegboard.schema.converter import (
     converter,
     is_pydantic,
     model_writer,
+    registered_writer,
     same,
     unstructure_fields,
     unstructure_hook,
@@ -54,7 +56,7 @@ def to_json_data(value: object) -> Any:
     Takes JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names that their
     constructors take), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
     bytes (base64), mappings (keys: text, integers, booleans, enums of those and whatever is written as text),
-    sets (sorted), sequences, and the models of pydantic and msgspec (as they write themselves).
+    sets (sorted), sequences, the models of pydantic and msgspec (as they write themselves), and classes with a hook.
 
     Raises:
         TypeError: Something in it has no JSON form.
@@ -109,7 +111,8 @@ def _walk_inside(value: Any, path: _Path, above: tuple[int, ...]) -> Any:
     if isinstance(value, Sequence):
         items = cast("Iterable[Any]", value)
         return [_walk(item, (*path, index), above) for index, item in enumerate(items)]
-    if (write := model_writer(cast("type[Any]", type(value)))) is not None:
+    cls = cast("type[Any]", type(value))
+    if (write := model_writer(cls) or registered_writer(cls)) is not None:
         return _walk(write(value), path, above)
     raise TypeError(
         f"{path_text(path)}: {type(value).__module__}.{type(value).__qualname__} has no JSON form; return text, "
@@ -165,10 +168,6 @@ def in_order(items: list[Any]) -> list[Any]:
         return sorted(items, key=canonical_json)
 
 
-# How far a union looks into a Python value to find its member: a type made of itself could take forever.
-_MATCH_DEPTH: Final = 3
-
-
 def _unlisted(value: Any) -> Any:
     return value.value if isinstance(value, enum.Enum) else value
 
@@ -214,97 +213,36 @@ def _unstructure_record(adapter: RecordAdapter) -> UnstructureHook:
 
 
 def _unstructure_union(adapter: UnionAdapter) -> UnstructureHook:
-    """By the first member that the value looks to be of; a value of none is written by its own class."""
+    """By the member of the value's class or of its nearest base; by its own class where there is none, or several."""
     hooks = [(each, unstructure_hook(each)) for each in adapter.members]
     if all(hook is same for _, hook in hooks):
         return same
     if len(hooks) == 2 and adapter.members[1] is NULL:
         hook = hooks[0][1]
         return lambda value: None if value is None else hook(value)
-    # For instances of exactly a member's class, so that a base class doesn't take them.
-    records = [found for each in adapter.members if isinstance(found := bare(each), RecordAdapter)]
-    classes = [each.cls for each in records if each.cls is not dict]
-    exact = {each.cls: unstructure_hook(each) for each in records if classes.count(each.cls) == 1}
+    table: dict[type[Any], UnstructureHook] = {}
+    for member, hook in hooks:
+        # Of other members, the value's own class says as much.
+        matters = any(isinstance(each, RecordAdapter | ForeignAdapter) for each in reach(member))
+        for cls in {cls for each in reach(member, in_place=True) for cls in _classes(each)}:
+            table[cls] = hook if matters and cls not in table else to_json_data
 
     def unstructure_union(value: Any) -> Any:
-        if (hook := exact.get(cast("type[Any]", type(value)))) is not None:
-            return hook(value)
-        for member, hook in hooks:
-            if _matches(member, value, _MATCH_DEPTH):
-                return hook(value)
-        return to_json_data(value)
+        classes = cast("type[Any]", type(value)).__mro__
+        return next((table[cls] for cls in classes if cls in table), to_json_data)(value)
 
     return unstructure_union
 
 
-def _matches(adapter: TypeAdapter, value: Any, depth: int) -> bool:
-    """Whether a Python value looks like one of the type's, as deep as `depth` levels of containers."""
-    return _MATCHERS.get(type(adapter), lambda adapter, value, _: isinstance(value, adapter.cls))(adapter, value, depth)
-
-
-def _matches_array(adapter: ArrayAdapter, value: Any, depth: int) -> bool:
-    """By what is in it, but never text; of sets either kind."""
-    classes = (set, frozenset) if adapter.unique else adapter.cls
-    if not isinstance(value, classes) or isinstance(value, str | bytes):
-        return False
-    return depth == 0 or all(_matches(adapter.item, item, depth - 1) for item in cast("Iterable[Any]", value))
-
-
-def _matches_tuple(adapter: TupleAdapter, value: Any, depth: int) -> bool:
-    if not isinstance(value, tuple) or len(items := cast("tuple[Any, ...]", value)) != len(adapter.items):
-        return False
-    return depth == 0 or all(_matches(each, item, depth - 1) for each, item in zip(adapter.items, items, strict=True))
-
-
-def _matches_mapping(adapter: MappingAdapter, value: Any, depth: int) -> bool:
-    if not isinstance(value, adapter.cls):
-        return False
-    members = cast("Mapping[Any, Any]", value).items()
-    return depth == 0 or all(
-        _matches(adapter.key, key, depth) and _matches(adapter.item, item, depth - 1) for key, item in members
-    )
-
-
-def _matches_record(adapter: RecordAdapter, value: Any, depth: int) -> bool:
-    """By class; where that doesn't say enough, by what is in it too."""
-    if not isinstance(value, adapter.cls):
-        return False
-    if adapter.cls is dict:
-        known = {each.key: each.adapter for each in adapter.members}
-        members = cast("Mapping[str, Any]", value)
-        return (
-            members.keys() <= known.keys()
-            and all(each.key in members for each in adapter.members if each.required)
-            and (depth == 0 or all(_matches(known[key], item, depth - 1) for key, item in members.items()))
-        )
-    if depth == 0 or not adapter.is_generic:
-        return True
-    readable = ((each.adapter, each.attribute) for each in adapter.members if each.attribute is not None)
-    return all(_matches(each, getattr(value, attribute), depth - 1) for each, attribute in readable)
-
-
-def _matches_inner(adapter: Any, value: Any, depth: int) -> bool:
-    return _matches(adapter.inner, value, depth)
-
-
-_MATCHERS: Final[Mapping[type[TypeAdapter], Callable[[Any, Any, int], bool]]] = {
-    ScalarAdapter: lambda adapter, value, _: (
-        type(value) in adapter.classes if adapter.cls is None else isinstance(value, adapter.cls)
-    ),
-    AnyAdapter: lambda _, value, depth: True,  # noqa: ARG005  (every value)
-    TextAdapter: lambda adapter, value, _: (
-        isinstance(value, adapter.cls) and nearest_notation(cast("type[Any]", type(value))) is adapter.notation
-    ),
-    ChoiceAdapter: lambda adapter, value, _: any(
-        type(value) is type(each.value) and value == each.value for each in adapter.choices
-    ),
-    ArrayAdapter: _matches_array,
-    TupleAdapter: _matches_tuple,
-    MappingAdapter: _matches_mapping,
-    RecordAdapter: _matches_record,
-    UnionAdapter: lambda adapter, value, depth: any(_matches(each, value, depth) for each in adapter.members),
-    **dict.fromkeys((AliasAdapter, NotedAdapter, ConstrainedAdapter), _matches_inner),
-}
+def _classes(adapter: TypeAdapter) -> Sequence[type[Any]]:
+    """The classes of values that hold others, or are of classes of one's own; none of scalars and text."""
+    if isinstance(adapter, ArrayAdapter):
+        return (set, frozenset) if adapter.unique else (adapter.make or list,)  # pyright: ignore[reportReturnType]
+    if isinstance(adapter, MappingAdapter):
+        return (adapter.make or dict,)  # pyright: ignore[reportReturnType]  a class
+    if isinstance(adapter, TupleAdapter):
+        return (tuple,)
+    return (adapter.cls,) if isinstance(adapter, RecordAdapter | ForeignAdapter) else ()
 
 
 def _unstructure_foreign(adapter: ForeignAdapter) -> UnstructureHook:

@@ -14,7 +14,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -49,7 +49,7 @@ from pegboard.schema.adapters import (
     reach,
 )
 from pegboard.schema.constraints import Constraint, NothingLeftError, constrained, read_metadata, validator_constraint
-from pegboard.schema.converter import ForeignAdapter, has_hook, model_schema
+from pegboard.schema.converter import ForeignAdapter, has_hook, model_schema, model_writer
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.fields import (
@@ -63,7 +63,8 @@ from pegboard.schema.fields import (
     substituted,
     unbound,
 )
-from pegboard.schema.json import is_short
+from pegboard.schema.json import is_short, json_text
+from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -174,13 +175,19 @@ def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
 
 
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:
-    """A default as JSON data; `MISSING` where JSON can't say it (NaN) or the type doesn't take it (`x: int = None`)."""
+    """A default as JSON data; `MISSING` where JSON can't say it (NaN) or the type doesn't take it (`x: int = None`).
+
+    Nor does a model take what it is written as, where that is another form than it is read in.
+    """
     if value is MISSING:
         return MISSING
     try:
         data = to_json_data(value)
     except (TypeError, ValueError):
         return MISSING
+    if model_writer(cast("type[Any]", type(value))) is not None:
+        models = [each for each in reach(adapter, in_place=True) if isinstance(each, ForeignAdapter)]
+        return data if any(compiled(json_text(each.given)).is_valid(data) for each in models) else MISSING
     return data if type(data) in adapter.kinds() else MISSING
 
 

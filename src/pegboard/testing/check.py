@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.timeout import Watchdog, within as run_within
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.plugins.manager import LoadedPlugin, gather, manifest_of
 from pegboard.plugins.manifest import PluginManifest, read_manifest
@@ -24,6 +23,7 @@ from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.samples import NoSampleError, Samples
+from pegboard.timeout import Watchdog, within as run_within
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema

@@ -175,7 +175,7 @@ def is_valid_name(name: str) -> bool:
     The narrowest of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
     """
     fits = 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
-    return fits and not name.startswith("pegboard_")  # such as the virtual call that asks for confirmation
+    return fits and not name.lower().startswith("pegboard_")  # such as the virtual call that asks for confirmation
 
 
 def check_name(name: str) -> str:
@@ -204,7 +204,7 @@ def mapped_name(foreign: str) -> str:
 
     digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     readable = "".join(c if c in _REST else "_" for c in foreign)
-    if not readable or readable[0] not in _FIRST or readable.startswith("pegboard_"):
+    if not readable or readable[0] not in _FIRST or readable.lower().startswith("pegboard_"):
         readable = "_" + readable
     return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
 

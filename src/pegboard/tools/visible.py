@@ -27,7 +27,7 @@ _BLANKS: Final = frozenset(
 _WORD: Final = re.compile(r"[^ \n\t]+")
 
 
-def visible(text: str, *, newlines: bool = False) -> str:
+def visible(text: str, *, newlines: bool = False, again: bool = False) -> str:
     r"""The text with every hidden, control, bidirectional and blank character written as `\u{202e}`.
 
     Marks are written out where a letter has them beside its composed form (`é` in one character stays, in two it is
@@ -37,8 +37,11 @@ def visible(text: str, *, newlines: bool = False) -> str:
     Args:
         text: Anything; what isn't shown yet.
         newlines: Whether line ends (`\n`) and tabs stay.
+        again: Whether what looks like an escape stays: it may be one, as in definitions of tools that aren't the
+            host's own.
     """
-    text = text.replace("\\u{", "\\u{5c}u{")
+    if not again:
+        text = text.replace("\\u{", "\\u{5c}u{")
     if not text.isascii() or not text.isprintable():
         text = _WORD.sub(lambda match: _escaped(match[0], _escape), text)
         if not newlines:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from inspect import isawaitable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, may_block, settle
-from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
+from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool, check_schemas
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.predicates import Not, Predicate
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 @runtime_checkable
@@ -40,6 +36,8 @@ class Toolset(Protocol):
     - `publishes` has `registry list` show its tools from the cache, as it does static tools: they are the same for
       every context. It is a sequence of the absolute paths of the files that they are read from; what was published
       holds until one of these, the plugin's settings or its code changes. `None` publishes nothing.
+    - `on_change(function)` takes a function without arguments, which it calls, from any thread, whenever its tools
+      have changed. It is called when the toolset is registered; those that it wraps are asked too (`inner_toolsets`).
 
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
@@ -67,10 +65,10 @@ def is_toolset(thing: object) -> TypeGuard[Toolset]:
     )
 
 
-def toolset_name(toolset: Toolset) -> str:
+def toolset_name(toolset: object) -> str:
     """Its name, or its class's where its own can't be read."""
     try:
-        name: object = toolset.name
+        name: object = getattr(toolset, "name", None)
     except BaseException:  # noqa: BLE001  a toolset without a name costs no other
         name = None
     return name if isinstance(name, str) and name else type(toolset).__name__
@@ -104,26 +102,51 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
         yield from with_instructions(each)
 
 
+def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
+    """Hands a function to the toolset, and to those that it wraps, for when their tools have changed."""
+    try:
+        take = getattr(toolset, "on_change", None)
+        if callable(take):
+            take(function)
+        inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
+        for each in inner:
+            subscribe(each, function)
+    except Exception as error:  # noqa: BLE001  its tools are offered all the same
+        log_failure(f"on_change of toolset {toolset_name(toolset)!r}", error)
+
+
 CLOSE_SECONDS: Final = 10.0
+"""How long one toolset or executor may take to close."""
 
 
-async def _close(toolset: Toolset) -> None:
-    """Closes a toolset, a plain `close` in a thread; raises `TimeoutError` where it takes longer than 10 seconds."""
-    method: Any = getattr(toolset, "close", None)
-    if callable(method):
+async def _close(thing: object, method: str = "close") -> None:
+    function = getattr(thing, method, None)
+    if callable(function):
         from pegboard.threads import off_loop
 
-        answer = await bounded(off_loop(method), CLOSE_SECONDS) if may_block(method) else method()
-        if isawaitable(answer):
-            await bounded(answer, CLOSE_SECONDS)
+        await settle(await off_loop(function) if may_block(function) else function())
 
 
-async def close_all(toolsets: Iterable[Toolset]) -> tuple[BaseException, ...]:
-    """Closes all of them at the same time; gives what those that failed, or were late, raised."""
-    import asyncio
+async def close_all(things: Iterable[object], method: str = "close") -> tuple[Exception, ...]:
+    """Closes them one after the other, all of them, each within 10 s; gives what those that failed raised.
 
-    outcomes = await asyncio.gather(*(_outcome(_close(toolset)) for toolset in toolsets))
-    return tuple(error for _, error in outcomes if error is not None)
+    Args:
+        things: They may be plugins'.
+        method: The name of what closes one, where it has it: plain or async; a plain one runs in a thread.
+    """
+    from pegboard.timeout import LimitExpiredError, cancels_the_call, within
+
+    failures: list[Exception] = []
+    for thing in things:
+        try:
+            await within(CLOSE_SECONDS, _close(thing, method))
+        except LimitExpiredError:
+            failures.append(TimeoutError(f"{toolset_name(thing)!r:.80} was not closed within {CLOSE_SECONDS:g} s"))
+        except BaseException as error:
+            if cancels_the_call(error):
+                raise
+            failures.append(error if isinstance(error, Exception) else RuntimeError(cause_of(error)))
+    return tuple(failures)
 
 
 _checked: Final[WeakSet[Tool]] = WeakSet()
@@ -201,75 +224,24 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         return any(not problem.note for problem in self.problems)
 
 
-_abandoned: Final[set[asyncio.Task[Any]]] = set()
-"""Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
-
-
 async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
     """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
 
-    They are asked at the same time. A source that ignores its cancellation is left behind; one that blocks the event
-    loop can't be bounded.
+    They are asked at the same time. One that blocks the event loop can't be bounded.
     """
     import asyncio  # loading it takes longer than resolving static tools
 
-    return list(await asyncio.gather(*(_offer(source, context, timeout) for source in sources)))
+    from pegboard.timeout import LimitExpiredError, within
 
+    async def offer(source: ToolsetAdapter) -> Offer:
+        try:
+            return await within(timeout, source.offer(context))
+        except LimitExpiredError:
+            return _failed(source, TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)"))
+        except BaseException as error:  # noqa: BLE001  a toolset's SystemExit costs only itself
+            return _failed(source, error)
 
-async def bounded(awaitable: Awaitable[Any], seconds: float, option: str = "") -> Any:
-    """What it gives or raises, whatever that is; what hasn't ended in time is cancelled and left behind.
-
-    Raises:
-        TimeoutError: It hasn't ended; the text names the option that holds the seconds.
-    """
-    import asyncio
-
-    task = asyncio.ensure_future(_outcome(awaitable))
-    try:
-        await asyncio.wait([task], timeout=seconds)
-    finally:
-        if not (has_ended := task.done()):
-            abandon(task)
-    if not has_ended:
-        raise TimeoutError(f"gave no answer within {seconds:g} s{option and f' ({option})'}")
-    value, error = task.result()
-    if error is not None:
-        raise error
-    return value
-
-
-async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """The answer, or what was raised: asyncio lets a task's SystemExit end the loop."""
-    try:
-        return await awaitable, None
-    except BaseException as error:  # noqa: BLE001  the caller gets it, whatever it is
-        return None, error
-
-
-def abandon(task: asyncio.Task[Any]) -> None:
-    """Cancels a task and waits for it no longer."""
-    _abandoned.add(task)
-    task.add_done_callback(_abandoned.discard)
-    task.cancel()
-
-
-def is_cancelled() -> bool:
-    """Whether the running task was asked to end; else a `CancelledError` is the doing of what it has called."""
-    import asyncio
-
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-async def _offer(source: ToolsetAdapter, context: ReadonlyContext, timeout: float) -> Offer:  # noqa: ASYNC109  as above
-    import asyncio
-
-    try:
-        return await bounded(source.offer(context), timeout, "toolset_timeout")
-    except BaseException as error:
-        if isinstance(error, asyncio.CancelledError) and is_cancelled():
-            raise
-        return _failed(source, error)
+    return await asyncio.gather(*map(offer, sources))
 
 
 def _failed(source: ToolsetAdapter, error: BaseException) -> Offer:
@@ -628,4 +600,4 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
 
 
-__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "toolset_name", "with_instructions"]
+__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "subscribe", "toolset_name", "with_instructions"]

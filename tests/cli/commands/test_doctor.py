@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_demo import DEMO
 from installed import install
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands.doctor import cache_findings
@@ -51,6 +52,18 @@ def test_problems_of_plugins(say, registry):
     assert out == (
         "plugin 'a' (pegboard-a)\n  broke\ndistribution odd\n  no METADATA\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
     )
+
+
+@pytest.mark.parametrize("has_manifest", [False, True])
+def test_what_a_plugin_changes_in_the_process_is_named(say, empty_site, demo_manifest, has_manifest):
+    code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"
+    empty_site.add("demo", code, manifest=demo_manifest if has_manifest else None)
+    note = "as it was loaded, it changed the environment: EVIL"
+    if has_manifest:
+        assert found(say)["distribution pegboard-demo"] == [f"plugin 'demo': {note}"]
+    else:
+        assert note in found(say)["plugin 'demo' (pegboard-demo)"]
+        assert note in say("plugins")[1]
 
 
 def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):
@@ -152,6 +165,16 @@ def test_configuration(say, home, config, subject, cause):
         assert told == {}
     else:
         assert cause in told[subject][0]
+
+
+@pytest.mark.usefixtures("with_demo")
+def test_what_is_wrong_in_an_untrusted_project_is_found(say, home):
+    file = home / "here" / "pegboard.toml"
+    file.write_text("blok = []")
+    said = f"{file}: blok: unknown key. Did you mean 'block'? (ignored)"
+    assert found(say) == {"configuration": [said]}
+    code, out, err = say("list", "--names")
+    assert (code, out, said in err) == (0, "", True)
 
 
 class TestProject:

@@ -22,6 +22,7 @@ from pegboard.dispatch.approval.request import (
 from pegboard.errors import PendingError
 from pegboard.schema.json import json_text
 from pegboard.tools.handler import Preview
+from pegboard.tools.spec import Origin
 from strategies import json_values
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)
@@ -124,6 +125,48 @@ def test_a_person_reads_it_in_lines():
     ]
 
 
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({}, None),
+        ({"origin": Origin(plugin="evil", distribution="evil", version="1")}, "brought by plugin 'evil' (evil 1)"),
+        ({"origin": Origin(toolset="mcp\u202e")}, "brought by the host, toolset 'mcp\\u202e'"),
+        ({"former_names": ("wipe", "remove")}, "brought by the host as wipe"),
+    ],
+)
+def test_a_person_reads_who_brings_the_tool_and_its_own_name(facts, line):
+    shown = a_request(tool=a_tool(**facts)).to_text().splitlines()[1:2]
+    assert shown == [line or "permission: delete"]
+
+
+CLOSED = {"type": "object", "properties": {"path": {}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("declared", "facts", "allows"),
+    [
+        ({}, {}, "exactly this"),
+        ({"path": "command"}, {}, "exactly this"),
+        ({"path": "path"}, {"input_schema": CLOSED}, "exactly this"),
+        ({"path": "path"}, {}, "this path, whatever the other arguments"),
+        ({"a": "url", "b": "text"}, {"input_schema": CLOSED}, "this a and b, whatever the other arguments"),
+        ({"path": "path"}, {"subject": "permission"}, "exactly this, in any call"),
+    ],
+)
+def test_a_person_reads_how_much_always_allows(declared, facts, allows):
+    spec = {"permission_arguments": declared, "input_schema": facts.pop("input_schema", {"type": "object"})}
+    request = a_request(tool=a_tool().with_spec(**spec), **facts)
+    assert f"always allows: {allows}" in request.to_text().splitlines()
+
+
+def test_a_title_that_is_escaped_at_its_definition_is_not_escaped_again():
+    """One of a toolset, say; the arguments are shown so that no two look alike."""
+    tool = a_tool(title="Delete \\u{202e}")
+    text = a_request(tool=tool, arguments={"path": "\\u{202e}"}).to_text()
+    assert text.startswith("Delete \\u{202e} (delete)\n")
+    assert '"\\\\u{5c}u{202e}"' in text
+
+
 def test_nothing_hidden_is_shown():
     """Whatever the model or the tool wrote; and no text makes a line of its own in the head."""
     facts = {"patterns": ("a\u202eb\npermission: none",), "hint": "\x1b[2J", "wider": ("\u200b",)}
@@ -169,6 +212,7 @@ def test_json_has_all_facts():
         "title": "Delete",
         "description": "Deletes.",
         "origin": "the host",
+        "former_names": [],
         "digest": request.tool.spec.digest,
     }
     assert data == {

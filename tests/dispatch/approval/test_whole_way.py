@@ -16,6 +16,7 @@ from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Once, Reject
+from pegboard.errors import PendingError
 from pegboard.testing.scripted import ScriptedApprover
 
 KEY = "a key of sixteen bytes or more"
@@ -129,6 +130,18 @@ def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
     ]
 
 
+def test_calls_without_ids_are_known_by_their_place_in_their_message():
+    """Two of them are two, and each runs once, however often it is suspended and approved."""
+    registry, calls, texts = board(), [ToolCall("delete", {"path": "a"})] * 2, []
+    for message in ("1", "1", "2"):
+        context = evolve(ANN, message=message)
+        outcome = asyncio.run(registry.dispatch(calls, context=context, approver=ask_later))
+        answers = {call.id: Once() for call in outcome.pending}
+        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=context))
+        texts.append([result.kind or result.text for result in resumed.results])
+    assert texts == [["deleted a"] * 2, ["unknown_outcome"] * 2, ["deleted a"] * 2]
+
+
 @pytest.mark.parametrize("other", [{"invocation": "2"}, {"message": "2"}, {"user": "bob"}, {"session": "t"}])
 def test_the_same_id_elsewhere_is_another_call(other):
     registry, one = board(), evolve(ANN, invocation="1", message="1")
@@ -226,6 +239,23 @@ def test_permissions_of_a_batch_stay_its_own():
 
     outcome = dispatched(registry, ("delete", {"path": "a"}), approver=approver, permissions=Permissions())
     assert outcome.results[0].text == "deleted a"
+
+
+def test_what_a_batch_of_its_own_rules_has_left_is_not_resumed_without_rules():
+    """The answers aren't used up by the attempt, and rules that deny by now do."""
+    registry, asks = board(), Permissions([Rule("*", "*", "ask")])
+    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later, permissions=asks)
+    pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
+    answers = {call.id: Once() for call in pending}
+    for other in (registry, board(permissions=asks)):
+        with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: give them"):
+            asyncio.run(other.resume(pending, answers, context=ANN))
+    resumed = asyncio.run(registry.resume(pending, answers, context=ANN, permissions=asks))
+    assert resumed.results[0].text == "deleted a"
+    outcome = dispatched(registry, ("delete", {"path": "b"}), approver=ask_later, permissions=asks)
+    answers = {call.id: Once() for call in outcome.pending}
+    resumed = asyncio.run(registry.resume(outcome.pending, answers, context=ANN, permissions=DENY))
+    assert resumed.results[0].kind == "denied"
 
 
 ASK = """

@@ -121,7 +121,14 @@ git filter-branch --tree-filter 'rm x'   cmake -E env A=b rm x   perf stat -- rm
 gfind . -exec rm {} +   fd -xrm   fd -HIx rm   fd --exec=rm x   fd --exec-batch rm   noglob rm x   nocorrect rm x
 - rm x   repeat 3 rm x   repeat 3 { rm x }   not rm x   ls; and rm x   begin rm x; end   bash-static -c 'rm x'
 posh -c 'rm x'   lksh -c 'rm x'   oksh <<< 'rm x'   split --filter='rm x' f   split --filter 'rm x' f
-systemd-run --user rm x   openvt rm x   cpulimit -l 5 rm x   sem rm x   caffeinate rm x   unbuffer rm x
+gosu bob rm x   su-exec bob rm x   s6-setuidgid bob rm x   chpst -u bob rm x   envdir d rm x   setlock f rm x
+npx -y rm x   npx -c 'rm x'   bunx rm x   uvx --from y rm x   pipx run rm x   pnpm dlx rm x   npm x -- rm x
+expect -c 'spawn rm x'   expect -c 'exec rm x'   ip netns exec n rm x   nix develop -c rm x   systemd-nspawn -D / rm x
+bundle exec rm x   mise x -- rm x   direnv exec . rm x   op run -- rm x   apptainer exec i rm x
+lxc-attach -n x -- rm x   nodemon --exec 'rm x'   hyperfine 'rm x'   vagrant ssh -c 'rm x'   mosh h -- rm x
+rsync -e 'rm x' a   watchexec rm x   tar -I 'rm x' -cf a   man -P 'rm x' ls   xterm -e rm x   ifne rm x
+pee 'rm x'   run-one rm x   softlimit -m 1 rm x   systemd-run --user rm x   openvt rm x   sem rm x
+cpulimit -l 5 rm x   caffeinate rm x   unbuffer rm x
 """
 
 URLS = r"""

@@ -218,6 +218,11 @@ def action(called, arguments=None, *rules, **options):
         (tool(requires_confirmation=True), "wants each call confirmed"),
         (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
         (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
+        (tool(confirms=lambda arguments: sys.exit()), "can't say whether this call has to be confirmed"),
+        *(
+            (tool(confirms=lambda arguments, answer=answer: answer), "can't say whether this call has to be confirmed")
+            for answer in (None, "", 0, [], "no", 1)
+        ),
     ],
 )
 def test_what_asks(called, reason):
@@ -234,10 +239,6 @@ def test_everything_else_runs():
 
 def test_a_predicate_that_picks_calls_leaves_the_others_alone():
     assert action(tool(requires_confirmation=True, confirms=lambda arguments: False)) == "allow"
-
-
-def test_a_predicate_that_wants_to_exit_is_asked_about():
-    assert action(tool(confirms=lambda arguments: sys.exit())) == "ask"
 
 
 def test_a_predicate_is_not_asked_where_rules_decide():

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, Wildcard, wildcard
 from pegboard.tools.spec import ARGUMENT_KINDS
+from pegboard.tools.visible import looks_of
 
 PATTERNS = st.text("ab *?", max_size=6)
 HOLED_TEXTS = st.text("ab ", max_size=6)
@@ -105,7 +106,7 @@ def test_a_pattern_that_would_backtrack_costs_little():
     assert greedy.match("a" * 5_000 + HOLE + "c") is Match.NO
 
 
-TEXTS = st.text(min_size=1, max_size=5).filter(lambda text: text.strip() and HOLE not in text)
+TEXTS = st.text(min_size=1, max_size=5).filter(lambda text: looks_of(text) and HOLE not in text)
 PERMISSIONS = TEXTS.filter(lambda text: text == text.strip() and text.isprintable())
 ORDINARY = st.builds(
     Rule,
@@ -149,6 +150,7 @@ def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
         ({"permission": "a", "action": "ask", "zzz": "*"}, "zzz: unknown key. There are permission"),
         ({"permission": "a", "action": "ask", "pattern": ""}, "pattern is empty"),
         ({"permission": "a", "action": "ask", "pattern": " \t"}, "pattern is empty or blank; '*' stands for all"),
+        ({"permission": "a", "action": "ask", "pattern": "\u200b \u3164"}, "pattern is empty or blank"),
         ({"permission": "a", "action": "ask", "pattern": "a\0"}, "pattern holds a NUL character"),
         ({"permission": " a", "action": "ask"}, "permission: ' a' holds blanks or hidden characters"),
         ({"permission": "a\u200b", "action": "ask"}, "holds blanks or hidden characters that no name has"),

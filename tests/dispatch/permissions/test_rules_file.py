@@ -189,6 +189,15 @@ KNOWN = [SHELL, FETCH, DELETE, READ]
         (Rule("fetch", "faß.de", "deny", forbid=True), "no host has the character 'ß'"),
         (Rule("fetch", "βόλος.com", "deny"), "no host has the character"),
         (Rule("fetch", "exa mple.com", "deny"), "no host has the character ' '"),
+        (Rule("fetch", "10.0.0.0/99", "deny"), "there is no such network"),
+        (Rule("fetch", "https://2001:db8::/200", "deny"), "there is no such network"),
+        (Rule("fetch", "999.1.1.1", "deny"), "no host is called '999.1.1.1'"),
+        (Rule("fetch", "a.example.0x1:80/x", "deny"), "no host is called 'a.example.0x1'"),
+        (Rule("fetch", "a..b", "deny"), "no host is called 'a..b'"),
+        (Rule("fetch", "data:x", "deny"), "no host is called 'data:x'"),
+        (Rule("fetch", "http:///x", "deny"), "it names no host"),
+        (Rule("fetch", "/latest", "deny"), "it names no host"),
+        (Rule("read_file", "~nouser/x", "deny"), "there is no user 'nouser' here"),
         (Rule("*", "a%62c.com", "deny", kind="url"), "no host has the character '%'"),
     ],
 )
@@ -215,6 +224,11 @@ def test_what_a_rule_seems_to_mean_and_does_not_is_reported(rule, problem, monke
             Rule("*", "rm x", "deny"),
             Rule("look", "$HOME/*", "deny"),
         ),
+        *(
+            Rule("fetch", each, "deny")
+            for each in ("//a.org", "*", "https://*", "127.1", "10.*", "[::1]:80", "*.1", "2001:db8:*", "a.org/x")
+        ),
+        *(Rule("read_file", each, "deny") for each in ("~/x", "~root/x", "~x*")),
         *(Rule("fetch", "*.example.com", "allow"), Rule("fetch", "10.0.0.0/8", "deny"), Rule("fetch", "::1", "deny")),
         *(Rule("fetch", "https://münchen.de/*", "allow"), Rule("fetch", "ann@example.com", "deny")),
         *(Rule("bash", "rm*", "deny"), Rule("read_file", "*", "deny", field="path"), Rule("?ash", "ls *", "ask")),

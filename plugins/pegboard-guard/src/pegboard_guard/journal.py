@@ -45,6 +45,7 @@ KEYS: Final = (
 
 _MOST_INNER: Final = 20_000
 _MOST_DEPTH: Final = 32
+_MOST_BEFORE: Final = 200
 _MOST_NUMBER: Final = 1e30
 _SEPARATORS: Final = re.compile(r"[_\-.\s]")
 _FORMATS: Final = (
@@ -66,7 +67,7 @@ _FORMATS: Final = (
     r"\bdo[opr]_v1_[a-f0-9]{32,}",  # DigitalOcean
     r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
     r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # JSON Web Tokens
-    r"(?i:\b(?:bearer|basic)\s{1,5})[A-Za-z0-9._~+/=-]{8,}",
+    r"(?i:\bbearer\s{1,5}(?=\S*[0-9._~+/=-])|\b(?:bearer|basic)\s{1,5}(?=\S{8}))[A-Za-z0-9._~+/=-]+",
     r"(?<=://)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)",  # user:password@host
 )
 
@@ -146,8 +147,21 @@ class Redactor:
         if isinstance(value, Mapping):
             return dict(self._members(value, room, depth))  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, list | tuple):
-            return [self._data(item, room, depth - 1) for item in room.kept(value)]  # pyright: ignore[reportUnknownArgumentType]
+            return list(self._items(value, room, depth))  # pyright: ignore[reportUnknownArgumentType]
         return f"({type(value).__name__})"
+
+    def _items(self, values: Sequence[Any], room: _Room, depth: int) -> Iterator[Any]:
+        """The items; a text that is a secret by those before it, as in `["--password", "x"]`, is gone as a whole."""
+        before, is_pair = "", len(values) == 2  # a name and its value
+        for item in room.kept(values):
+            if isinstance(item, str) and len(item) <= _MOST_INNER:
+                line = before + item
+                hides = (is_pair and self.is_secret(before.strip())) or not self.text(line, len(line)).endswith(item)
+                before = f"{line[-_MOST_BEFORE:]} "
+                if hides and item and self.text(item, len(item)) == item:
+                    yield room.taken(REDACTED)
+                    continue
+            yield self._data(item, room, depth - 1)
 
     def _text(self, value: str, room: _Room, depth: int) -> str:
         inner = _inner(value) if depth else None
@@ -160,6 +174,14 @@ class Redactor:
             name = str(key)
             shown = room.taken(self.text(name, max(room.left, 0)))
             yield shown, REDACTED if self.is_secret(name) else self._data(value[key], room, depth - 1)
+
+
+_GIVEN: Final = (
+    # curl -u user:password
+    r"""\bcurl\b[^\n;|&]{0,200}?\s(?:-[A-Za-z]{0,5}[uU]|--(?:proxy-)?user)[\s=]{0,5}["']?[^\s:"']{1,200}:""",
+    r"\b(?:mysql\w*|mariadb[\w-]*|sshpass|(?:docker|podman)\s{1,5}login)\b[^\n;|&]{0,200}?\s-p\s{0,5}",
+)
+"""What stands before a secret in commands."""
 
 
 def _compiled(value: str) -> re.Pattern[str]:
@@ -176,7 +198,7 @@ def _named(keys: Iterable[str]) -> re.Pattern[str]:
     named = rf"(?:{words}){end}\s{{0,5}}(?:=>|:=|:|=)\s{{0,5}}"
     option = rf"(?<![\w-])--[\w-]{{0,40}}(?:{words})[\w-]{{0,40}}\s{{1,5}}"
     value = r"""\\{0,3}"[^"]*(?:"|\Z)|\\{0,3}'[^']*(?:'|\Z)|(?:bearer|basic|token)\s{1,5}\S+|[^\s"'&,;}\]]+"""
-    return re.compile(rf"({named}|{option})(?:{value})", re.IGNORECASE)
+    return re.compile(rf"({'|'.join((named, option, *_GIVEN))})(?:{value})", re.IGNORECASE)
 
 
 def _is_plain_number(value: Any) -> bool:

@@ -60,7 +60,7 @@ def show_config(options: Options) -> int:
     The files and the environment, merged; what looks like a key or a password is hidden.
     """
     config = configuration_of(options)
-    keys = ("block", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
+    keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
     shown = {key: _plain(getattr(config, key)) for key in keys}
     shown["block"] += config.project_block
     shown["plugins"] = {name: without_secrets(settings) for name, settings in shown["plugins"].items()}

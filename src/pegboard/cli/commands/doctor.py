@@ -35,6 +35,7 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
     plugins |= {name for found in session.discovery.entries for name in (found.name, found.distribution)}
     of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
         ("block", config.block),
+        ("untrusted", config.untrusted),
         ("enable", config.enable or ()),
         ("prefix", config.prefix),
         ("plugins", config.plugins),
@@ -136,6 +137,9 @@ def _of_rules(session: Session, file: str) -> Iterator[Finding]:
 def _of_configuration(session: Session) -> Iterator[Finding]:
     for ignored in session.config.ignored:
         fix = f"if you trust it: registry config trust {ignored.file}"
+        if ignored.wrong is not None:
+            yield Finding("configuration", str(ignored))
+            continue
         yield Finding(f"{ignored.file}: {ignored.key}", "is ignored, as this project's file isn't trusted", fix)
     try:
         offered = session.resolved()
@@ -193,8 +197,11 @@ def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Itera
     for _, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
         for file in _manifests(plugins) if all(found.name in well for found in plugins) else ():
-            for difference in file.differences():
+            notes: list[str] = []
+            for difference in file.differences(notes):
                 yield Finding(str(file.path), difference, "As its author: registry manifest write.")
+            for note in notes:
+                yield Finding(f"distribution {file.distribution}", note)
 
 
 def _manifests(plugins: Sequence[FoundPlugin]) -> Sequence[ManifestFile]:

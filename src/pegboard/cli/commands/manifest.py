@@ -14,6 +14,7 @@ from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
 from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
+from pegboard.plugins.manager import noted
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
 
@@ -128,14 +129,19 @@ class ManifestFile:
         write_manifest(self.path, manifests)
         return sum(len(manifest.tools) for manifest in manifests)
 
-    def differences(self) -> list[str]:
-        """In what the code differs from the file, a sentence each; empty where that is true."""
+    def differences(self, notes: list[str]) -> list[str]:
+        """In what the code differs from the file, a sentence each; empty where that is true.
+
+        Args:
+            notes: Gets what loading the code changed in the process, a sentence each.
+        """
         try:
             file = read_manifest_file(self.path)
             listed = [(found, manifest_in(file, found)) for found in self.plugins]
             made = self.made()
         except ManifestError as error:
             return [str(error)]
+        notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in made for note in one.notes]
         extra = sorted({*file["plugins"]} - {found.name for found in self.plugins})
         differences = [f"plugin {name!r} is in it, and the package has none of that name" for name in extra]
         for (found, then), now in zip(listed, made, strict=True):
@@ -201,7 +207,7 @@ def check_manifests(packages: tuple[str, ...]) -> int:
     for file in _files(packages or (".",)):
         with Status() as status:
             status.show(f"loading {file.distribution}")
-            differences = file.differences()
+            differences = file.differences([])
         for difference in differences:
             complain(f"{file.path}: {difference}")
             code = 1

@@ -161,6 +161,7 @@ class PendingCall:
         earlier: What was answered to the same call before, the latest first.
         once: What stands for this question about the model's call, however often that is suspended: one answer to it
             counts. `""` where the call's id doesn't tell it from others.
+        own_rules: Whether its batch had permissions of its own, which the one that resumes it has to be given again.
     """
 
     id: str
@@ -183,6 +184,7 @@ class PendingCall:
     approved: bool = False
     earlier: tuple[Confirmation, ...] = ()
     once: str = ""
+    own_rules: bool = False
 
     @classmethod
     def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
@@ -191,7 +193,7 @@ class PendingCall:
         Args:
             request: What was asked.
             spec_digest: As `tool_key` gives it.
-            facts: `created`, `approved`, `earlier` and `once`.
+            facts: `created`, `approved`, `earlier`, `once` and `own_rules`.
         """
         return cls(spec_digest=spec_digest, **facts, **{name: getattr(request, name) for name in _OF_THE_REQUEST})
 
@@ -225,7 +227,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        given: Any = {"wider": [], "once": "", "presets": {}, **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
+        given: Any = {**_NEW, **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         read = structured(_as_written(), given, "a pending call")
         facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")
@@ -238,6 +240,10 @@ class PendingCall:
         except ValueError as error:
             raise PendingError(f"not a pending call: call.{error}") from None
         return cls(**facts)
+
+
+_NEW: Final[JsonObject] = {"wider": [], "once": "", "presets": {}, "own_rules": False}
+"""What pending calls that were written before 0.2 don't have."""
 
 
 @cache

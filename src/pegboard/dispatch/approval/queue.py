@@ -18,9 +18,9 @@ from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.pending import RefusedError, rules_of
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
-from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
+from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 

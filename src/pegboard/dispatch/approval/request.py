@@ -13,13 +13,14 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import PendingError
 from pegboard.schema.json import StructureError, json_faults, json_text
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
+from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
 from pegboard.tools.handler import Preview
+from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject
@@ -279,17 +280,18 @@ class ApprovalRequest:
 
         What the model or the tool has written in several lines is indented, and so can't pass for one of the others.
         """
-        name = self.call.name if self.tool is None else self.tool.name
-        title = None if self.tool is None else self.tool.spec.title
-        head = name if title is None else f"{title} ({name})"
+        head = self.call.name
+        if self.tool is not None and self.tool.spec.title is not None:
+            head = f"{visible(self.tool.spec.title, again=True)} ({head})"
         lines = [
-            ("", f"{head}: {self.hint}" if self.hint else head),
-            ("permission: ", self.permission),
-            *(("for: ", pattern) for pattern in self.patterns),
-            ("asked because ", self.reason),
-            ("always allows: ", "exactly this" if self.always else ""),
-            *(("more would be allowed by: ", pattern) for pattern in self.wider),
-            ("beside its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
+            (": " if self.hint else "", self.hint),
+            ("\nbrought by ", "" if self.tool is None else _source(self.tool)),
+            ("\npermission: ", self.permission),
+            *(("\nfor: ", pattern) for pattern in self.patterns),
+            ("\nasked because ", self.reason),
+            ("\nalways allows: ", self._exactly() if self.always else ""),
+            *(("\nmore would be allowed by: ", pattern) for pattern in self.wider),
+            ("\nbeside its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
         ]
         body = [_pretty(self.arguments)]
         if self.payload is not None:
@@ -298,8 +300,20 @@ class ApprovalRequest:
             body += filter(None, (self.preview.summary, self.preview.details))
         if self.metadata:
             body.append(_pretty(self._metadata()))
-        shown = [label + visible(text) for label, text in lines if text]
-        return "\n".join([*shown, *(f"  {line}" for part in body for line in part.split("\n"))])
+        shown = "".join(label + visible(text) for label, text in lines if text)
+        return "\n".join([head + shown, *(f"  {line}" for part in body for line in part.split("\n"))])
+
+    def _exactly(self) -> str:
+        """What "always" allows, as `Evaluation.exact` has it."""
+        if self.subject == "permission":
+            return "exactly this, in any call"
+        spec = None if self.tool is None else self.tool.spec
+        if spec is None or not spec.permission_arguments or "command" in spec.permission_arguments.values():
+            return "exactly this"
+        known = spec.input_schema.get("properties", {}).keys()
+        if spec.input_schema.get("additionalProperties") is False and known <= spec.permission_arguments.keys():
+            return "exactly this"
+        return f"this {' and '.join(spec.permission_arguments)}, whatever the other arguments"
 
     def to_json(self) -> JsonObject:
         """All facts as JSON; what isn't JSON becomes text."""
@@ -325,6 +339,14 @@ class ApprovalRequest:
 
     def _metadata(self) -> JsonObject:
         return {str(name): json_or_text(value) for name, value in self.metadata.items()}
+
+
+def _source(tool: Tool) -> str:
+    """Who brings a tool, and its own name; nothing for one of the host's under its own."""
+    own = tool.former_names[:1]
+    if tool.origin == HOST and not own:
+        return ""
+    return f"{tool.origin}{f' as {own[0]}' if own else ''}"
 
 
 def _pretty(data: JsonObject) -> str:
@@ -356,6 +378,7 @@ def _tool_json(tool: Tool) -> JsonObject:
         "title": spec.title,
         "description": spec.description,
         "origin": str(tool.origin),
+        "former_names": list(tool.former_names),
         "digest": spec.digest,
     }
 

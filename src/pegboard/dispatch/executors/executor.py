@@ -7,7 +7,6 @@ permissions, call other tools and use its memory and artifacts.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
@@ -35,11 +34,11 @@ from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState
-from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
 from pegboard.schema.converter import read_record
 from pegboard.schema.json import StructureError, digest_of, problem
 from pegboard.threads import WorkerPool
+from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
@@ -48,7 +47,7 @@ from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.stores import MemoryEntry
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
-from pegboard.toolsets.toolset import CLOSE_SECONDS, bounded
+from pegboard.toolsets.toolset import close_all
 from pegboard.typing import JsonObject, JsonSchema
 
 # Executors ---------------------------------------------------------------------------------------------------------
@@ -76,6 +75,9 @@ class Executor(Protocol):
 
 MOST_ASKED: Final = 8
 """How often one call may ask for a permission where it runs."""
+
+_START_SECONDS: Final = 60.0  # what a `ToolExecutor` may need before a call's time begins
+_CLEANUP_SECONDS: Final = 10.0  # what an executor has to clean up once it is cancelled
 
 
 @define(eq=False)
@@ -170,7 +172,8 @@ class ExecutorCall:
 class ToolExecutor(Protocol):
     """Executor that is handed the tool itself, and whose running tool can use its context.
 
-    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count.
+    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count. One that takes
+    more than twice the limit and a minute is cancelled.
     """
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
@@ -344,11 +347,28 @@ def _limit(state: CallState, tool: Tool) -> float | None:
 
 
 async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
+    """What an executor answers; one that doesn't keep to the limit is cancelled.
+
+    A `ToolExecutor` may let a call wait, at most for its limit, and start something for it before its time begins.
+    """
+    seconds, limits = call.request.timeout, state.services.limits
     if hasattr(executor, "execute_tool"):
-        return await executor.execute_tool(call)
+        answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + _START_SECONDS
+    else:
+        answering, longest = _asked(call, executor), None if seconds is None else seconds + limits.grace
+    state.deadline = Deadline(running_task(), longest, _CLEANUP_SECONDS, None, call.tool.name, call.context)
+    try:
+        return await within(state.deadline, answering)
+    except LimitExpiredError:
+        text = f"{call.tool.name} gave no result within {seconds:g} s. Its work may still be going on."
+        raise CallError("timeout", text) from None
+
+
+async def _asked(call: ExecutorCall, executor: Any) -> object:
+    """What an `Executor` answers, once what it has to be allowed was allowed here."""
     request, allowed = call.request, set[object]()
     for _ in range(MOST_ASKED):
-        response = await _executed(state, executor, request)
+        response = await executor.execute(request)
         required = getattr(response, "permission_required", None)
         if not isinstance(required, PermissionRequired):
             return response
@@ -361,22 +381,6 @@ async def _response(state: CallState, call: ExecutorCall, executor: Any) -> obje
         allowed.add(wanted)
         request = request.evolve(approvals=(*request.approvals, required.approval or required.permission))
     raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
-
-
-async def _executed(state: CallState, executor: Any, request: ExecutionRequest) -> object:
-    """What an executor answers that may not keep to the limit: then it is cancelled a moment later."""
-    if request.timeout is None:
-        return await executor.execute(request)
-    limit = asyncio.timeout(request.timeout + state.services.limits.grace)
-    try:
-        async with limit:
-            return await executor.execute(request)
-    except (TimeoutError, asyncio.CancelledError) as error:
-        # Python 3.11's timeout passes on a CancelledError of another class.
-        if not limit.expired() or cancels_the_call(error):
-            raise
-        text = f"{request.tool} gave no result within {request.timeout:g} s. Its work may still be going on."
-        raise CallError("timeout", text) from None
 
 
 def _settled(tool: Tool, response: ExecutionResponse, result: ToolResult) -> ToolResult:
@@ -397,17 +401,9 @@ def _failure(state: CallState, tool: Tool, error: BaseException) -> CallError:
 
 
 async def close_executors(executors: Mapping[str, Any]) -> None:
-    """Closes each executor that can be closed; one that fails, or takes 10 seconds, keeps no other from it."""
-    for name, executor in executors.items():
-        close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
-        if close is None:
-            continue
-        try:
-            await bounded(close(), CLOSE_SECONDS)
-        except BaseException as error:
-            if cancels_the_call(error):
-                raise
-            log_failure(f"closing executor {name}", error)
+    """Closes each executor that can be closed; one that fails, or takes long, doesn't keep the others from it."""
+    for failure in await close_all(executors.values(), "aclose"):
+        log_failure("closing an executor", failure)
 
 
 # The other end -------------------------------------------------------------------------------------------------------

@@ -20,43 +20,65 @@ from pegboard.dispatch.permissions.shell import Command, Line, read_line
 Wrapped: TypeAlias = "Command | str"
 """What is run: a command, or a text that a shell reads."""
 
-SHELLS: Final = frozenset(
-    {"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "yash"}
-    | {"csh", "tcsh", "osh", "elvish", "xonsh", "nu", "pwsh"}
-    | {"bash-static", "posh", "lksh", "oksh", "loksh"}
-)
+_NAMES: Final = {
+    "shells": """
+        sh bash dash ash zsh ksh mksh fish rbash yash csh tcsh osh elvish xonsh nu pwsh bash-static posh lksh oksh loksh
+    """,
+    "wrappers": """
+        sudo doas su runuser setpriv command builtin exec env nohup time nice ionice stdbuf setsid unbuffer watch script
+        systemd-run busybox toybox unshare nsenter strace ltrace fakeroot entr xargs parallel pkexec run0 daemonize
+        setarch linux32 linux64 i386 uname26 prlimit numactl choom runcon sg capsh valgrind rlwrap xvfb-run
+        dbus-run-session systemd-inhibit torsocks tsocks proxychains proxychains4 chronic eatmydata tini dumb-init
+        catatonit tmux screen dtach sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent dbus-launch noglob
+        nocorrect - not and or begin { spawn system softlimit chpst s6-softlimit fakechroot uclampset timelimit ifne tsp
+        nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running daemon xe rush bunx uvx
+    """,
+    "wrappers with a word of their own": """
+        timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
+        envuidgid envdir s6-envdir setlock lckdo mosh rsh dbclient
+    """,
+    "read texts": """
+        ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray compgen
+        complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync tar man xterm
+    """,
+    "of GNU": """
+        timeout env find xargs nice nohup stdbuf chroot split time test printf rm mv cp dd ln chmod chown tee shred
+        truncate rmdir install sed awk
+    """,
+    "evaluate texts": """
+        test [ [[ printf read declare typeset local export readonly let unset set mapfile readarray getopts wait for
+        shift integer float
+    """,
+}
+"""Programs by what they do with what they are given."""
+
+SHELLS: Final = frozenset(_NAMES["shells"].split())
 WRAPPERS: Final = {
-    **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
-    **dict.fromkeys(("time", "nice", "ionice", "stdbuf", "setsid", "unbuffer", "watch", "script", "systemd-run"), 0),
-    **dict.fromkeys(("busybox", "toybox", "unshare", "nsenter", "strace", "ltrace", "fakeroot", "entr"), 0),
-    **dict.fromkeys(("xargs", "parallel", "pkexec", "run0", "daemonize", "gosu", "su-exec"), 0),
-    **dict.fromkeys(("setarch", "linux32", "linux64", "prlimit", "numactl", "choom", "runcon", "sg", "capsh"), 0),
-    **dict.fromkeys(("valgrind", "rlwrap", "xvfb-run", "dbus-run-session"), 0),
-    **dict.fromkeys(("systemd-inhibit", "torsocks", "proxychains", "proxychains4", "chronic", "eatmydata"), 0),
-    **dict.fromkeys(("tini", "dumb-init", "tmux", "screen", "dtach", "sshpass"), 0),
-    **dict.fromkeys(("coreutils", "ld.so", "openvt", "cpulimit", "sem", "caffeinate"), 0),
-    **dict.fromkeys(("ssh-agent", "dbus-launch", "noglob", "nocorrect", "-", "not", "and", "or", "begin", "{"), 0),
-    **dict.fromkeys(("logsave", "repeat"), 1),
-    **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh", "setuidgid", "faketime"), 1),
+    **dict.fromkeys(_NAMES["wrappers"].split(), 0),
+    **dict.fromkeys(_NAMES["wrappers with a word of their own"].split(), 1),
 }
 """Their names, and how many words of their own stand before the command."""
 
 _RUNNERS: Final = {
-    **dict.fromkeys(("bwrap", "firejail", "proot", "nsjail", "gdb", "start-stop-daemon", "mpirun", "srun"), ()),
-    **dict.fromkeys(("docker", "podman", "kubectl", "oc", "lxc", "machinectl"), ("exec", "run", "shell")),
-    **dict.fromkeys(("uv", "poetry", "pipenv", "conda", "hatch", "pdm", "rye", "npm", "pnpm", "yarn"), ("exec", "run")),
-    "git": ("run", "foreach", "-x", "--exec"),
-    "cmake": ("-E",),
-    "perf": ("stat", "record", "trace"),
-    **dict.fromkeys(("nix", "flatpak", "flatpak-spawn", "distrobox", "toolbox"), ("run", "shell", "enter", "--host")),
+    name: words.split()
+    for words, names in {
+        "": """
+            bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
+        """,
+        "exec run shell enter --host dlx x stat record trace -E -- -e -c --command": """
+            docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity
+            uv poetry pipenv pipx conda mamba micromamba hatch pdm rye npm pnpm yarn bun nix flatpak
+            flatpak-spawn distrobox toolbox direnv mise asdf rbenv pyenv bundle dotenv op doppler aws-vault
+            chamber ip perf cmake xterm konsole gnome-terminal i3-msg
+        """,
+        "run foreach -x --exec": "git",
+    }.items()
+    for name in names.split()
 }
 """Programs whose options take several words, and behind which of their words the command stands anywhere."""
 
 _FILL_IN: Final = frozenset({"xargs", "parallel"})  # add words that they read elsewhere
-_READ_TEXTS: Final = frozenset(
-    {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh"}
-    | {"tmux", "screen", "entr", "nix-shell", "mapfile", "readarray", "compgen", "complete", "split"}
-)
+_READ_TEXTS: Final = frozenset(_NAMES["read texts"].split())
 """Hand a word to a shell, or split it as one."""
 
 _ONLY_TELLS: Final = frozenset({"-v", "-V"})  # options of `command` that only describe a command
@@ -66,10 +88,7 @@ _FINDERS: Final = {
 }
 """The option before a command, and what is glued to it."""
 
-_GNU: Final = frozenset(
-    {"timeout", "env", "find", "xargs", "nice", "nohup", "stdbuf", "chroot", "split", "time", "test", "printf", "rm"}
-    | {"mv", "cp", "dd", "ln", "chmod", "chown", "tee", "shred", "truncate", "rmdir", "install", "sed", "awk"}
-)
+_GNU: Final = frozenset(_NAMES["of GNU"].split())
 """Have a `g` before their name on some systems."""
 
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
@@ -96,10 +115,7 @@ _STARTS_SHELL: Final = {
 """Run a shell where they are given no command, and how many words of their own they have."""
 
 _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` whose text has escapes of its own
-_EVALUATES: Final = frozenset(
-    {"test", "[", "[[", "printf", "read", "declare", "typeset", "local", "export", "readonly", "let", "unset", "set"}
-    | {"mapfile", "readarray", "getopts", "wait", "for", "shift", "integer", "float"}
-)
+_EVALUATES: Final = frozenset(_NAMES["evaluate texts"].split())
 """A shell's own commands that take a text for a variable or a sum, and so run what stands in its index."""
 
 _INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)

@@ -198,10 +198,12 @@ class ToolPolicy:
             return "wants each call confirmed"
         if confirms is not None:
             try:
-                if confirms(dict(arguments)):
-                    return "wants this call confirmed"
+                wants: object = confirms(dict(arguments))
             except (Exception, SystemExit):  # noqa: BLE001  it can't say, so a person does
-                return "can't say whether this call has to be confirmed"
+                wants = None
+            if wants is not False:
+                can_say = isinstance(wants, bool)
+                return "wants this call confirmed" if can_say else "can't say whether this call has to be confirmed"
         if spec.permission is not None:
             return f"asks for the permission {spec.permission!r}"
         return None if self.trusted else "brought by an origin that isn't trusted"

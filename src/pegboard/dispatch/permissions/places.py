@@ -432,19 +432,36 @@ def _ascii_label(label: str) -> str:
 
 _VARIABLE: Final = re.compile(r"\$(\w+|\{[^}]*\})")
 _NO_PLACE: Final = re.compile(r"[*?].*/\.{0,2}/|[*?].*/\.{1,2}$")
+_EMPTY_HOST: Final = re.compile(r"[^/]*://([/:]|$)|/(?!/)")
 _NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]", re.ASCII)
 
 
 def pattern_problem(rule: Rule, kind: str) -> str | None:
     """Why a rule can't match what it seems to, where its pattern is read as a path or URL; `None` where it can."""
-    pattern = rule.pattern
-    if kind == "path":
-        return _path_problem(rule, pattern)
+    return _path_problem(rule, rule.pattern) if kind == "path" else _url_problem(rule, rule.pattern)
+
+
+def _url_problem(rule: Rule, pattern: str) -> str | None:
     read = UrlPattern.of(pattern)
+    name = read.host.names.pattern
     if read.has_user and rule.allows:
         return "a URL with a user name is never allowed: it matches nothing."
-    odd = _NO_HOST.search(read.host.names.pattern)
-    return odd and f"no host has the character {odd[0]!r}: it matches nothing."
+    if odd := _NO_HOST.search(name):
+        return f"no host has the character {odd[0]!r}: it matches nothing."
+    if read.host.network is None and _NETWORK.fullmatch(pattern.partition("://")[2] or pattern):
+        return "there is no such network: it is about a path of that host."
+    if _EMPTY_HOST.match(pattern):
+        return "it names no host, and is about every one."
+    if read.host.network is None and exactly(name) and not _is_host(name):
+        return f"no host is called {name!r}: it matches nothing."
+    return None
+
+
+def _is_host(name: str) -> bool:
+    try:
+        return bool(host_of(f"[{name}]" if ":" in name else name))
+    except UnreadableError:
+        return False
 
 
 def _path_problem(rule: Rule, pattern: str) -> str | None:
@@ -455,6 +472,8 @@ def _path_problem(rule: Rule, pattern: str) -> str | None:
     if "/**/" in pattern:
         return "'**' is '*' here: 'a/**/b' isn't 'a/b'."
     named = os.path.expanduser(os.path.expandvars(pattern))  # noqa: PTH111
+    if named.startswith("~") and "/" in named:
+        return f"there is no user {named[1:].partition('/')[0]!r} here: it means a name that begins with '~'."
     if not rule.allows and exactly(pattern) and not pattern.endswith("/") and os.path.isdir(named):  # noqa: PTH112
         return f"it is about the folder alone; what is in it is '{pattern}/*'."
     unset = _VARIABLE.search(os.path.expandvars(pattern))

@@ -22,6 +22,7 @@ from attrs.validators import instance_of, optional
 
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
+from pegboard.tools.visible import looks_of
 from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
 
@@ -143,10 +144,10 @@ def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> Non
         return
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a text, got {value!r:.100}")
-    if not value.strip():
-        raise ValueError(f"{name} is empty or blank; '*' stands for all")
     if HOLE in value:
         raise ValueError(f"{name} holds a NUL character, which nothing matches")
+    if not looks_of(value):
+        raise ValueError(f"{name} is empty or blank; '*' stands for all")
     if name == "permission" and (value != value.strip() or not value.isprintable()):
         raise ValueError(f"permission: {value!r:.100} holds blanks or hidden characters that no name has")
 

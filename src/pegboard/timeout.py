@@ -14,16 +14,13 @@ from math import inf
 from threading import get_ident
 from time import monotonic
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from attrs import define, field
 
 import pegboard
 from pegboard.errors import log_failure
 from pegboard.threads import renew_after_fork
-
-if TYPE_CHECKING:
-    from pegboard.tools.context import ToolContext
 
 LIMIT_SECONDS: Final = 0.1
 """How long one step of a coroutine may take before it is reported."""
@@ -161,6 +158,10 @@ class LimitExpiredError(Exception):
     """The coroutine was cancelled at its limit."""
 
 
+class _Context(Protocol):
+    deadline: float | None
+
+
 @define(eq=False)
 class Deadline:
     """Time limit of one coroutine in a task, and, once it is cancelled, the end of its grace period.
@@ -183,7 +184,7 @@ class Deadline:
     grace: float = _GRACE_SECONDS
     watchdog: Watchdog | None = None
     name: str = ""
-    context: ToolContext | None = None
+    context: _Context | None = None
     was_ignored: bool = field(default=False, init=False)
     _expired: int = field(default=0, init=False)  # 1: the limit; 2: the grace period
     _cancelled: int = field(default=0, init=False)  # by the limit, or by the end of the grace period
@@ -303,7 +304,7 @@ async def within(
     seconds: float | Deadline | None,
     awaitable: Awaitable[Any],
     *,
-    grace: float = _GRACE_SECONDS,
+    grace: float | None = None,
     watchdog: Watchdog | None = None,
     name: str = "",
 ) -> Any:
@@ -312,7 +313,7 @@ async def within(
     Args:
         seconds: The limit; `None` is none. A `Deadline` that can be paused brings everything else along.
         awaitable: A coroutine, or anything else that can be awaited.
-        grace: Seconds to clean up in, once it is cancelled.
+        grace: Seconds to clean up in, once it is cancelled; by default one, or the limit where that is less.
         watchdog: Gets each step.
         name: What the watchdog calls it.
 
@@ -327,8 +328,11 @@ async def within(
         waits_for = watched(watchdog, name, coroutine.send, None)
     except StopIteration as end:
         return end.value
-    deadline = seconds if isinstance(seconds, Deadline) else Deadline(running_task(), seconds, grace, watchdog, name)
-    return await finish_within(deadline, coroutine, waits_for)
+    if not isinstance(seconds, Deadline):
+        if grace is None:
+            grace = _GRACE_SECONDS if seconds is None else min(seconds, _GRACE_SECONDS)
+        seconds = Deadline(running_task(), seconds, grace, watchdog, name)
+    return await finish_within(seconds, coroutine, waits_for)
 
 
 def running_task() -> asyncio.Task[Any]:

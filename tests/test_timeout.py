@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pegboard.dispatch import timeout
-from pegboard.dispatch.timeout import (
+from pegboard import timeout
+from pegboard.timeout import (
     Deadline,
     LimitExpiredError,
     Watchdog,

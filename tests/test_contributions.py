@@ -1,0 +1,72 @@
+"""Subscriptions to changes of the tools."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard import ToolRegistry, tool
+from pegboard.toolsets.toolsets import ToolsetBase
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+class Server(ToolsetBase):
+    """A toolset whose tools change by themselves."""
+
+    name = "server"
+
+    def on_change(self, function):
+        self.changed = function
+
+    async def tools(self, context):
+        return []
+
+
+@pytest.fixture
+def registry():
+    return ToolRegistry()
+
+
+def test_a_subscriber_is_called_for_each_change_of_the_tools_until_it_is_disposed(registry):
+    calls = []
+    with registry.on_change(lambda: calls.append(registry.catalogue.digest)):
+        handle = registry.register(add)
+        registry.add("predicates", "mine", lambda tool, context: True)  # no tool changes by it
+        registry.register(Server())
+        handle.dispose()
+        registry.unregister("server")
+    registry.register(add)
+    assert len(calls) == 4
+    assert calls[0] == calls[1] != calls[2] == calls[3]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_toolset_says_when_its_tools_have_changed(registry, wrapped):
+    calls, server = [], Server()
+    registry.register(server.prefixed("a").filtered("read_only") if wrapped else server)
+    registry.on_change(lambda: calls.append(1))
+    server.changed()
+    assert calls == [1]
+
+
+def test_a_subscriber_or_a_toolset_that_fails_costs_only_itself(registry, caplog):
+    class Broken(Server):
+        def on_change(self, function):
+            raise RuntimeError("no")
+
+    def fail():
+        raise RuntimeError("nor this")
+
+    calls = []
+    registry.on_change(fail)
+    registry.on_change(lambda: calls.append(1))
+    registry.register(Broken())
+    assert calls == [1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "on_change of toolset 'server' failed",
+        "a subscriber to changes of the tools failed",
+    ]
