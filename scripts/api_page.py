@@ -156,13 +156,21 @@ def rows_of(package: ModuleType) -> Iterator[str]:
     texts: dict[str, str] = constants_in(folder.parent / "schema" / "references.py")  # some are brought from there
     for path in sorted(folder.glob("*.py")):
         texts |= constants_in(path)
-    for name in sorted(package.__all__):
+    for name in sorted(public_in(Path(str(package.__file__)))):
         thing = getattr(package, name)
         is_constant = not inspect.isclass(thing) and not inspect.isfunction(thing)
         text = texts.get(name, "") if is_constant else inspect.getdoc(thing) or ""
         first = " ".join(text.partition("\n\n")[0].split())
         written = name if is_constant else signature_of(name, thing) or name
         yield f"- `{written}`: {first}" if first else f"- `{written}`"
+
+
+def public_in(path: Path) -> set[str]:
+    """The names of a package: what it imports as such (`A as A`), and its constants."""
+    imports = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    return {each.name for node in imports for each in node.names if each.asname == each.name} | constants_in(
+        path
+    ).keys()
 
 
 def constants_in(path: Path) -> dict[str, str]:

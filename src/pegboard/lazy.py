@@ -1,4 +1,4 @@
-"""Packages whose public names are imported at first use."""
+"""Names that are imported at first use: a package's own, and what a plugin registers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -33,3 +34,21 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
         return sorted({*namespace, *modules})
 
     return find, names
+
+
+def lazy_call(place: str) -> Callable[..., Any]:
+    """A function that imports another one and calls it, for what a plugin registers.
+
+        register("anthropic", lazy_call("pegboard_anthropic.client:AnthropicModel"))
+
+    Args:
+        place: `"MODULE:NAME"`.
+    """
+
+    def call(*args: Any, **options: Any) -> Any:
+        from importlib import import_module
+
+        module, _, name = place.partition(":")
+        return getattr(import_module(module), name)(*args, **options)
+
+    return call

@@ -199,6 +199,28 @@ def test_a_bad_file_is_an_error(user):
         load_config()
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "where"),
+    [
+        ("blokc = []\nwhere = 'read_only'", "blokc: unknown key. Did you mean 'block'? (ignored)", "read_only"),
+        ("block = 3\nwhere = '(a'\nenable = []", "block: expected a list of plugin names, found int (ignored)", None),
+        ("= 1", "not TOML: Invalid statement (at line 1, column 1) (ignored)", None),
+        ("#" * (_MAX_BYTES + 1), "can't be read: larger than 262144 bytes (ignored)", None),
+    ],
+)
+def test_what_is_wrong_in_an_untrusted_project_is_left_out_and_reported(user, project, text, words, where):
+    """It came with the project, and stops no command."""
+    user.write_text("block = ['a']")
+    project.write_text(text)
+    config = load_config(project=project)
+    assert (config.block, config.where) == (("a",), where)
+    assert str(config.ignored[0]) == f"{project}: {words}"
+    if len(text) < _MAX_BYTES:
+        trust(project)
+        with pytest.raises(ConfigError):
+            load_config(project=project)
+
+
 def test_a_config_is_read_only(user):
     user.write_text("rename.a = 'b'")
     with pytest.raises(TypeError):

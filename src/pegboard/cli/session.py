@@ -323,7 +323,7 @@ def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> 
     from pegboard.config.config import parse_config, read_config
 
     ignored = {one.file for one in config.ignored if one.key == key}
-    values = ((file, parse_config(read_config(file) or b"", file).get(key)) for file in reversed(config.files))
+    values = ((file, parse_config(read_config(file) or b"", file, []).get(key)) for file in reversed(config.files))
     fitting = (file for file, value in values if file not in ignored and value is not None and fits(value))
     return next(fitting, "configuration")
 

@@ -42,13 +42,17 @@ class Ignored:
 
     Attributes:
         file: The path of the configuration.
-        key: The dotted key.
+        key: The dotted key; `""` for all of it.
+        wrong: What is wrong with it, or `None` where trust would do.
     """
 
     file: str
     key: str
+    wrong: ConfigError | None = None
 
     def __str__(self) -> str:
+        if self.wrong is not None:
+            return f"{self.wrong} (ignored)"
         return f"{self.file}: {self.key} is ignored until you trust the file (registry config trust)"
 
 
@@ -109,21 +113,28 @@ def read_config(file: str) -> bytes | None:
         raise ConfigError(f"can't be read: {reason(error)}", file=file) from None
 
 
-def parse_config(content: bytes, file: str) -> dict[str, Any]:
+def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = None) -> dict[str, Any]:
     """The values of a configuration file by key, all of the right type.
 
     Args:
         content: TOML.
         file: Its path, for errors.
+        wrong: Gets what is wrong with keys, which are left out; by default that is raised.
 
     Raises:
         ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
     """
-    table = _toml(content, file)
-    for key in table:
-        if key not in _CHECKS:
-            raise ConfigError(f"unknown key.{_meant(key, _CHECKS)}", file=file, key=key)
-    return {key: _CHECKS[key](value, key, file) for key, value in table.items()}
+    values: dict[str, Any] = {}
+    for key, value in _toml(content, file).items():
+        try:
+            if key not in _CHECKS:
+                raise ConfigError(f"unknown key.{_meant(key, _CHECKS)}", file=file, key=key)  # noqa: TRY301  as its checks do
+            values[key] = _CHECKS[key](value, key, file)
+        except ConfigError as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
+    return values
 
 
 def _toml(content: bytes, file: str) -> dict[str, Any]:
@@ -308,8 +319,8 @@ def load_config(
     """Reads and merges all configuration, later over earlier: the user's, the project's, the one given.
 
     Blocked plugins and predicates add up. Until it is trusted, a project's file may only take tools away, by `where`
-    and by `block` of plugins that bring nothing but tools, and trust, by `untrusted`. What it didn't get stands in
-    `Config.ignored`.
+    and by `block` of plugins that bring nothing but tools, and trust, by `untrusted`. What it didn't get, or
+    has wrong, stands in `Config.ignored`.
 
     Args:
         user: Whether the user's own file is read (`pegboard.toml` in platformdirs' user config folder).
@@ -319,8 +330,8 @@ def load_config(
             the process's by default.
 
     Raises:
-        ConfigError: A file can't be read, isn't TOML, or has a key that is unknown or of the wrong type; the file
-            given is missing; a variable isn't understood.
+        ConfigError: A file other than an untrusted project's can't be read, isn't TOML, or has a key that is unknown
+            or of the wrong type; the file given is missing; a variable isn't understood.
     """
     environ = os.environ if environ is None else environ
     merge = _Merge()
@@ -381,14 +392,23 @@ class _Merge:
         self.looked_at.append(source.file)
         if not source.binds:
             self.looked_at.append(str(_trust_file()))
-        content = read_config(source.file)
-        if content is None:
-            if source.required:
-                raise ConfigError("no such file", file=source.file)
-            return
-        self.files.append(source.file)
-        binds = source.binds or is_trusted(source.file, content)
-        for key, value in parse_config(content, source.file).items():
+        binds, wrong = source.binds, list[ConfigError]()
+        try:
+            content = read_config(source.file)
+            if content is None:
+                if source.required:
+                    raise ConfigError("no such file", file=source.file)  # noqa: TRY301  as above
+                return
+            self.files.append(source.file)
+            binds = binds or is_trusted(source.file, content)
+            values = parse_config(content, source.file, None if binds else wrong)
+        except ConfigError as error:
+            if binds:
+                raise
+            values = dict[str, Any]()
+            wrong.append(error)
+        self.ignored += [Ignored(source.file, error.key, error) for error in wrong]
+        for key, value in values.items():
             _TAKEN[key](self, key, value, None if binds else source.file)
 
     def add_environment(self, environ: Mapping[str, str]) -> None:

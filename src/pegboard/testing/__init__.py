@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pegboard.testing.calls import RecordedCall, RecordedCalls, call_tool, plugin_registry
-from pegboard.testing.check import Report, check_plugin
-from pegboard.testing.scripted import ScriptedApprover, ScriptedModel
-
-__all__ = [
-    "RecordedCall",
-    "RecordedCalls",
-    "Report",
-    "ScriptedApprover",
-    "ScriptedModel",
-    "call_tool",
-    "check_plugin",
-    "plugin_registry",
-]
+from pegboard.testing.calls import (
+    RecordedCall as RecordedCall,
+    RecordedCalls as RecordedCalls,
+    call_tool as call_tool,
+    plugin_registry as plugin_registry,
+)
+from pegboard.testing.check import Report as Report, check_plugin as check_plugin
+from pegboard.testing.scripted import ScriptedApprover as ScriptedApprover, ScriptedModel as ScriptedModel

@@ -167,6 +167,16 @@ def test_configuration(say, home, config, subject, cause):
         assert cause in told[subject][0]
 
 
+@pytest.mark.usefixtures("with_demo")
+def test_what_is_wrong_in_an_untrusted_project_is_found(say, home):
+    file = home / "here" / "pegboard.toml"
+    file.write_text("blok = []")
+    said = f"{file}: blok: unknown key. Did you mean 'block'? (ignored)"
+    assert found(say) == {"configuration": [said]}
+    code, out, err = say("list", "--names")
+    assert (code, out, said in err) == (0, "", True)
+
+
 class TestProject:
     @pytest.fixture
     def project(self, registry, home) -> Path:

@@ -31,32 +31,15 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.dialects import (
-    FORMATS,
+    CLOSED,
     READ,
-    SHAPE,
-    SIMPLE,
     UNIONS,
     Counts,
     Dialect,
     Within,
-    arrays_need_items,
-    boolean_schemas,
-    close_objects,
-    formats,
-    inline_references,
-    isolate_any_of,
-    least_items,
     named_definitions,
-    one_of_to_any_of,
-    only_keywords,
-    open_objects,
-    patterns,
     property_names,
     root_object,
-    simple_enums,
-    tuple_items,
-    typed_enums,
-    typed_values,
 )
 from pegboard.messages import Part
 from pegboard.schema.json import json_text
@@ -108,31 +91,7 @@ PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
 ANTHROPIC: Final = Dialect("anthropic", (*READ, root_object(*UNIONS), named_definitions, property_names(PROPERTY_NAME)))
 """Anthropic's tools, not strict: draft 2020-12 with a plain root."""
 
-ANTHROPIC_STRICT: Final = Dialect(
-    "anthropic-strict",
-    (
-        *READ,
-        boolean_schemas,
-        inline_references("refuse"),
-        one_of_to_any_of,
-        *SIMPLE,
-        tuple_items(closed=True),
-        typed_enums,
-        simple_enums,
-        typed_values,
-        only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
-        least_items(1),
-        formats((*FORMATS, "uri")),
-        patterns(word_bounds=False),
-        isolate_any_of,
-        arrays_need_items,
-        typed_values,
-        open_objects,
-        close_objects,
-        property_names(PROPERTY_NAME),
-        Within(STRICT_SIZE),
-    ),
-)
+ANTHROPIC_STRICT: Final = Dialect("anthropic-strict", (*CLOSED, property_names(PROPERTY_NAME), Within(STRICT_SIZE)))
 """Anthropic's strict tools: closed objects without bounds or recursion; what is optional stays so."""
 
 
@@ -589,6 +548,3 @@ class Anthropic:
 def exporter() -> Anthropic:
     """The one of this process, which keeps what it has written."""
     return Anthropic()
-
-
-__all__ = ["ANTHROPIC", "ANTHROPIC_STRICT", "Anthropic", "exporter"]

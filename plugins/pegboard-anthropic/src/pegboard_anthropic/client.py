@@ -259,6 +259,3 @@ async def _last(pieces: AsyncGenerator[Delta | ModelResponse]) -> ModelResponse:
             last = piece
     assert isinstance(last, ModelResponse), "a stream of pieces ends with the answer"
     return last
-
-
-__all__ = ["MOST_WHOLE", "AnthropicModel", "model_error"]

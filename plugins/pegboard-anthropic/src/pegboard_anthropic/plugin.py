@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pegboard import hookimpl
-
-if TYPE_CHECKING:
-    from pegboard_anthropic.anthropic import Anthropic
-    from pegboard_anthropic.client import AnthropicModel
+from pegboard.lazy import lazy_call
 
 
 @hookimpl
@@ -19,7 +16,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers a function that makes it.
     """
-    register("anthropic", _exporter)
+    register("anthropic", lazy_call("pegboard_anthropic.anthropic:exporter"))
 
 
 @hookimpl
@@ -29,16 +26,4 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers it with the registry.
     """
-    register("anthropic", _model)
-
-
-def _model(model: str, **options: Any) -> AnthropicModel:
-    from pegboard_anthropic.client import AnthropicModel
-
-    return AnthropicModel(model, **options)
-
-
-def _exporter() -> Anthropic:
-    from pegboard_anthropic.anthropic import exporter
-
-    return exporter()
+    register("anthropic", lazy_call("pegboard_anthropic.client:AnthropicModel"))

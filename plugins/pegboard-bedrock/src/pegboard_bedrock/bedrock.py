@@ -32,32 +32,16 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.dialects import (
-    FORMATS,
+    CLOSED,
     READ,
-    SHAPE,
-    SIMPLE,
     UNIONS,
     Counts,
     Dialect,
     Within,
-    arrays_need_items,
-    boolean_schemas,
-    close_objects,
-    formats,
     inline_references,
-    isolate_any_of,
-    least_items,
     named_definitions,
-    one_of_to_any_of,
-    only_keywords,
-    open_objects,
-    patterns,
     property_names,
     root_object,
-    simple_enums,
-    tuple_items,
-    typed_enums,
-    typed_values,
 )
 from pegboard.messages import Part
 from pegboard.schema.json import is_object, json_faults
@@ -113,31 +97,7 @@ BEDROCK: Final = Dialect("bedrock", (*READ, inline_references("keep"), root_obje
 Which names of properties are taken depends on the model; `property_names` is the step for that.
 """
 
-BEDROCK_STRICT: Final = Dialect(
-    "bedrock-strict",
-    (
-        *READ,
-        boolean_schemas,
-        inline_references("refuse"),
-        one_of_to_any_of,
-        *SIMPLE,
-        tuple_items(closed=True),
-        typed_enums,
-        simple_enums,
-        typed_values,
-        only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
-        least_items(1),
-        formats((*FORMATS, "uri")),
-        patterns(word_bounds=False),
-        isolate_any_of,
-        arrays_need_items,
-        typed_values,
-        open_objects,
-        close_objects,
-        property_names(_PROPERTY_NAME),
-        Within(STRICT_SIZE),
-    ),
-)
+BEDROCK_STRICT: Final = Dialect("bedrock-strict", (*CLOSED, property_names(_PROPERTY_NAME), Within(STRICT_SIZE)))
 """Bedrock's strict tools, which Anthropic validates: closed objects without bounds or recursion."""
 
 
@@ -518,6 +478,3 @@ def _gone(name: str) -> JsonObject:
 def exporter() -> Bedrock:
     """The one of this process, which keeps what it has written."""
     return Bedrock()
-
-
-__all__ = ["BEDROCK", "BEDROCK_STRICT", "Bedrock", "exporter"]

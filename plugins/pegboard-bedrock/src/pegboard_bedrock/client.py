@@ -293,6 +293,3 @@ class BedrockModel(ProviderModel):
 
     def _body(self, request: ModelRequest) -> JsonObject:
         return {"modelId": self.name, **self.exporter.request(request)}
-
-
-__all__ = ["BedrockModel", "model_error"]

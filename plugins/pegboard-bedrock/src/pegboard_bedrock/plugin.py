@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pegboard import hookimpl
-
-if TYPE_CHECKING:
-    from pegboard_bedrock.bedrock import Bedrock
-    from pegboard_bedrock.client import BedrockModel
+from pegboard.lazy import lazy_call
 
 
 @hookimpl
@@ -19,7 +16,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers a function that makes it.
     """
-    register("bedrock", _exporter)
+    register("bedrock", lazy_call("pegboard_bedrock.bedrock:exporter"))
 
 
 @hookimpl
@@ -29,16 +26,4 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers it with the registry.
     """
-    register("bedrock", _model)
-
-
-def _model(model: str, **options: Any) -> BedrockModel:
-    from pegboard_bedrock.client import BedrockModel
-
-    return BedrockModel(model, **options)
-
-
-def _exporter() -> Bedrock:
-    from pegboard_bedrock.bedrock import exporter
-
-    return exporter()
+    register("bedrock", lazy_call("pegboard_bedrock.client:BedrockModel"))

@@ -254,6 +254,3 @@ class GoogleModel(ProviderModel):
         """The SDK's keywords; the exporter gets the model's name, as models differ in what they take."""
         named = request if request.model else request.evolve(model=self.name)
         return sdk_arguments(self.exporter.request(named))
-
-
-__all__ = ["KEYS", "GoogleModel", "made_client", "model_error"]

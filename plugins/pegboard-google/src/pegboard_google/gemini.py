@@ -555,15 +555,3 @@ def earlier_exporter() -> Gemini:
 def schema_exporter() -> GeminiSchema:
     """The one of this process, which keeps what it has written."""
     return GeminiSchema()
-
-
-__all__ = [
-    "GEMINI_JSON_SCHEMA",
-    "GEMINI_SCHEMA",
-    "Gemini",
-    "GeminiSchema",
-    "exporter",
-    "schema_exporter",
-    "sdk_arguments",
-    "upper_case_types",
-]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pegboard import hookimpl
-
-if TYPE_CHECKING:
-    from pegboard_google.client import GoogleModel
-    from pegboard_google.gemini import Gemini, GeminiSchema
+from pegboard.lazy import lazy_call
 
 
 @hookimpl
@@ -19,8 +16,8 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers a function that makes it.
     """
-    register("gemini", _exporter)
-    register("gemini-schema", _schema_exporter)
+    register("gemini", lazy_call("pegboard_google.gemini:exporter"))
+    register("gemini-schema", lazy_call("pegboard_google.gemini:schema_exporter"))
 
 
 @hookimpl
@@ -30,22 +27,4 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers it with the registry.
     """
-    register("google", _gemini)
-
-
-def _gemini(model: str, **options: Any) -> GoogleModel:
-    from pegboard_google.client import GoogleModel
-
-    return GoogleModel(model, **options)
-
-
-def _exporter() -> Gemini:
-    from pegboard_google.gemini import exporter
-
-    return exporter()
-
-
-def _schema_exporter() -> GeminiSchema:
-    from pegboard_google.gemini import schema_exporter
-
-    return schema_exporter()
+    register("google", lazy_call("pegboard_google.client:GoogleModel"))

@@ -132,6 +132,3 @@ def _made(provider: str, api_key: str | None, base_url: str | None, options: Map
         return AsyncClient(base_url, **{"timeout": _SECONDS, **options, "headers": headers})
     except Exception as error:
         raise ModelError(f"no client can be made: {error}", provider=provider) from error
-
-
-__all__ = ["KEY", "OllamaModel"]

@@ -432,6 +432,3 @@ def _think(config: ModelConfig) -> bool | str | None:
 def exporter() -> Ollama:
     """The one of this process, which keeps what it has written."""
     return Ollama()
-
-
-__all__ = ["OLLAMA", "Conversation", "Ollama", "OllamaReader", "exporter"]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pegboard import hookimpl
-
-if TYPE_CHECKING:
-    from pegboard_ollama.client import OllamaModel
-    from pegboard_ollama.ollama import Ollama
+from pegboard.lazy import lazy_call
 
 
 @hookimpl
@@ -19,7 +16,7 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers a function that makes it.
     """
-    register("ollama", _exporter)
+    register("ollama", lazy_call("pegboard_ollama.ollama:exporter"))
 
 
 @hookimpl
@@ -29,16 +26,4 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers a function that makes one of its name.
     """
-    register("ollama", _model)
-
-
-def _model(model: str, **options: Any) -> OllamaModel:
-    from pegboard_ollama.client import OllamaModel
-
-    return OllamaModel(model, **options)
-
-
-def _exporter() -> Ollama:
-    from pegboard_ollama.ollama import exporter
-
-    return exporter()
+    register("ollama", lazy_call("pegboard_ollama.client:OllamaModel"))

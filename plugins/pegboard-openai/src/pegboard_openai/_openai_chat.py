@@ -410,6 +410,3 @@ def _delta_pieces(message: JsonMapping) -> list[JsonMapping]:
     """The pieces of calls; those of a call in the form of before there were several, too."""
     legacy = object_or_none(message.get("function_call"))
     return [*objects_in(message, "tool_calls"), *([] if legacy is None else [{"index": 0, "function": legacy}])]
-
-
-__all__ = ["EXTRA", "ChatAnswers", "ChatReader"]

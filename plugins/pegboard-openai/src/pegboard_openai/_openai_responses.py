@@ -578,6 +578,3 @@ class ResponsesReader:
 def _delta(item: StreamedItem, piece: str) -> CallDelta:
     call_id, name = text_in(item.item, "call_id"), text_in(item.item, "name")
     return CallDelta(item.place or 0, piece, writable(call_id), writable(name))
-
-
-__all__ = ["CLIENT_CALLS", "OF_ITEM", "ResponsesAnswers", "ResponsesReader", "ToolOfType"]

@@ -334,6 +334,3 @@ def searches(model: str) -> bool:
     base = model.split(":")[1] if model.startswith("ft:") else model
     found = _GPT.match(base)
     return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST_THAT_SEARCHES
-
-
-__all__ = ["KEY", "NO_KEY", "OpenAIChatModel", "OpenAIModel", "model_error", "server_exporter"]

@@ -358,6 +358,3 @@ class OpenAIChat:
 def exporter() -> OpenAIChat:
     """The one of this process, which keeps what it has written."""
     return OpenAIChat()
-
-
-__all__ = ["OpenAIChat", "exporter"]

@@ -534,6 +534,3 @@ class OpenAIResponses:
 def exporter() -> OpenAIResponses:
     """The one of this process, which keeps what it has written."""
     return OpenAIResponses()
-
-
-__all__ = ["OpenAIResponses", "exporter"]

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pegboard import hookimpl
+from pegboard.lazy import lazy_call
 
 if TYPE_CHECKING:
-    from pegboard_openai.client import OpenAIChatModel, OpenAIModel
-    from pegboard_openai.openai_chat import OpenAIChat
-    from pegboard_openai.openai_responses import OpenAIResponses
+    from pegboard_openai.client import OpenAIChatModel
     from pegboard_openai.settings import Server
 
 
@@ -21,8 +20,8 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
     Args:
         register: Registers a function that makes it.
     """
-    register("openai", _chat_exporter)
-    register("openai-responses", _responses_exporter)
+    register("openai", lazy_call("pegboard_openai.openai_chat:exporter"))
+    register("openai-responses", lazy_call("pegboard_openai.openai_responses:exporter"))
 
 
 @hookimpl
@@ -36,25 +35,13 @@ def pegboard_register_models(register: Callable[[str, Any], None], settings: Map
     Raises:
         ValueError: A setting is unknown or wrong.
     """
-    register("openai", _responses)
-    register("openai-chat", _chat)
+    register("openai", lazy_call("pegboard_openai.client:OpenAIModel"))
+    register("openai-chat", lazy_call("pegboard_openai.client:OpenAIChatModel"))
     if settings:
         from pegboard_openai.settings import servers_from
 
         for name, server in servers_from(settings).items():
             register(name, _of_server(name, server))
-
-
-def _responses(model: str, **options: Any) -> OpenAIModel:
-    from pegboard_openai.client import OpenAIModel
-
-    return OpenAIModel(model, **options)
-
-
-def _chat(model: str, **options: Any) -> OpenAIChatModel:
-    from pegboard_openai.client import OpenAIChatModel
-
-    return OpenAIChatModel(model, **options)
 
 
 def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
@@ -67,15 +54,3 @@ def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
         return OpenAIChatModel(model, **facts)
 
     return made
-
-
-def _chat_exporter() -> OpenAIChat:
-    from pegboard_openai.openai_chat import exporter
-
-    return exporter()
-
-
-def _responses_exporter() -> OpenAIResponses:
-    from pegboard_openai.openai_responses import exporter
-
-    return exporter()

@@ -137,6 +137,9 @@ def _of_rules(session: Session, file: str) -> Iterator[Finding]:
 def _of_configuration(session: Session) -> Iterator[Finding]:
     for ignored in session.config.ignored:
         fix = f"if you trust it: registry config trust {ignored.file}"
+        if ignored.wrong is not None:
+            yield Finding("configuration", str(ignored))
+            continue
         yield Finding(f"{ignored.file}: {ignored.key}", "is ignored, as this project's file isn't trusted", fix)
     try:
         offered = session.resolved()
