@@ -45,7 +45,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     state.permitted_by = permissions
     cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
-    if policy.is_settled:
+    if policy.conditions == () or policy.runs(state.arguments):
         return None
     if tool.confirms is not None or tool.work_dir is not None:
         return _decide_in_time(state, permissions, policy)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.evaluation import MOST_EXACT, NO_RULE, PermissionRules, Resource
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import ReadonlyContext
@@ -570,10 +570,18 @@ FIELD_RULES = st.builds(
 
 
 @given(CALLED, ARGUMENTS, st.lists(FIELD_RULES, max_size=4), ANY_MODE)
-def test_what_is_settled_is_allowed(called, arguments, rules, mode):
+def test_what_runs_without_a_decision_would_be_allowed(called, arguments, rules, mode):
     permissions = Permissions(rules, mode)
-    if permissions.settled(called):
+    if policy_of(permissions, called).runs(arguments):
         assert permissions.decide(called, arguments).action == "allow"
+
+
+def test_a_rule_about_one_argument_leaves_calls_alone_whose_text_it_does_not_match():
+    policy = policy_of(Permissions([Rule("*", "*", "allow"), Rule("probe", "*secret*", "deny", field="text")]), PLAIN)
+    assert policy.runs({"text": "open"})
+    for given_text in ["a secret", "", None, 3, f"a{HOLE}", "a" * (MOST_AT_ONCE + 1)]:
+        assert not policy.runs({"text": given_text})
+    assert not policy.runs({})
 
 
 @given(CALLED, ARGUMENTS, FEW_RULES, ANY_MODE)

@@ -21,6 +21,7 @@ from pegboard.dispatch.permissions.rule import (
     Mode,
     Rule,
     RulesError,
+    Test,
     WholeCall,
     rules_from_json,
 )
@@ -138,19 +139,38 @@ class ToolPolicy:
         return self.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
 
     @cached_property
-    def is_settled(self) -> bool:
-        """Whether every call of it runs, whatever its arguments."""
+    def conditions(self) -> tuple[tuple[str, Test], ...] | None:
+        """What every call runs without that meets none of these: an argument, and a test of its text.
+
+        `()`: every call runs, whatever its arguments. `None`: there is more to look at than short texts.
+        """
         declared, bypass = self.spec.permission_arguments, self.mode == "bypass"
         if self.mode == "plan" and not self.reads_only:
-            return False
+            return None
+        found: list[tuple[str, Test]] = []
         ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
         for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
             if rule.allows:
                 if rule.is_everything or (not declared and WholeCall().match(rule) is Match.SURELY):
-                    return True  # what stands before it decides nothing
+                    break  # what stands before it decides nothing
             elif rule.action != "ask" or not self.accepts_edits:
+                if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
+                    return None
+                found += [(rule.field, test) for test in rule.wildcard.tests]
+        else:
+            if self.may_ask and not bypass and not self.accepts_edits:
+                return None
+        return tuple(found)
+
+    def runs(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call surely runs; `False`: only `decide` knows."""
+        if self.conditions is None:
+            return False
+        for name, test in self.conditions:
+            text = arguments.get(name)
+            if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text or test(text):
                 return False
-        return bypass or self.accepts_edits or not self.may_ask
+        return True
 
     @cached_property
     def is_hidden(self) -> bool:
@@ -381,7 +401,7 @@ class Permissions:
 
     def settled(self, tool: Tool) -> bool:
         """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return policy_of(self, tool).is_settled
+        return policy_of(self, tool).conditions == ()
 
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.

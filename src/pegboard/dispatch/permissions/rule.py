@@ -41,6 +41,10 @@ class Match(enum.Enum):
     SURELY = "surely"
 
 
+Test: TypeAlias = Callable[[str], object]
+"""Whether a text fits, by what is true and what isn't."""
+
+
 @define
 class Wildcard:
     """One pattern, compiled. What a match costs is bounded by length of pattern x length of text.
@@ -53,7 +57,7 @@ class Wildcard:
 
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
     is_everything: bool = field(init=False, repr=False, eq=False)
-    tests: tuple[Callable[[str], object], ...] = field(init=False, repr=False, eq=False)
+    tests: tuple[Test, ...] = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.is_everything = self.pattern == "*"
