@@ -13,8 +13,10 @@ from pegboard import (
     DuplicateToolError,
     FatalToolError,
     Limits,
+    ModelRequest,
     Once,
     Origin,
+    PendingCalls,
     ReadonlyContext,
     RegistrationError,
     StaticToolset,
@@ -768,6 +770,40 @@ def test_where_binds_calls_without_resolved_tools(bound, door, name, user, kind)
 
 def test_where_binds_calls_inside_calls(bound):
     assert bound.call_sync("calls").text == "write is not available for this request. Available: calls, read."
+
+
+async def test_tools_that_another_registry_has_resolved_are_refused(registry):
+    """Else its `where` would not bind them."""
+    wider, call = ToolRegistry(), ToolCall("add", {"a": 1}, "1")
+    for each in (wider, registry):
+        each.register(add)
+    resolved = (await wider.resolve()).without("active", {})
+    for run in (wider.call("add", {"a": 1}, resolved=resolved), wider.dispatch([call], resolved)):
+        await run
+    for run in (
+        registry.call("add", {"a": 1}, resolved=resolved),
+        registry.dispatch([call], resolved),
+        registry.resume(PendingCalls(), {}, resolved),
+        registry.process(ModelRequest("hello", tools=resolved)),
+    ):
+        with pytest.raises(ValueError, match="another registry"):
+            await run
+
+
+@pytest.mark.parametrize(
+    ("facts", "names"), [({}, ["add", "greet", "look"]), ({"where": "not name:add"}, ["greet", "look"])]
+)
+def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names):
+    registry, seen = ToolRegistry(**facts), []
+
+    def look(context: ToolContext):
+        seen.append([each.name for each in context.offered])
+
+    registry.register(greet, add, Tool.from_function(look, name="look"))
+    registry.add_callback("repair_call", lambda request: seen.append([each.name for each in request.tools]))
+    registry.call_sync("look")
+    registry.call_sync("look", {"no": "such"})
+    assert seen == [names, names]
 
 
 # Tools that hang ------------------------------------------------------------------------------------------------------

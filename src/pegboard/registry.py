@@ -185,7 +185,7 @@ class ToolRegistry(Contributions):
 
         await self._load_plugins("register_toolsets", "register_predicates")
         catalogue = self._catalogue
-        return await resolve_tools(
+        resolved = await resolve_tools(
             catalogue.ordered,
             catalogue.toolsets,
             context,
@@ -197,6 +197,7 @@ class ToolRegistry(Contributions):
             on_toolset_error=on_toolset_error,
             predicate_timeout=self.limits.predicate_timeout,
         )
+        return attrs.evolve(resolved, registry=self)
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
         """The request made ready for a model, by `pipeline`; its `problems` hold what went wrong on the way.
@@ -207,10 +208,13 @@ class ToolRegistry(Contributions):
 
         Raises:
             ProcessorError: A step of the host's own failed; what a plugin's does wrong costs only itself.
+            ValueError: Another registry has resolved its tools.
         """
         pipeline = await self.processors()
         if request.tools is None:
             request = request.evolve(tools=await self.resolve(context))
+        else:
+            self._check_own(request.tools)
         return await pipeline.process(request, context, run=self._at_work().threads.run, observe=log_failure)
 
     async def processors(self) -> Pipeline:
@@ -299,6 +303,7 @@ class ToolRegistry(Contributions):
         Raises:
             FatalToolError: The tool ends the turn.
             TurnAbortedError: A callback ends the turn.
+            ValueError: `resolved` was resolved by another registry.
             asyncio.CancelledError: The caller was cancelled.
         """
         if self.lazy_plugins.act_on_calls:
@@ -340,6 +345,7 @@ class ToolRegistry(Contributions):
             The results in call order, and beside them what ends the turn.
 
         Raises:
+            ValueError: `resolved` was resolved by another registry.
             asyncio.CancelledError: The caller was cancelled. `batch` gives something that still has the results.
         """
         return await (await self.batch(calls, resolved, context, **options)).run()
@@ -598,7 +604,12 @@ class ToolRegistry(Contributions):
                 operator_log().warning("%s", problem)
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:
-        """The same for the calls of one request."""
+        """The same for the calls of one request.
+
+        Raises:
+            ValueError: Another registry has resolved its tools.
+        """
+        self._check_own(resolved)
         tools = (*resolved.tools, *resolved.findable)
         return self._call_services().evolve(find=partial(self._offered, resolved), named={}, tools=tools)
 
@@ -616,6 +627,10 @@ class ToolRegistry(Contributions):
             name = next((call.name for call in calls if call.name not in registered), calls[0].name)
             resolved = await self._callable(name, context)
         return (self._call_services() if resolved is None else self._services_for(resolved)), calls
+
+    def _check_own(self, resolved: ResolvedTools) -> None:
+        if resolved.registry not in (None, self):
+            raise ValueError("these tools were resolved by another registry, by its rules; resolve them by this one")
 
     def _find(self, name: str) -> Tool:
         tool = self._catalogue.tools.get(name)

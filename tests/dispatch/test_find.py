@@ -231,7 +231,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additiona
 def state_of(make, threads):
     """Makes the work of one call, over some tools and repairers."""
 
-    def state_of(call, *tools, repairers=(), limits=None, observe=None, offered=None, **facts):
+    def state_of(call, *tools, repairers=(), limits=None, observe=None, **facts):
         known = {tool.name: tool for tool in tools or (make(print, name="read_file", schema=SCHEMA),)}
 
         def look(name):
@@ -240,9 +240,9 @@ def state_of(make, threads):
             return known[name]
 
         callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
+        facts.setdefault("tools", tuple(known.values()))
         services = CallServices(look, threads, callbacks, limits or Limits(), threads, observe, **facts)
-        context = ToolContext(ReadonlyContext(messages=["hello"]), offered=tuple(known.values()))
-        return CallState(call, context, services)
+        return CallState(call, ToolContext(ReadonlyContext(messages=["hello"])), services)
 
     return state_of
 
@@ -371,7 +371,7 @@ def test_a_repairer_gets_all_that_is_known(state_of):
     assert seen == [
         RepairRequest(
             call,
-            state.context.offered,
+            state.services.tools,
             SCHEMA,
             "Be brief.",
             ["hello"],

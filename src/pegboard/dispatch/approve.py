@@ -208,10 +208,13 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
 
 
 def _once(state: CallState, request: ApprovalRequest) -> str:
-    """As in `PendingCall`. Ids that are made here for a provider without any come again with each message."""
-    context, call = state.context.request, state.call.id
+    """As in `PendingCall`. Ids that are made here for a provider without any come again with each message.
+
+    A call without an id is known by its place in its message.
+    """
+    context, call = state.context.request, state.call.id or state.index
     message = None if (context.message or "").startswith(BATCH) else context.message
-    if not call or (message is None and _MADE_ID.fullmatch(call)):
+    if message is None and (not state.call.id or _MADE_ID.fullmatch(state.call.id)):
         return ""
     place = [context.user, context.session, context.invocation, message, call, request.digest]
     asked = [request.subject, request.permission, list(request.patterns), request.hint]

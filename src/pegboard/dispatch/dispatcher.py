@@ -189,6 +189,7 @@ class Dispatcher:
     ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
+        tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
         callbacks = Callbacks(*map(catalogue.callbacks, hooks))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
@@ -213,7 +214,8 @@ class Dispatcher:
             watchdog=self.watchdog,
             host=_Hosted(),
             catalogue=catalogue,
-            named={name: tool for name, tool in catalogue.tools.items() if tool.offered},
+            tools=tools,
+            named={tool.name: tool for tool in tools},
             provided=self.services,
             pipeline=pipeline_for(callbacks),
             begin=state_for,

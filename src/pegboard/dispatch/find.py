@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
 from attrs import frozen
@@ -229,7 +229,7 @@ async def _ask(state: CallState, error: CallError) -> None:
     services, asker, limits = state.services, state.context.request, state.services.limits
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
-    request = RepairRequest(state.call, _tools(state), schema, services.instructions, asker.messages, fault, asker)
+    request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
     for link in services.callbacks.repair:
         try:
             ask = partial(link.function, request)
@@ -267,19 +267,11 @@ def _mend_name(state: CallState, error: CallError) -> None:
     is_text = isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
     if not (is_text and state.services.limits.repair and error.kind == "unknown_tool"):
         raise error
-    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in _tools(state)]
+    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in state.services.tools]
     name = meant_name(call.name, names)
     if name is None or _is_delicate(state.services.find(name)):
         raise error
     _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
-
-
-def _tools(state: CallState) -> Sequence[Tool]:
-    """Those of the request, or of the call that this one stands in; else those that are registered."""
-    offered = state.services.tools
-    if offered is not None:
-        return offered
-    return cast("Sequence[Tool]", state.context.offered) or tuple(state.services.named.values())
 
 
 def _is_delicate(tool: Tool) -> bool:

@@ -34,9 +34,7 @@ def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: 
         own = _completed(context, call, services, provided.over(context.services))
         own.internals.pending_actions = context.actions
     else:
-        own = ToolContext(context, call.id, call.name, services=provided, host=services.host)
-        if services.tools is not None:
-            own.offered = services.tools
+        own = ToolContext(context, call.id, call.name, services=provided, offered=services.tools, host=services.host)
     if depth := calls_round.get():
         own.depth = max(own.depth, depth)
     own.internals.frame = state = CallState(call, own, services)
@@ -64,7 +62,7 @@ def _completed(context: ToolContext, call: ToolCall, services: CallServices, pro
         tool=call.name,
         services=provided,
         host=services.host,
-        offered=services.tools or (),
+        offered=services.tools,
         cancelled=False,
         deadline=None,
     )

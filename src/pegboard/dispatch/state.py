@@ -183,7 +183,7 @@ class CallServices:
         operations: What goes on after its first result.
         watchdog: Notices a coroutine that blocks the loop.
         host: What running calls may ask for.
-        tools: The tools of the request that the calls answer.
+        tools: The tools of the request that the calls answer; without one, those that are registered.
         instructions: The request's instructions, for repairers.
         longest: Seconds that no call may exceed, whatever its tool declares; `None` is no limit.
         catalogue: The registry's, for as long as this holds.
@@ -213,7 +213,7 @@ class CallServices:
     operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
-    tools: tuple[Tool, ...] | None = None
+    tools: tuple[Tool, ...] = ()
     instructions: str | None = None
     longest: float | None = None
     catalogue: Any = None

@@ -253,6 +253,7 @@ class ResolvedTools:
         trace: What each step did.
         toolsets: Those that were asked.
         findable: Tools that are left out until a search finds them; the search looks through these, too.
+        registry: The registry that has resolved them, and alone runs calls to them; `None`: any does.
     """
 
     tools: tuple[Tool, ...]
@@ -260,6 +261,7 @@ class ResolvedTools:
     trace: _Trace = field(repr=False)
     toolsets: tuple[Toolset, ...] = field(default=(), repr=False)
     findable: tuple[Tool, ...] = field(default=(), repr=False)
+    registry: object = field(default=None, repr=False, eq=False)
 
     @property
     def names(self) -> tuple[str, ...]:

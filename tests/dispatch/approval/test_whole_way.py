@@ -130,6 +130,18 @@ def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
     ]
 
 
+def test_calls_without_ids_are_known_by_their_place_in_their_message():
+    """Two of them are two, and each runs once, however often it is suspended and approved."""
+    registry, calls, texts = board(), [ToolCall("delete", {"path": "a"})] * 2, []
+    for message in ("1", "1", "2"):
+        context = evolve(ANN, message=message)
+        outcome = asyncio.run(registry.dispatch(calls, context=context, approver=ask_later))
+        answers = {call.id: Once() for call in outcome.pending}
+        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=context))
+        texts.append([result.kind or result.text for result in resumed.results])
+    assert texts == [["deleted a"] * 2, ["unknown_outcome"] * 2, ["deleted a"] * 2]
+
+
 @pytest.mark.parametrize("other", [{"invocation": "2"}, {"message": "2"}, {"user": "bob"}, {"session": "t"}])
 def test_the_same_id_elsewhere_is_another_call(other):
     registry, one = board(), evolve(ANN, invocation="1", message="1")
