@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from installed import own_keyring
-from pegboard import ConfigError, ToolRegistry, hookimpl, tool
+from pegboard import ConfigError, ToolRegistry, hookimpl, register_plugin, tool
 from pegboard.config.secrets import key_names, remove_key, set_key, with_secrets, without_secrets
 from pegboard.errors import HIDDEN
 
