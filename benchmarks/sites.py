@@ -76,9 +76,9 @@ from pegboard.plugins.manifest import manifest_path, write_manifest
 
 for found in discover().entries:
     if found.name.startswith("measured"):
-        loaded = gather(found.name, imported(found.module, found.attribute), {})
+        loaded = gather(found.origin, imported(found.module, found.attribute), {})
         assert not loaded.faults, loaded.faults
-        write_manifest(manifest_path(found), [manifest_of(loaded, found.distribution, found.version)])
+        write_manifest(manifest_path(found), [manifest_of(loaded)])
 """
 
 

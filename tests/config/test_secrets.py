@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from installed import own_keyring
-from pegboard import ConfigError, ToolRegistry, hookimpl, tool
+from pegboard import ConfigError, ToolRegistry, hookimpl, register_plugin, tool
 from pegboard.config.secrets import key_names, remove_key, set_key, with_secrets, without_secrets
 from pegboard.errors import HIDDEN
-from pegboard.plugins.manager import PluginManager
 
 
 @pytest.fixture
@@ -76,8 +75,8 @@ def test_a_plugin_gets_the_secret_and_a_missing_one_is_its_problem(monkeypatch) 
     monkeypatch.setenv("MY_KEY", "from env")
     monkeypatch.delenv("NO_KEY", raising=False)
     registry = ToolRegistry()
-    settings = {"mine": {"a": {"env": "MY_KEY"}, "b": {"env": "NO_KEY"}}}
-    record = PluginManager(registry, settings).register(Plugin, "mine")
+    settings = {"a": {"env": "MY_KEY"}, "b": {"env": "NO_KEY"}}
+    record = register_plugin(registry, Plugin, "mine", settings=settings)
     assert registry.call_sync("told").text == "{'a': 'from env'}"
     assert (record.status, record.cause) == ("partial", "setting 'b' is left out: the environment has no NO_KEY")
 

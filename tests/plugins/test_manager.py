@@ -12,6 +12,7 @@ from pegboard import Deny, Tool, ToolRegistry, ToolResult, hookimpl, tool
 from pegboard.plugins import hookspecs
 from pegboard.plugins.manager import PluginManager, gather, imported
 from pegboard.plugins.side_effects import within
+from pegboard.tools.spec import Origin
 
 
 def named(name: str):
@@ -48,7 +49,7 @@ def manager(registry) -> PluginManager:
 
 def test_a_plugin_hangs_its_tools_under_its_name(registry, manager) -> None:
     """The record says what it brought; the tool says who brought it."""
-    record = manager.register(bringing("b", "a"), "mine", distribution="pegboard-mine", version="1.2")
+    record = manager.register(bringing("b", "a"), Origin("mine", "pegboard-mine", "1.2"))
     assert (record.status, record.tools, record.hooks) == ("loaded", ("a", "b"), ("pegboard_register_tools",))
     assert str(registry.get("a").origin) == "plugin 'mine' (pegboard-mine 1.2)"
     assert registry.call_sync("a").text == "a"
@@ -61,8 +62,8 @@ def test_a_failing_plugin_costs_only_itself(registry, manager) -> None:
         def __init__(self) -> None:
             raise SystemExit(7)
 
-    record = manager.register(Bad, "bad")
-    manager.register(bringing("a"), "good")
+    record = manager.register(Bad, Origin("bad"))
+    manager.register(bringing("a"), Origin("good"))
     assert (record.status, record.cause) == ("quarantined", "SystemExit: 7")
     assert [(problem.plugin, problem.cause) for problem in registry.problems()] == [("bad", "SystemExit: 7")]
     assert registry.call_sync("a").text == "a"
@@ -76,7 +77,7 @@ def test_a_plugin_that_takes_too_long_is_quarantined(registry) -> None:
         def __init__(self) -> None:
             go_on.wait()
 
-    record = PluginManager(registry, seconds=0.01).register(Slow, "slow")
+    record = PluginManager(registry, seconds=0.01).register(Slow, Origin("slow"))
     go_on.set()
     assert record.status == "quarantined"
     assert "longer than 0.01 s" in record.cause
@@ -84,8 +85,8 @@ def test_a_plugin_that_takes_too_long_is_quarantined(registry) -> None:
 
 def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
     """The later one's tool is held back, and the problem says which line settles it."""
-    manager.register(bringing("same", "one"), "first")
-    manager.register(bringing("same", "two"), "second")
+    manager.register(bringing("same", "one"), Origin("first"))
+    manager.register(bringing("same", "two"), Origin("second"))
     assert registry.get("same").origin.plugin == "first"
     (problem,) = registry.problems()
     assert (problem.plugin, problem.tool) == ("second", "same")
@@ -95,8 +96,8 @@ def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
 def test_prefix_and_rename_settle_a_clash(registry) -> None:
     """A rename may name the plugin, or the name as it would hang."""
     manager = PluginManager(registry, prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
-    manager.register(bringing("same", "one"), "first")
-    manager.register(bringing("same", "two"), "second")
+    manager.register(bringing("same", "one"), Origin("first"))
+    manager.register(bringing("same", "two"), Origin("second"))
     assert [hung.name for hung in registry.tools()] == ["due", "s_same", "same", "uno"]
     assert registry.call_sync("due").text == "two"
     assert registry.problems() == ()
@@ -127,9 +128,9 @@ def test_callbacks_stand_in_pluggys_order(registry, manager) -> None:
     known = pluggy.PluginManager("pegboard")
     known.add_hookspecs(hookspecs)
     for text, options in ORDERS:
-        manager.register(answering(text, **options)(ours), text)
+        manager.register(answering(text, **options)(ours), Origin(text))
         known.register(answering(text, **options)(theirs))
-    manager.register(bringing("t"), "tools")
+    manager.register(bringing("t"), Origin("tools"))
     registry.call_sync("t")
     known.hook.pegboard_before_tool(context=None, tool=None, arguments={})
     assert ours == theirs
@@ -155,8 +156,8 @@ def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:
         async def pegboard_after_tool(self, result):
             seen.append(f"after {result.text}")
 
-    manager.register(Round(), "round")
-    manager.register(bringing("t"), "tools")
+    manager.register(Round(), Origin("round"))
+    manager.register(bringing("t"), Origin("tools"))
     registry.add_callback("after_tool", lambda result: seen.append("host"))
     assert registry.call_sync("t").text == "recovered"
     assert seen == ["before", "error t was denied: no", "after recovered", "host"]
@@ -174,9 +175,9 @@ def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, ma
         def pegboard_register_exporters(self, register) -> None:
             register("mine", object())
 
-    manager.register(Brings(), "first")
-    record = manager.register(Brings(), "second")
-    manager.register(bringing("a", "longer"), "tools")
+    manager.register(Brings(), Origin("first"))
+    record = manager.register(Brings(), Origin("second"))
+    manager.register(bringing("a", "longer"), Origin("tools"))
     assert asyncio.run(registry.resolve(where="short")).names == ("a",)
     assert registry.catalogue.owners["exporters:mine"].plugin == "first"
     assert record.name == "second"
@@ -186,7 +187,7 @@ def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, ma
 def test_a_name_that_the_configuration_makes_wrongly_costs_only_the_renaming(registry) -> None:
     """The tool keeps its own name, and the problem says which line to change."""
     manager = PluginManager(registry, prefix={"mine": "x" * 62}, rename={"mine:ok": "not a name"})
-    manager.register(bringing("long", "ok"), "mine")
+    manager.register(bringing("long", "ok"), Origin("mine"))
     assert [hung.name for hung in registry.tools()] == ["long", "ok"]
     assert ["[prefix] or [rename]" in problem.cause for problem in registry.problems()] == [True, True]
 
@@ -222,7 +223,7 @@ def test_an_async_register_hook_is_a_fault(registry, manager) -> None:
         async def pegboard_register_tools(self, register) -> None:
             register(named("t"))
 
-    record = manager.register(Later(), "later")
+    record = manager.register(Later(), Origin("later"))
     assert (record.status, "register hooks are plain functions" in record.cause) == ("quarantined", True)
 
 
@@ -248,7 +249,7 @@ class Greeter:
 
 def test_of_a_class_one_instance_is_made() -> None:
     """Each time anew, so that registries never share a plugin's state."""
-    first, second = gather("g", Greeter, {}), gather("g", Greeter, {})
+    first, second = gather(Origin("g"), Greeter, {}), gather(Origin("g"), Greeter, {})
     assert isinstance(first.plugin, Greeter)
     assert first.plugin is not second.plugin
     assert first.hooks == ("pegboard_before_tool", "pegboard_register_tools")
@@ -266,9 +267,9 @@ def test_settings_are_handed_over_read_only() -> None:
         def pegboard_before_tool(self) -> None:
             pass
 
-    loaded = gather("m", Meddler, {"a": 1})
+    loaded = gather(Origin("m"), Meddler, {"a": 1})
     assert "TypeError" in loaded.faults[0]
-    assert gather("g", Greeter, {"as": "hello"}).tools[0].name == "hello"
+    assert gather(Origin("g"), Greeter, {"as": "hello"}).tools[0].name == "hello"
 
 
 def test_one_bad_registration_costs_only_itself() -> None:
@@ -292,12 +293,69 @@ def test_one_bad_registration_costs_only_itself() -> None:
             register("mine", lambda tool, context: True)
             register("mine", lambda tool, context: False)
 
-    loaded = gather("mixed", Mixed(), {})
+    loaded = gather(Origin("mixed"), Mixed(), {})
     assert [kept.name for kept in loaded.tools] == ["greet", "again"]
     assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
     assert "tool 'odd': properties: '\\u{200b}' holds hidden characters" in loaded.faults
     assert len(loaded.faults) == 5
+
+
+class Hostile:
+    """Interrupts whatever looks at it; as a text, whatever compares it; as a toolset, at the second look."""
+
+    asked = 0
+
+    @property
+    def __class__(self):
+        raise KeyboardInterrupt("looked at")
+
+    class Text(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            raise KeyboardInterrupt("compared")
+
+    class Toolset:
+        tools = print
+
+        @property
+        def name(self):
+            Hostile.asked += 1
+            if Hostile.asked > 1:
+                raise KeyboardInterrupt("asked twice")
+            return "set"
+
+
+def _signed(self):
+    pass
+
+
+_signed.__signature__ = Hostile()
+
+
+@pytest.mark.parametrize(
+    ("hook", "brought"),
+    [
+        ("tools", (Hostile(),)),
+        ("toolsets", (Hostile(),)),
+        ("toolsets", (Hostile.Toolset(),)),
+        ("processors", ("one", Hostile())),
+        ("predicates", ("one", Hostile())),
+        ("exporters", (Hostile.Text("one"), print)),
+        ("models", (5, print)),
+        ("executors", ("x" * 1_001, print)),
+        (None, ()),
+    ],
+)
+def test_whatever_a_plugins_objects_do_when_they_are_looked_at_costs_only_the_plugin(hook, brought) -> None:
+    hooks = {"pegboard_before_tool": hookimpl(_signed)}
+    if hook is not None:
+        hooks = {f"pegboard_register_{hook}": hookimpl(lambda self, register: register(*brought))}
+    registry = ToolRegistry()
+    record = PluginManager(registry).register(type("Plugin", (), hooks), Origin("hostile"))
+    assert record.status in ("quarantined", "partial")
+    assert asyncio.run(registry.resolve()).names == ()
 
 
 def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
@@ -312,7 +370,7 @@ def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
         def pegboard_from_the_future(self) -> None:
             pass
 
-    (fault,) = gather("typo", Typo(), {}).faults
+    (fault,) = gather(Origin("typo"), Typo(), {}).faults
     assert fault.startswith("there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'")
 
 
@@ -325,7 +383,7 @@ def test_wrong_hook_arguments_fail_the_plugin() -> None:
             pass
 
     with pytest.raises(pluggy.PluginValidationError, match="nosuch"):
-        gather("wrong", Wrong(), {})
+        gather(Origin("wrong"), Wrong(), {})
 
 
 def test_a_wrapper_is_refused_with_what_to_do() -> None:
@@ -336,7 +394,7 @@ def test_a_wrapper_is_refused_with_what_to_do() -> None:
         def pegboard_before_tool(self):
             return (yield)
 
-    loaded = gather("w", Wrapping(), {})
+    loaded = gather(Origin("w"), Wrapping(), {})
     assert "pegboard_wrap_tool" in loaded.faults[0]
     assert loaded.hooks == ()
 
@@ -350,7 +408,7 @@ def test_a_hook_that_raises_and_brought_nothing_fails_the_plugin() -> None:
             raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        gather("exits", Exits(), {})
+        gather(Origin("exits"), Exits(), {})
 
 
 def test_a_hook_that_raises_later_keeps_what_it_brought() -> None:
@@ -362,7 +420,7 @@ def test_a_hook_that_raises_later_keeps_what_it_brought() -> None:
             register(greet)
             raise OSError("disk full")
 
-    loaded = gather("half", Half(), {})
+    loaded = gather(Origin("half"), Half(), {})
     assert [kept.name for kept in loaded.tools] == ["greet"]
     assert loaded.faults == ["pegboard_register_tools raised OSError: disk full"]
 

@@ -21,6 +21,7 @@ from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin
 from pegboard.testing.calls import Subject
 from pegboard.testing.check import Findings, _ArgumentCheck, _check_budget, _check_examples, _check_spec
+from pegboard.tools.spec import Origin
 from pegboard.tools.typed import tool_of
 
 GREETER = """
@@ -232,7 +233,7 @@ def greeter(who: str = "you", condition: str = "pass") -> str:
 def manifest_for(site, name: str, code: str) -> str:
     """The text of the manifest that `registry manifest write` would write for this code."""
     module = site(name, code)
-    return manifest_text([manifest_of(gather(name, imported(module, None), {}), f"dist-{name}", "1.0")])
+    return manifest_text([manifest_of(gather(Origin(name, f"dist-{name}", "1.0"), imported(module, None), {}))])
 
 
 def test_a_plugin_that_depends_on_what_was_before_is_found() -> None:

@@ -15,8 +15,7 @@ import click
 import pytest
 
 import pegboard_guard
-from pegboard import ReadonlyContext, ToolContext, ToolError, ToolRegistry, ToolResult, tool
-from pegboard.plugins.manager import PluginManager
+from pegboard import ReadonlyContext, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard.testing import check_plugin
 from pegboard_guard import (
     CallLog,
@@ -57,7 +56,7 @@ def board(**settings):
     """A registry with a guard of its own, as `pegboard.load` hangs it."""
     registry = ToolRegistry()
     registry.register(look, other)
-    record = PluginManager(registry, {"guard": settings}).register(Guard, "guard")
+    record = register_plugin(registry, Guard, "guard", settings=settings)
     return registry, record
 
 

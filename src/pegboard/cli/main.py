@@ -221,7 +221,7 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
     group = click.Group()
     try:
         with redirect_stdout():
-            loaded = gathered(found.name, lambda: imported(found.module, found.attribute), settings, [])
+            loaded = gathered(found.origin, lambda: imported(found.module, found.attribute), settings, [])
             hook = loaded.implementations[HOOK]
             hook.function(*(group for _ in hook.argnames))
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from attrs import define, field, frozen
 
-from pegboard.config.files import CONFIG_NAME, project_file, read_bounded, read_state, reason, user_folder, write_state
 from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.files import CONFIG_NAME, project_file, read_bounded, read_state, reason, user_folder, write_state
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
 
 

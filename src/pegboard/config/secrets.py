@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.config.files import read_state, write_state
 from pegboard.errors import HIDDEN, ConfigError, cause_of
+from pegboard.files import read_state, write_state
 
 SERVICE: Final = "pegboard"  # what the keyring knows the keys under
 _LEAST_SECRET: Final = 4

@@ -19,9 +19,9 @@ from attrs import define, field, frozen
 
 from pegboard.catalogue import PublishedTools
 from pegboard.config.config import normalised
-from pegboard.config.files import read_private, user_folder, write_private
 from pegboard.config.secrets import lacks_secrets
 from pegboard.errors import ManifestError
+from pegboard.files import read_private, user_folder, write_private
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import PluginManifest, find_manifest
 from pegboard.plugins.snapshot import MAGIC, MISSING, Environment, own_files, own_key, stamp_of

@@ -20,8 +20,8 @@ from attrs import define, field, frozen
 
 from pegboard.catalogue import Problem
 from pegboard.config.config import normalised
-from pegboard.config.files import read_bounded, reason
 from pegboard.errors import cause_of
+from pegboard.files import read_bounded, reason
 from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin
 

@@ -286,7 +286,7 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
         cause = f"{' and '.join(each.distribution for each in plugins)} offer {name!r} among {kind}: {fix}"
         raise PluginError(found.name, cause, distribution=found.distribution)
     try:
-        thing = gathered(found.name, lambda: imported(found.module, found.attribute), {}, []).extras[kind][name]
+        thing = gathered(found.origin, lambda: imported(found.module, found.attribute), {}, []).extras[kind][name]
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -12,7 +12,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import Callback, by_name
-from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRecord, Problem, Status
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status
 from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
-_RUN_TIME_HOOKS: Final = tuple(f"pegboard_{stage}" for stage in CALLBACK_STAGES)
-
+_MOST_NAME: Final = 1_000
 _KINDS: Final = {
     "pegboard_register_predicates": "predicates",
     "pegboard_register_processors": "processors",
@@ -57,9 +56,10 @@ class LoadedPlugin:
     """Loaded plugin, with everything that it brought.
 
     Attributes:
-        name: The plugin's name.
+        origin: The plugin's; its tools and toolsets carry it.
         plugin: Its object.
         implementations: Its hook implementations by hook name.
+        callbacks: Those that are called at run time, by stage.
         tools: In the order in which it registered them.
         toolsets: Likewise.
         extras: Predicates, processors, exporters, executors and models: kind -> name -> thing.
@@ -67,11 +67,12 @@ class LoadedPlugin:
         secrets: What its settings referred to; hidden in its faults.
     """
 
-    name: str
+    origin: Origin
     plugin: Any
     implementations: dict[str, pluggy.HookImpl] = field(factory=dict[str, Any])
+    callbacks: dict[str, Callback] = field(factory=dict[str, Callback])
     tools: list[Tool] = field(factory=list[Tool])
-    toolsets: list[Any] = field(factory=list[Any])
+    toolsets: list[OwnedToolset] = field(factory=list[OwnedToolset])
     extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
     faults: list[str] = field(factory=list[str])
     secrets: list[str] = field(factory=list[str], repr=False)
@@ -79,8 +80,7 @@ class LoadedPlugin:
     @property
     def brought_anything(self) -> bool:
         """Whether there is anything that works."""
-        acts = any(hook in _RUN_TIME_HOOKS for hook in self.implementations)
-        return acts or bool(self.tools or self.toolsets or self.extras)
+        return bool(self.callbacks or self.tools or self.toolsets or self.extras)
 
     @property
     def names(self) -> dict[str, list[str]]:
@@ -96,11 +96,11 @@ class LoadedPlugin:
         return tuple(sorted(self.implementations))
 
 
-def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
-    """Asks a plugin for everything that it brings.
+def gather(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
+    """Asks a plugin for everything that it brings, and looks at its objects as far as they have to be.
 
     Args:
-        name: The plugin's name.
+        origin: The plugin's.
         thing: What its entry point names: a module, an object, or a class, of which one instance is made (with
             `settings`, if it takes them).
         settings: Its settings, handed to it read-only, with the secrets that they refer to.
@@ -109,7 +109,7 @@ def gather(name: str, thing: Any, settings: Mapping[str, Any]) -> LoadedPlugin:
         pluggy.PluginValidationError: A hook takes arguments that there aren't.
         BaseException: Whatever the class raised; a `RuntimeError` in place of what shows a secret.
     """
-    loaded = LoadedPlugin(name, thing)
+    loaded = LoadedPlugin(origin, thing)
     handed = MappingProxyType(with_secrets(settings, loaded.faults, loaded.secrets))
     try:
         _gather(loaded, handed)
@@ -155,15 +155,19 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    manager.register(loaded.plugin, loaded.name)
+    manager.register(loaded.plugin, loaded.origin.plugin)
     for caller in manager.get_hookcallers(loaded.plugin) or ():
         for implementation in caller.get_hookimpls():
             if caller.spec is not None:
                 if implementation.wrapper or implementation.hookwrapper:
                     instead = "implement pegboard_wrap_tool or pegboard_wrap_model"
                     loaded.faults.append(f"{caller.name} can't be a wrapper; {instead}")
-                else:
-                    loaded.implementations[caller.name] = implementation
+                    continue
+                stage = caller.name.removeprefix("pegboard_")
+                loaded.implementations[caller.name] = implementation
+                if stage in CALLBACK_STAGES:
+                    function = by_name(implementation.function, CALLBACK_STAGES[stage])
+                    loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}")
             elif not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
                 loaded.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
@@ -198,7 +202,7 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
                 loaded.faults.append(f"tool {tool.name!r} is registered twice; the first is kept")
                 continue
             try:
-                loaded.tools.append(tool.evolve(spec=visible_spec(tool.spec)))
+                loaded.tools.append(tool.evolve(spec=visible_spec(tool.spec), origin=loaded.origin))
             except SchemaError as error:
                 loaded.faults.append(str(error))
 
@@ -210,7 +214,7 @@ def _register_toolset(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]
         from pegboard.toolsets.toolset import is_toolset
 
         if is_toolset(toolset):
-            loaded.toolsets.append(toolset)
+            loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
         else:
             loaded.faults.append(f"{toolset!r} is no toolset: it needs a name and an async method tools(context)")
 
@@ -222,24 +226,19 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
 
     def register(name: str, thing: Any) -> None:
         of_kind = loaded.extras.setdefault(kind, {})
-        if name in of_kind:
+        if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
+            loaded.faults.append(f"a name among {kind} has to be a text of 1 to {_MOST_NAME:,} characters")
+        elif name in of_kind:
             loaded.faults.append(f"{kind[:-1]} {name!r} is registered twice; the first is kept")
-        elif kind == "processors" and (fault := _processor_fault(name, thing)) is not None:
-            loaded.faults.append(fault)
         else:
-            of_kind[name] = thing
+            try:
+                EMPTY.with_extra(kind, name, thing, loaded.origin)
+            except ValueError as error:
+                loaded.faults.append(str(error))
+            else:
+                of_kind[name] = thing
 
     return register
-
-
-def _processor_fault(name: str, thing: Any) -> str | None:
-    from pegboard.request.processors import check_processor
-
-    try:
-        check_processor(name, thing)
-    except RegistrationError as error:
-        return str(error)
-    return None
 
 
 _REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]] = {
@@ -264,15 +263,15 @@ def _command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
     return tuple(group.commands)
 
 
-def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | None) -> PluginManifest:
+def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
     """What the plugin brought, as data: its tools' specs, and the names of everything else."""
     from pegboard.plugins.manifest import PluginManifest, RequestFacts
 
     requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
-        plugin=loaded.name,
-        distribution=distribution,
-        version=version,
+        plugin=loaded.origin.plugin or "",
+        distribution=loaded.origin.distribution,
+        version=loaded.origin.version,
         tools=tuple(tool.spec for tool in loaded.tools),
         hooks=loaded.hooks,
         toolsets=tuple(toolset.name for toolset in loaded.toolsets),
@@ -418,22 +417,11 @@ class PluginManager:
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
-    def register(
-        self, thing: Any, name: str, *, distribution: str | None = None, version: str | None = None
-    ) -> PluginRecord:
-        """Registers a plugin that the host has as an object, a module or a class.
-
-        Args:
-            thing: The plugin.
-            name: Its name.
-            distribution: Where it is from, for its tools' origin.
-            version: Of the distribution.
-
-        Returns:
-            Its record, with its `status`.
-        """
-        self._load(self._new(name, Origin(name, distribution, version), lambda: thing))
-        return self.registry.catalogue.plugins[name]
+    def register(self, thing: Any, origin: Origin) -> PluginRecord:
+        """Registers a plugin that the host has as an object, a module or a class; gives its record."""
+        plugin = self._new(origin, lambda: thing)
+        self._load(plugin)
+        return self.registry.catalogue.plugins[plugin.name]
 
     # Names -------------------------------------------------------------------------------------------------------
 
@@ -457,13 +445,14 @@ class PluginManager:
 
     # Listing -----------------------------------------------------------------------------------------------------
 
-    def _new(self, name: str, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
+    def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
+        name = origin.plugin or ""
         plugin = _Plugin(name, origin, len(self._plugins), fetch, self.settings.get(name, _NOTHING))
         self._plugins[name] = plugin
         return plugin
 
     def _expect(self, found: FoundPlugin) -> _Plugin:
-        return self._new(found.name, found.origin, lambda: imported(found.module, found.attribute))
+        return self._new(found.origin, lambda: imported(found.module, found.attribute))
 
     def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
         for written in manifest.tools:
@@ -501,7 +490,7 @@ class PluginManager:
                 return
             notes: list[str] = []
             try:
-                plugin.loaded = gathered(plugin.name, plugin.fetch, plugin.settings, notes, self.seconds)
+                plugin.loaded = gathered(plugin.origin, plugin.fetch, plugin.settings, notes, self.seconds)
             except KeyboardInterrupt:  # the user's: a plugin's comes as another error
                 raise
             except BaseException as error:  # noqa: BLE001  SystemExit too costs this plugin only
@@ -527,10 +516,9 @@ class PluginManager:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
         record = self.registry.catalogue.plugins.get(plugin.name)
         was_listed = bool(plugin.own_specs) or (record is not None and record.status in ("listed", "partial"))
-        brought = [self._named(plugin.name, tool.evolve(origin=plugin.origin)) for tool in loaded.tools]
-        for own, tool in zip(loaded.tools, brought, strict=True):
-            if not was_listed or plugin.own_specs.get(own.name) == own.spec:
-                plugin.live[own.name] = tool
+        for tool in loaded.tools:
+            if not was_listed or plugin.own_specs.get(tool.name) == tool.spec:
+                plugin.live[tool.name] = self._named(plugin.name, tool)
         stale = _stale(plugin, loaded) if was_listed else []
         if stale and self.on_stale is not None:
             self.on_stale(plugin.name)
@@ -557,9 +545,9 @@ class PluginManager:
             else:
                 own = self._own("tools", plugin.live.values(), origin)
                 catalogue, _ = catalogue.with_tools(own, self.conflicts or "keep")
-            toolsets = [OwnedToolset(toolset, origin) for toolset in self._own("toolsets", loaded.toolsets, origin)]
+            catalogue = catalogue.with_toolsets(self._own("toolsets", loaded.toolsets, origin))
             causes = list(faults)
-            catalogue = self._with_extras(catalogue.with_toolsets(toolsets), loaded, origin, causes)
+            catalogue = self._with_extras(catalogue, loaded, origin, causes)
             known = {(problem.plugin, problem.cause) for problem in catalogue.problems}
             new = [
                 Problem(plugin.name, origin.distribution, each) for each in causes if (plugin.name, each) not in known
@@ -588,19 +576,17 @@ class PluginManager:
         The order follows the load order, not the moment at which a plugin happened to be imported.
         """
         chains: dict[str, tuple[Callback, ...]] = {}
-        for stage, names in CALLBACK_STAGES.items():
+        for stage in CALLBACK_STAGES:
             members = [
-                (_rank(implementation, plugin.place), plugin.name, implementation)
-                for plugin in self._plugins.values()
-                if plugin.loaded is not None
-                and (implementation := plugin.loaded.implementations.get(f"pegboard_{stage}")) is not None
-            ]
-            members.sort(key=lambda member: member[0])
-            if members:
-                chains[stage] = tuple(
-                    Callback(by_name(implementation.function, names), f"plugin {name!r}")
-                    for _, name, implementation in members
+                (
+                    _rank(plugin.loaded.implementations[f"pegboard_{stage}"], plugin.place),
+                    plugin.loaded.callbacks[stage],
                 )
+                for plugin in self._plugins.values()
+                if plugin.loaded is not None and stage in plugin.loaded.callbacks
+            ]
+            if members:
+                chains[stage] = tuple(callback for _, callback in sorted(members, key=lambda member: member[0]))
         return chains
 
     def _record(self, record: PluginRecord) -> None:
@@ -635,7 +621,7 @@ def register_plugin(
         raise RegistrationError(f"a plugin is called {name!r} already; give this one another name")
     if settings is not None:
         manager.settings = {**manager.settings, name: settings}
-    return manager.register(plugin, name)
+    return manager.register(plugin, Origin(name))
 
 
 def manager_of(registry: ToolRegistry) -> PluginManager:
@@ -685,12 +671,16 @@ def noted(note: str) -> str:
 
 
 def gathered(
-    name: str, fetch: Callable[[], Any], settings: Mapping[str, Any], notes: list[str], seconds: float = LOAD_SECONDS
+    origin: Origin,
+    fetch: Callable[[], Any],
+    settings: Mapping[str, Any],
+    notes: list[str],
+    seconds: float = LOAD_SECONDS,
 ) -> LoadedPlugin:
     """Imports a plugin and asks it for what it brings, in a thread, within a time limit, its side effects observed.
 
     Args:
-        name: The plugin's name.
+        origin: The plugin's.
         fetch: Imports it, and gives its object.
         settings: Its settings.
         notes: Gets what it has changed, a few words each.
@@ -701,4 +691,4 @@ def gathered(
         BaseException: Whatever it raised, but for `KeyboardInterrupt`, which is the user's alone.
     """
     with observed(notes):
-        return within(seconds, lambda: gather(name, fetch(), settings))
+        return within(seconds, lambda: gather(origin, fetch(), settings))

@@ -22,8 +22,8 @@ from attrs import evolve, field, frozen
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config.config import normalised
-from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
+from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.json import digest_of
 from pegboard.tools.spec import Origin, ToolSpec

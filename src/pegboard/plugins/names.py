@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard.catalogue import EXTRAS, Catalogue, Problem
 from pegboard.config.config import normalised
-from pegboard.config.files import read_state, write_state
+from pegboard.files import read_state, write_state
 from pegboard.tools.spec import Origin
 
 KINDS: Final = ("plugins", "tools", "toolsets", *EXTRAS)

@@ -168,24 +168,24 @@ class _Child:
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
     from pegboard.plugins.manager import gathered, imported, manifest_of
+    from pegboard.tools.spec import Origin
 
     notes: list[str] = []
     try:
         # in a thread, as where it is used: an import that works in the main thread only is found out here
         fetch = partial(imported, job["module"], job["attribute"])
-        loaded = gathered(job["plugin"], fetch, job["settings"], notes, threading.TIMEOUT_MAX)
-        published = _published(loaded, job["distribution"], job["version"])
-        manifest = manifest_of(loaded, job["distribution"], job["version"])
-        return {"manifest": evolve(manifest, published=published, notes=tuple(notes)).to_json()}
+        origin = Origin(job["plugin"], job["distribution"], job["version"])
+        loaded = gathered(origin, fetch, job["settings"], notes, threading.TIMEOUT_MAX)
+        published = _published(loaded)
+        return {"manifest": evolve(manifest_of(loaded), published=published, notes=tuple(notes)).to_json()}
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
         return {"cause": cause_of(error)}
 
 
-def _published(loaded: LoadedPlugin, distribution: str | None, version: str | None) -> PublishedTools | None:
+def _published(loaded: LoadedPlugin) -> PublishedTools | None:
     """What the plugin's toolsets publish, asked once and closed; what goes wrong is among its faults."""
     from pegboard.catalogue import PublishedTools
-    from pegboard.tools.spec import Origin
-    from pegboard.toolsets.toolset import OwnedToolset, published_files
+    from pegboard.toolsets.toolset import published_files
 
     files: dict[str, str] = {}
     publishing: list[OwnedToolset] = []
@@ -196,7 +196,7 @@ def _published(loaded: LoadedPlugin, distribution: str | None, version: str | No
             loaded.faults.append(f"toolset {toolset.name!r}: {hide(cause_of(error), loaded.secrets)}")
             continue
         if paths is not None:
-            publishing.append(OwnedToolset(toolset, Origin(loaded.name, distribution, version)))
+            publishing.append(toolset)
             files |= {path: stamp_of(os.fsencode(path)).decode() for path in paths}
     if not publishing:
         return None

@@ -24,7 +24,7 @@ import sys
 import time
 from zlib import crc32
 
-from pegboard.config.files import known_user_folder, open_private, project_file
+from pegboard.files import known_user_folder, open_private, project_file
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:

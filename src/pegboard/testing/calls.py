@@ -15,6 +15,7 @@ from pegboard.plugins.hookspecs import hookimpl
 from pegboard.registry import ToolRegistry
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
+from pegboard.tools.spec import Origin
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -35,6 +36,11 @@ class Subject:
     thing: Any
     found: FoundPlugin | None = None
     module: str | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """As its tools carry it."""
+        return Origin(self.name) if self.found is None else evolve(self.found.origin, plugin=self.name)
 
 
 def subject_of(plugin: Any) -> Subject:
@@ -103,13 +109,7 @@ def plugin_registry(
             raise RegistrationError(
                 f"two plugins are called {subject.name!r}: name one, plugin_registry(..., other=...)"
             )
-        found = subject.found
-        manager.register(
-            subject.thing,
-            subject.name,
-            distribution=None if found is None else found.distribution,
-            version=None if found is None else found.version,
-        )
+        manager.register(subject.thing, subject.origin)
     for problem in registry.problems():
         raise PluginError(problem.plugin or "?", problem.cause, distribution=problem.distribution)
     return registry

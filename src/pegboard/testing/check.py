@@ -239,8 +239,8 @@ def _undescribed(schema: JsonSchema) -> Iterator[str]:
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> LoadedPlugin | None:
     """What the plugin brings, asked for as a registry does; `None` where it failed as a whole."""
     try:
-        loaded = within(LOAD_SECONDS, gather, subject.name, subject.thing, settings)
-        manifest = within(LOAD_SECONDS, manifest_of, loaded, None, None)
+        loaded = within(LOAD_SECONDS, gather, subject.origin, subject.thing, settings)
+        manifest = within(LOAD_SECONDS, manifest_of, loaded)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it doesn't load: {cause_of(error)}")
         return None
@@ -259,7 +259,7 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
 def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
     """Asks a second time, as a second registry in the same process would."""
     try:
-        again = manifest_of(gather(subject.name, subject.thing, settings), None, None)
+        again = manifest_of(gather(subject.origin, subject.thing, settings))
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it loads once only: a second registry in the same process gets {cause_of(error)}")
         return
@@ -280,7 +280,7 @@ def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Fin
         manifest = read_manifest(found)
         if manifest is None:
             return
-        code = manifest_of(gather(subject.name, subject.thing, {}), found.distribution, found.version)
+        code = manifest_of(gather(subject.origin, subject.thing, {}))
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"its manifest can't be held against its code, which is loaded without settings: {error}")
         return
@@ -292,7 +292,7 @@ def _check_fresh(found: FoundPlugin, subject: Subject, settings: Mapping[str, An
     """Asks a new process: sets and hashes come out in another order there."""
     from pegboard.plugins.probe import probe
 
-    manifest = manifest_of(gather(subject.name, subject.thing, settings), found.distribution, found.version)
+    manifest = manifest_of(gather(subject.origin, subject.thing, settings))
     for probed in probe([found], {found.name: settings}):
         if probed.manifest is None:
             findings.error(f"it doesn't load in a process of its own: {probed.cause}")

@@ -71,7 +71,7 @@ def toolset_name(toolset: object) -> str:
         name: object = getattr(toolset, "name", None)
     except BaseException:  # noqa: BLE001  a toolset without a name costs no other
         name = None
-    return name if isinstance(name, str) and name else type(toolset).__name__
+    return str.__str__(name) if isinstance(name, str) and name else type(toolset).__name__  # no subclass: it may act
 
 
 def published_files(toolset: Toolset) -> Sequence[str] | None:

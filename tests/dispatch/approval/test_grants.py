@@ -232,7 +232,7 @@ def test_what_has_expired_has_done_so_though_the_file_cant_be_written(path, monk
     clock = Clock()
     grants = FileApprovals(path, clock)
     allow(grants, "s", "timed", seconds=10)
-    monkeypatch.setattr(module, "_write_whole", lambda *_: (_ for _ in ()).throw(OSError("read-only")))
+    monkeypatch.setattr(module, "write_whole", lambda *_, **__: (_ for _ in ()).throw(OSError("read-only")))
     clock.now += 10
     assert patterns(grants) == []
     clock.now -= 0.5

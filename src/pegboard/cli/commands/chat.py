@@ -14,8 +14,8 @@ from pegboard.cli.options import Options, call_options, context_of, tool_options
 from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, stderr_screen, write, write_through
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
 from pegboard.cli.session import complete_model, open_session
-from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.dispatch.events import CallEnded, CallPending
+from pegboard.files import read_bounded, reason, write_whole
 from pegboard.messages import TextDelta
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text

@@ -117,7 +117,7 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
 
 def _found_here() -> Path:
-    from pegboard.config.files import CONFIG_NAME, project_file
+    from pegboard.files import CONFIG_NAME, project_file
 
     found = project_file(str(Path.cwd()))
     if found is None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +20,7 @@ from pegboard.dispatch.approval.request import parsed, structured
 from pegboard.dispatch.permissions.permissions import owner_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
+from pegboard.files import read_private, write_whole
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
@@ -40,7 +39,6 @@ _LOCK_POLL_SECONDS: Final = 0.01
 _CLOCK_STEP: Final = 1.0
 """Seconds by which a clock is put back when it is only set right."""
 
-_SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _Stamp = tuple[int, int, int]
 
 
@@ -328,8 +326,9 @@ class FileApprovals:
 
     def _read(self) -> _Records:
         try:
-            data = _read_private(self.path)
-            return _Records() if data is None else _from_json(data)
+            return _from_json(read_private(str(self.path), MOST_FILE))
+        except FileNotFoundError:
+            return _Records()
         except (OSError, ValueError, PendingError) as error:
             raise PendingError(f"{self.path} can't be read: {error}. Mend it, or move it away.") from error
 
@@ -341,7 +340,7 @@ class FileApprovals:
                 del records.sessions[session]
         if len(data) > MOST_FILE:
             raise OSError(errno.EFBIG, f"would be larger than {MOST_FILE:,} bytes", str(self.path))
-        _write_whole(self.path, data)
+        write_whole(str(self.path), data, mode=0o600, sync=True)
 
 
 @frozen
@@ -381,52 +380,3 @@ def _stamp(path: Path) -> _Stamp | None:
     except FileNotFoundError:
         return None
     return facts.st_mtime_ns, facts.st_size, facts.st_ino
-
-
-def _read_private(path: Path) -> bytes | None:
-    """The file's bytes, or `None` where there is no file.
-
-    Raises:
-        OSError: It can't be read, is too large, is a link or no regular file, or isn't private to this user.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _SAFE)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        facts = os.fstat(fd)
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
-            text = "not private: another's, or others have rights on it (chmod 600)"
-            raise PermissionError(errno.EPERM, text, str(path))
-        data = file.read(MOST_FILE + 1)
-    if len(data) > MOST_FILE:
-        raise OSError(errno.EFBIG, f"larger than {MOST_FILE:,} bytes", str(path))
-    return data
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Replaces the file in one step: after a crash there is the old one or the new one.
-
-    Raises:
-        OSError: It can't be written; the old one stands.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}-{time.monotonic_ns()}.tmp")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    except OSError:
-        return  # some file systems can't, and lose nothing by it
-    finally:
-        os.close(folder)

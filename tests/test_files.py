@@ -12,7 +12,7 @@ import platformdirs
 import pytest
 from platformdirs.macos import MacOS
 
-from pegboard.config.files import (
+from pegboard.files import (
     _home_folder,
     known_user_folder,
     open_private,

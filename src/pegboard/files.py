@@ -166,13 +166,14 @@ def _make_private_folder(path: str) -> None:
         os.chmod(path, 0o700)
 
 
-def write_whole(path: str, *parts: bytes, mode: int = 0o666) -> None:
+def write_whole(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False) -> None:
     """Puts a file in place at once: a reader sees the old one or the new one, never half.
 
     Args:
         path: Of the file; its folder exists.
         parts: Its content.
         mode: Its rights, before the umask.
+        sync: Whether it is on the disk then: after a crash there is the old one or the new one.
 
     Raises:
         OSError: It can't be written; nothing is left behind.
@@ -182,10 +183,25 @@ def write_whole(path: str, *parts: bytes, mode: int = 0o666) -> None:
     try:
         with open(fd, "wb") as file:
             file.writelines(parts)
+            if sync:
+                file.flush()
+                os.fsync(fd)
         os.replace(draft, path)
     except BaseException:
         os.unlink(draft)
         raise
+    if sync:
+        _sync_folder(os.path.dirname(path))
+
+
+def _sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    except OSError:
+        return  # some file systems can't, and lose nothing by it
+    finally:
+        os.close(fd)
 
 
 def write_private(path: str, *parts: bytes) -> None:
