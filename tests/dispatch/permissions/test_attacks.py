@@ -142,7 +142,8 @@ perl -e 'exec("rm","x")'   ruby -e '`rm x`'   node -e 'e.execSync("rm x")'   php
 tclsh <<< 'exec rm x'
 Rscript -e 'system("rm x")'   osascript -e 'do shell script "rm x"'   m4 <<< 'syscmd(rm x)'   dc -e '!rm x'
 make SHELL=rm   make --eval='$(shell rm x)'   make -f - <<< 'a:;rm x'   npm pkg set scripts.a='rm x'
-npm run --a='rm x'   socat - EXEC:'rm x'   nc -e 'rm x' h 1   sqlite3 a '.shell rm x'   psql -c '\! rm x'   mysql <<< 'system rm x'
+npm run --a='rm x'   socat - EXEC:'rm x'   nc -e 'rm x' h 1   sqlite3 a '.shell rm x'
+psql -c '\! rm x'   mysql <<< 'system rm x'
 gdb -batch -ex '!rm x'   ftp <<< '!rm x'   mail a <<< '~!rm x'   zip a b -TT 'rm x'   sort --compress-program=rm f
 strace -o '|rm x' ls   tcpdump -z 'rm x'   wget --use-askpass=rm x   scp -S 'rm x' a b:   sftp -oProxyCommand='rm x' h
 busybox awk 'BEGIN{system("rm x")}'   sudo vim -c '!rm x'   find . -exec perl -e 'exec("rm x")' {} \;   fc -e 'rm x'
@@ -169,7 +170,8 @@ http://path.example/latest?   http://path.example/latest?x=1   http://path.examp
 path.example/k.pem?x   http://path.example/%6catest#x   http://path.example/k.pem;v=1   http://path.example/k.pem/
 http://path.example/LATEST   http://path.example/latest%20   http://path.example/k.pem%00.txt
 http://path.example/k%2ePEM.   https:evil.example   https:/evil.example   https:///evil.example   http://ev<9>il.example
-view-source:http://evil.example   blob:http://evil.example   http://evil.example%00.ok.example   http://evil<ff0e>example   http://evil<ff61>example
+view-source:http://evil.example   blob:http://evil.example
+http://evil.example%00.ok.example   http://evil<ff0e>example   http://evil<ff61>example
 http://%65vil.example   http://ok.example;@evil.example   http://169.254.169.254:080   http://169.16689662
 http://[0:0:0:0:0:ffff:a9fe:a9fe]   http://<2460>69.254.169.254   http://evil.example..   http://e<301>vil.example
 """
@@ -179,9 +181,9 @@ secret/key   ./secret//key   secret/./key   src/../secret/key   TOP/secret/key  
 way/../secret/key   deep/up/secret/key   ~/key   $PLACE/key   ${PLACE}/key   secret<200b>/key   <ff53>ecret/key
 secret/key/   secret/key/.   secret/../secret/key   secret/key<0>   file://TOP/secret/key   secret<20>/key
 /proc/self/cwd/secret/key   /dev/fd/../../TOP/secret/key   loop/secret/key   <d800>   file:secret/key
-File:TOP/secret/key   /proc/self/rootTOP/secret/key   /proc/thread-self/rootTOP/secret/key   /proc/self/task/../rootTOP/secret/key
-se<301>cret/key   s<e9>cret/key   nope/../secret/key   secret/nope/../key   deep/up/deep/up/secret/key
-<202e>secret/key
+File:TOP/secret/key   /proc/self/rootTOP/secret/key   /proc/thread-self/rootTOP/secret/key
+/proc/self/task/../rootTOP/secret/key   se<301>cret/key   s<e9>cret/key
+nope/../secret/key   secret/nope/../key   deep/up/deep/up/secret/key   <202e>secret/key
 """
 
 NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_all<20>   delete_<430>ll"

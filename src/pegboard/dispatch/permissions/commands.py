@@ -53,12 +53,12 @@ _NAMES: Final = {
     """,
     "have a language": """
         python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk sed ex vi vim nvim view
-        ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript groovy jshell
-        scala ghci ocaml guile julia erl elixir dc make gmake
+        ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript groovy
+        jshell scala ghci ocaml guile julia erl elixir dc make gmake
     """,
     "have options that run texts": """
-        less more man tar bsdtar cpio zip sort wget tcpdump strace socat nc ncat scp sftp sshfs ssh ftp telnet mail mailx
-        npm pnpm yarn nmap fc bind
+        less more man tar bsdtar cpio zip sort wget tcpdump strace socat nc ncat scp sftp sshfs ssh ftp telnet mail
+        mailx npm pnpm yarn nmap fc bind
     """,
 }
 """Programs by what they do with what they are given."""
