@@ -105,7 +105,7 @@ def test_a_thread_is_used_again(threads):
     assert len(asyncio.run(main())) == 1
 
 
-def test_no_more_work_at_once_than_may_and_the_others_wait_their_turn():
+def test_no_more_of_one_owner_work_at_once_than_may_and_the_others_wait_their_turn():
     async def main():
         pool = WorkerPool(most=2)
         gate, begun, tasks = working(pool, 5)
@@ -120,44 +120,30 @@ def test_no_more_work_at_once_than_may_and_the_others_wait_their_turn():
     assert asyncio.run(main()) == (True, [0, 1, 2, 3, 4], 2)
 
 
-def test_an_abandoned_thread_is_counted_and_ends_where_its_place_is_taken():
+def test_an_abandoned_thread_is_counted_until_it_has_ended_its_work_and_then_serves_again():
     async def main():
-        pool = WorkerPool(most=1)
+        pool = WorkerPool(most=1, linger=0.001)
         gate, begun, (stuck,) = working(pool, 1)
         runner = await begun_by(begun)
         await given_up(stuck)
         meanwhile = pool.abandoned
         assert await pool.run(int) == 0
         gate.set()
-        runner.join(PATIENCE)
-        afterwards = pool.abandoned
-        pool.close()
-        return meanwhile, afterwards, runner.is_alive()
+        runner.join(PATIENCE)  # it waits for work, and ends when there is none
+        return meanwhile, pool.abandoned, runner.is_alive()
 
     assert asyncio.run(main()) == (1, 0, False)
 
 
-def test_an_abandoned_thread_serves_again_where_its_place_is_free():
-    async def main():
-        pool = WorkerPool(most=1, linger=0.001)
-        gate, begun, (stuck,) = working(pool, 1)
-        runner = await begun_by(begun)
-        await given_up(stuck)
-        gate.set()
-        runner.join(PATIENCE)  # it waits for work, and ends when there is none
-        return pool.abandoned, pool._workers.serving, runner.is_alive()
-
-    assert asyncio.run(main()) == (0, 0, False)
-
-
 def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
-    """With one thread, stuck and given up, the next job would else wait for ever."""
+    """Where one may work, and is stuck and given up, the next job of its owner would else wait for ever."""
 
     async def main():
         pool = WorkerPool(most=1)
         gate, begun, (stuck,) = working(pool, 1)
         await begun_by(begun)
-        waiting = asyncio.ensure_future(pool.run(lambda: "served"))
+        owner = "working.<locals>.hold"
+        waiting = asyncio.ensure_future(pool.run_for(owner, lambda: "served"))
         await asyncio.sleep(0)  # it is handed over now, and no thread is free
         await given_up(stuck)
         answer = await asyncio.wait_for(waiting, PATIENCE)
@@ -187,7 +173,7 @@ def test_a_job_given_up_before_its_turn_never_runs():
 
 
 def test_the_answer_of_an_abandoned_thread_is_dropped_even_when_the_loop_is_gone():
-    pool = WorkerPool(most=1)
+    pool = WorkerPool(most=1, linger=0.001)
 
     async def main():
         gate, begun, (stuck,) = working(pool, 1)
@@ -292,9 +278,9 @@ def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
                 raise queue.Empty
             return answer
 
-    workers = _Workers(jobs=Slow(), serving=1, spare=0)
+    workers = _Workers(jobs=Slow(), threads=1, spare=0)
     assert WorkerPool()._next(workers) == "job"
-    assert workers.serving == 1
+    assert workers.threads == 1
 
 
 def test_functions_that_wait_for_others_dont_take_all_threads():
@@ -312,7 +298,6 @@ def test_functions_that_wait_for_others_dont_take_all_threads():
                 return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
 
         answers = await asyncio.gather(threads.run(outer), threads.run(outer))
-        assert threads._workers.serving <= 3
         again = await threads.run(inner)
         threads.close()
         return [*answers, again]
@@ -348,17 +333,6 @@ def test_a_function_that_no_thread_had_begun_is_named_so():
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(threads_module, "PATIENCE", 0.01)
-
-
-async def test_functions_that_hang_keep_no_other_from_running(impatient):
-    pool = WorkerPool(most=4, cap=8)
-    gate, begun, hanging = working(pool, 4)
-    for _ in hanging:
-        await begun_by(begun)
-    assert await asyncio.wait_for(pool.run(lambda: "served"), PATIENCE) == "served"
-    gate.set()
-    assert await asyncio.gather(*hanging) == [0, 1, 2, 3]
-    pool.close()
 
 
 @pytest.mark.parametrize("given_up_on", [True, False])
