@@ -33,7 +33,7 @@ from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions, policy_of
 from pegboard.dispatch.results import shape
-from pegboard.dispatch.run import run
+from pegboard.dispatch.run import limit_of, run
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
@@ -301,12 +301,8 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
 
 def _limit(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take; a later attempt gets what the first has left."""
-    limit = state.services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    limits = [seconds for seconds in (limit, state.services.longest) if seconds is not None]
-    if not limits:
-        return None
-    left = state.context.remaining
-    return min(limits) if left is None or left > 0.9 * min(limits) else left
+    limit, left = limit_of(state, tool), state.context.remaining
+    return limit if limit is None or left is None or left > 0.9 * limit else left
 
 
 async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
