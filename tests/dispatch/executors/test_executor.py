@@ -259,7 +259,7 @@ class Deaf(Slow):
 
 
 @pytest.mark.parametrize(
-    "slow", [Slow(), Slow(OwnError), SlowNear(), Deaf()], ids=["slow", "own error", "near", "deaf"]
+    "slow", [Slow(), Slow(OwnError), SlowNear(), Deaf()], ids=["slow", "own error", "slow near", "deaf"]
 )
 def test_one_that_keeps_to_no_limit_is_cancelled(slow, monkeypatch):
     monkeypatch.setattr(executor_module, "_START_SECONDS", 0.01)
