@@ -20,6 +20,7 @@ nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "slow", "lowest", "pythons", "wheels"]
+nox.options.sessions += ["interop"]
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
@@ -137,6 +138,13 @@ def downstream(session: nox.Session) -> None:
         fakes = ["-e", "tests/fake_vendors"] if "fake-vendors" in asked else []
         session.install("-e", ".", "-e", str(plugin), *fakes, *(name for name in asked if name != "fake-vendors"))
         session.run("pytest", str(plugin), "-o", "filterwarnings=default")
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Programs of others that speak the Model Context Protocol, with the server and the client of pegboard-mcp."""
+    install_checkout(session, "test", "interop")
+    session.run("pytest", *(session.posargs or ["plugins/pegboard-mcp/tests/interop"]))
 
 
 @nox.session
