@@ -19,7 +19,12 @@ LEAST_COVERAGE = 98  # per cent, branches included; what is left out is named in
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
+<<<<<<< HEAD
 nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "torture", "slow", "lowest", "pythons", "wheels"]
+=======
+nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "slow", "lowest", "pythons", "wheels"]
+nox.options.sessions += ["interop"]
+>>>>>>> main
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
@@ -144,6 +149,13 @@ def downstream(session: nox.Session) -> None:
         fakes = ["-e", "tests/fake_vendors"] if "fake-vendors" in asked else []
         session.install("-e", ".", "-e", str(plugin), *fakes, *(name for name in asked if name != "fake-vendors"))
         session.run("pytest", str(plugin), "-o", "filterwarnings=default")
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Programs of others that speak the Model Context Protocol, with the server and the client of pegboard-mcp."""
+    install_checkout(session, "test", "interop")
+    session.run("pytest", *(session.posargs or ["plugins/pegboard-mcp/tests/interop"]))
 
 
 @nox.session

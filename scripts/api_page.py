@@ -96,7 +96,7 @@ TOPICS = {  # heading: what stands below it, and the names
     "Toolsets and predicates": (
         "The predicates to write in Python are in `pegboard.toolsets.predicates`, see [Predicates](predicates.md).",
         """
-        Toolset ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset searchable search_tool
+        Toolset ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset
         ToolIndex Found found_names Reshape ResolvedTools Explanation Predicate parse_predicate
         """,
     ),

@@ -298,23 +298,20 @@ def test_the_limits_are_the_registrys():
     assert registry.call_sync("broken").text == "broken failed: ValueError: no such row."
 
 
-def test_cancelling_a_call_cancels_it(registry):
-    async def main():
-        begun = asyncio.Event()
+async def test_cancelling_a_call_cancels_it(registry):
+    begun = asyncio.Event()
 
-        @registry.register
-        async def stuck() -> None:
-            """Wait for ever."""
-            begun.set()
-            await asyncio.Event().wait()
+    @registry.register
+    async def stuck() -> None:
+        """Wait for ever."""
+        begun.set()
+        await asyncio.Event().wait()
 
-        task = asyncio.ensure_future(registry.call("stuck"))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    task = asyncio.ensure_future(registry.call("stuck"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
@@ -327,16 +324,11 @@ def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
     asyncio.run(main())
 
 
-def test_calls_go_on_after_closing(registry):
+async def test_calls_go_on_after_closing(registry):
     registry.register(add)
-
-    async def main():
-        async with registry:
-            first = await registry.call("add", {"a": 1})
-        return first, await registry.call("add", {"a": 1})
-
-    first, second = asyncio.run(main())
-    assert first == second
+    async with registry:
+        first = await registry.call("add", {"a": 1})
+    assert await registry.call("add", {"a": 1}) == first
 
 
 def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch, caplog):
@@ -397,36 +389,28 @@ def test_validate_loads_a_tool_that_is_found_late(registry):
 # Calls of what a request offered --------------------------------------------------------------------------------------
 
 
-def test_a_request_runs_exactly_what_it_was_offered(registry):
+async def test_a_request_runs_exactly_what_it_was_offered(registry):
     """Even if it was replaced or removed since."""
     registry.register(named("read", "as offered"), named("gone", "still here"))
-
-    async def main():
-        resolved = await registry.resolve()
-        registry.unregister("gone")
-        registry.register(named("read", "replaced"), on_conflict="replace")
-        registry.register(named("new"))
-        return [
-            (result.text, result.kind)
-            for name in ("read", "gone", "new", "gon")
-            for result in [await registry.call(name, {}, resolved=resolved)]
-        ]
-
-    read, gone, new, missing = asyncio.run(main())
+    resolved = await registry.resolve()
+    registry.unregister("gone")
+    registry.register(named("read", "replaced"), on_conflict="replace")
+    registry.register(named("new"))
+    read, gone, new, missing = [
+        (result.text, result.kind)
+        for name in ("read", "gone", "new", "gon")
+        for result in [await registry.call(name, {}, resolved=resolved)]
+    ]
     assert (read, gone) == (("as offered", None), ("still here", None))
     assert new == ("new is not available for this request. Available: gone, read.", "not_offered")
     assert missing[1] == "unknown_tool"
     assert "Did you mean 'gone'?" in missing[0]
 
 
-def test_a_tool_that_was_filtered_out_is_not_offered(registry):
+async def test_a_tool_that_was_filtered_out_is_not_offered(registry):
     registry.register(named("read", read_only=True), named("erase", destructive=True))
-
-    async def main():
-        resolved = await registry.resolve(where="read_only")
-        return await registry.call("erase", {}, resolved=resolved)
-
-    assert asyncio.run(main()).kind == "not_offered"
+    resolved = await registry.resolve(where="read_only")
+    assert (await registry.call("erase", {}, resolved=resolved)).kind == "not_offered"
 
 
 def test_a_tool_of_a_toolset_is_found_by_name(registry):
@@ -652,15 +636,11 @@ def test_writers_in_threads_lose_nothing(registry):
     assert len(registry.tools()) == 100
 
 
-def test_many_calls_at_once_answer_each_for_itself(registry):
+async def test_many_calls_at_once_answer_each_for_itself(registry):
     registry.register(add, greet)
-
-    async def main():
-        calls = [registry.call("add", {"a": number}) for number in range(100)]
-        calls += [registry.call("greet", {"name": str(number)}) for number in range(100)]
-        return await asyncio.gather(*calls)
-
-    results = asyncio.run(main())
+    calls = [registry.call("add", {"a": number}) for number in range(100)]
+    calls += [registry.call("greet", {"name": str(number)}) for number in range(100)]
+    results = await asyncio.gather(*calls)
     assert [result.structured_content["result"] for result in results[:100]] == list(range(1, 101))
     assert [result.text for result in results[100:]] == [f"Hello, {number}." for number in range(100)]
 

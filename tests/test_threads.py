@@ -59,7 +59,7 @@ def test_the_function_runs_in_a_daemon_thread(threads):
     assert runner.daemon
 
 
-def test_context_variables_are_carried_and_changes_stay_inside(threads):
+async def test_context_variables_are_carried_and_changes_stay_inside(threads):
     variable = contextvars.ContextVar("variable", default="unset")
 
     def read_and_change():
@@ -67,127 +67,87 @@ def test_context_variables_are_carried_and_changes_stay_inside(threads):
         variable.set("changed inside")
         return seen
 
-    async def main():
-        variable.set("outside")
-        return await threads.run(read_and_change), variable.get()
-
-    assert asyncio.run(main()) == ("outside", "outside")
+    variable.set("outside")
+    assert (await threads.run(read_and_change), variable.get()) == ("outside", "outside")
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, RecursionError, asyncio.CancelledError])
-def test_what_the_function_raises_reaches_the_caller(threads, kind):
+async def test_what_the_function_raises_reaches_the_caller(threads, kind):
     def broken():
         raise kind("why")
 
-    async def main():
-        with pytest.raises(kind, match="why"):
-            await threads.run(broken)
-
-    asyncio.run(main())
+    with pytest.raises(kind, match="why"):
+        await threads.run(broken)
     assert threads.abandoned == 0
 
 
-def test_stop_iteration_comes_as_the_cause_of_a_runtime_error(threads):
+async def test_stop_iteration_comes_as_the_cause_of_a_runtime_error(threads):
     """No future takes a StopIteration: the coroutine that awaits it would just end."""
-
-    async def main():
-        with pytest.raises(RuntimeError, match="StopIteration") as caught:
-            await threads.run(next, iter(()))
-        assert isinstance(caught.value.__cause__, StopIteration)
-
-    asyncio.run(main())
+    with pytest.raises(RuntimeError, match="StopIteration") as caught:
+        await threads.run(next, iter(()))
+    assert isinstance(caught.value.__cause__, StopIteration)
 
 
-def test_a_thread_is_used_again(threads):
-    async def main():
-        return {await threads.run(threading.get_ident) for _ in range(20)}
-
-    assert len(asyncio.run(main())) == 1
+async def test_a_thread_is_used_again(threads):
+    assert len({await threads.run(threading.get_ident) for _ in range(20)}) == 1
 
 
-def test_no_more_work_at_once_than_may_and_the_others_wait_their_turn():
-    async def main():
-        pool = WorkerPool(most=2)
-        gate, begun, tasks = working(pool, 5)
-        runners = {await begun_by(begun), await begun_by(begun)}
-        nobody_else = begun.empty()
-        gate.set()
-        answers = await asyncio.gather(*tasks)
-        runners |= {begun.get() for _ in range(3)}
-        pool.close()
-        return nobody_else, answers, len(runners)
-
-    assert asyncio.run(main()) == (True, [0, 1, 2, 3, 4], 2)
+async def test_no_more_of_one_owner_work_at_once_than_may_and_the_others_wait_their_turn():
+    pool = WorkerPool(most=2)
+    gate, begun, tasks = working(pool, 5)
+    runners = {await begun_by(begun), await begun_by(begun)}
+    nobody_else = begun.empty()
+    gate.set()
+    answers = await asyncio.gather(*tasks)
+    runners |= {begun.get() for _ in range(3)}
+    pool.close()
+    assert (nobody_else, answers, len(runners)) == (True, [0, 1, 2, 3, 4], 2)
 
 
-def test_an_abandoned_thread_is_counted_and_ends_where_its_place_is_taken():
-    async def main():
-        pool = WorkerPool(most=1)
-        gate, begun, (stuck,) = working(pool, 1)
-        runner = await begun_by(begun)
-        await given_up(stuck)
-        meanwhile = pool.abandoned
-        assert await pool.run(int) == 0
-        gate.set()
-        runner.join(PATIENCE)
-        afterwards = pool.abandoned
-        pool.close()
-        return meanwhile, afterwards, runner.is_alive()
-
-    assert asyncio.run(main()) == (1, 0, False)
+async def test_an_abandoned_thread_is_counted_until_it_has_ended_its_work_and_then_serves_again():
+    pool = WorkerPool(most=1, linger=0.001)
+    gate, begun, (stuck,) = working(pool, 1)
+    runner = await begun_by(begun)
+    await given_up(stuck)
+    meanwhile = pool.abandoned
+    assert await pool.run(int) == 0
+    gate.set()
+    runner.join(PATIENCE)  # it waits for work, and ends when there is none
+    assert (meanwhile, pool.abandoned, runner.is_alive()) == (1, 0, False)
 
 
-def test_an_abandoned_thread_serves_again_where_its_place_is_free():
-    async def main():
-        pool = WorkerPool(most=1, linger=0.001)
-        gate, begun, (stuck,) = working(pool, 1)
-        runner = await begun_by(begun)
-        await given_up(stuck)
-        gate.set()
-        runner.join(PATIENCE)  # it waits for work, and ends when there is none
-        return pool.abandoned, pool._workers.serving, runner.is_alive()
-
-    assert asyncio.run(main()) == (0, 0, False)
-
-
-def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
-    """With one thread, stuck and given up, the next job would else wait for ever."""
-
-    async def main():
-        pool = WorkerPool(most=1)
-        gate, begun, (stuck,) = working(pool, 1)
-        await begun_by(begun)
-        waiting = asyncio.ensure_future(pool.run(lambda: "served"))
-        await asyncio.sleep(0)  # it is handed over now, and no thread is free
-        await given_up(stuck)
-        answer = await asyncio.wait_for(waiting, PATIENCE)
-        gate.set()
-        pool.close()
-        return answer
-
-    assert asyncio.run(main()) == "served"
+async def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
+    """Where one may work, and is stuck and given up, the next job of its owner would else wait for ever."""
+    pool = WorkerPool(most=1)
+    gate, begun, (stuck,) = working(pool, 1)
+    await begun_by(begun)
+    owner = "working.<locals>.hold"
+    waiting = asyncio.ensure_future(pool.run_for(owner, lambda: "served"))
+    await asyncio.sleep(0)  # it is handed over now, and no thread is free
+    await given_up(stuck)
+    answer = await asyncio.wait_for(waiting, PATIENCE)
+    gate.set()
+    pool.close()
+    assert answer == "served"
 
 
-def test_a_job_given_up_before_its_turn_never_runs():
-    async def main():
-        pool, ran = WorkerPool(most=1), []
-        gate, begun, (first,) = working(pool, 1)
-        await begun_by(begun)
-        second = asyncio.ensure_future(pool.run(ran.append, "second"))
-        await asyncio.sleep(0)
-        await given_up(second)
-        abandoned = pool.abandoned
-        gate.set()
-        await first
-        await pool.run(ran.append, "third")
-        pool.close()
-        return ran, abandoned
-
-    assert asyncio.run(main()) == (["third"], 0)
+async def test_a_job_given_up_before_its_turn_never_runs():
+    pool, ran = WorkerPool(most=1), []
+    gate, begun, (first,) = working(pool, 1)
+    await begun_by(begun)
+    second = asyncio.ensure_future(pool.run(ran.append, "second"))
+    await asyncio.sleep(0)
+    await given_up(second)
+    abandoned = pool.abandoned
+    gate.set()
+    await first
+    await pool.run(ran.append, "third")
+    pool.close()
+    assert (ran, abandoned) == (["third"], 0)
 
 
 def test_the_answer_of_an_abandoned_thread_is_dropped_even_when_the_loop_is_gone():
-    pool = WorkerPool(most=1)
+    pool = WorkerPool(most=1, linger=0.001)
 
     async def main():
         gate, begun, (stuck,) = working(pool, 1)
@@ -217,15 +177,12 @@ def test_after_close_the_threads_end_and_a_later_call_still_works(threads):
     assert asyncio.run(threads.run(int)) == 0
 
 
-def test_close_lets_a_working_thread_finish(threads):
-    async def main():
-        gate, begun, (task,) = working(threads, 1)
-        await begun_by(begun)
-        threads.close()
-        gate.set()
-        return await task
-
-    assert asyncio.run(main()) == 0
+async def test_close_lets_a_working_thread_finish(threads):
+    gate, begun, (task,) = working(threads, 1)
+    await begun_by(begun)
+    threads.close()
+    gate.set()
+    assert (await task) == 0
 
 
 def test_an_idle_thread_ends_after_a_while_and_another_takes_its_place_later():
@@ -263,20 +220,16 @@ def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
     pool.close()
 
 
-def test_where_the_system_gives_no_further_thread_those_there_are_must_do(monkeypatch):
+async def test_where_the_system_gives_no_further_thread_those_there_are_must_do(monkeypatch):
     pool = WorkerPool()
-
-    async def main():
-        gate, begun, (first,) = working(pool, 1)
-        await begun_by(begun)
-        with monkeypatch.context() as patched:
-            patched.setattr(threading.Thread, "start", lambda thread: (_ for _ in ()).throw(RuntimeError))
-            second = asyncio.ensure_future(pool.run(lambda: "second"))
-            await asyncio.sleep(0)
-        gate.set()
-        return await asyncio.gather(first, second)
-
-    assert asyncio.run(main()) == [0, "second"]
+    gate, begun, (first,) = working(pool, 1)
+    await begun_by(begun)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", lambda thread: (_ for _ in ()).throw(RuntimeError))
+        second = asyncio.ensure_future(pool.run(lambda: "second"))
+        await asyncio.sleep(0)
+    gate.set()
+    assert (await asyncio.gather(first, second)) == [0, "second"]
     pool.close()
 
 
@@ -292,32 +245,27 @@ def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
                 raise queue.Empty
             return answer
 
-    workers = _Workers(jobs=Slow(), serving=1, spare=0)
+    workers = _Workers(jobs=Slow(), threads=1, spare=0)
     assert WorkerPool()._next(workers) == "job"
-    assert workers.serving == 1
+    assert workers.threads == 1
 
 
-def test_functions_that_wait_for_others_dont_take_all_threads():
+async def test_functions_that_wait_for_others_dont_take_all_threads():
     """Each of two waits, in the one thread that there may be, for something that needs a thread too."""
+    threads = WorkerPool(most=1)
+    loop = asyncio.get_running_loop()
 
-    async def main():
-        threads = WorkerPool(most=1)
-        loop = asyncio.get_running_loop()
+    def inner():
+        return "inner"
 
-        def inner():
-            return "inner"
+    def outer():
+        with waiting():
+            return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
 
-        def outer():
-            with waiting():
-                return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
-
-        answers = await asyncio.gather(threads.run(outer), threads.run(outer))
-        assert threads._workers.serving <= 3
-        again = await threads.run(inner)
-        threads.close()
-        return [*answers, again]
-
-    assert asyncio.run(main()) == ["inner", "inner", "inner"]
+    answers = await asyncio.gather(threads.run(outer), threads.run(outer))
+    again = await threads.run(inner)
+    threads.close()
+    assert [*answers, again] == ["inner", "inner", "inner"]
 
 
 def test_waiting_outside_of_its_threads_is_nothing_to_note():
@@ -325,21 +273,18 @@ def test_waiting_outside_of_its_threads_is_nothing_to_note():
         pass
 
 
-def test_a_function_that_no_thread_had_begun_is_named_so():
-    async def main():
-        pool = WorkerPool(most=1)
-        gate, begun, _ = working(pool, 1)
-        await begun_by(begun)
-        noted = []
-        queued = pool.run_for("print", print, lambda: noted.append(True))
-        queued.send(None)
-        with pytest.raises(asyncio.CancelledError):
-            queued.throw(asyncio.CancelledError)
-        gate.set()
-        pool.close()
-        assert noted == [True]
-
-    asyncio.run(main())
+async def test_a_function_that_no_thread_had_begun_is_named_so():
+    pool = WorkerPool(most=1)
+    gate, begun, _ = working(pool, 1)
+    await begun_by(begun)
+    noted = []
+    queued = pool.run_for("print", print, lambda: noted.append(True))
+    queued.send(None)
+    with pytest.raises(asyncio.CancelledError):
+        queued.throw(asyncio.CancelledError)
+    gate.set()
+    pool.close()
+    assert noted == [True]
 
 
 # Functions that hang --------------------------------------------------------------------------------------------------
@@ -348,17 +293,6 @@ def test_a_function_that_no_thread_had_begun_is_named_so():
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(threads_module, "PATIENCE", 0.01)
-
-
-async def test_functions_that_hang_keep_no_other_from_running(impatient):
-    pool = WorkerPool(most=4, cap=8)
-    gate, begun, hanging = working(pool, 4)
-    for _ in hanging:
-        await begun_by(begun)
-    assert await asyncio.wait_for(pool.run(lambda: "served"), PATIENCE) == "served"
-    gate.set()
-    assert await asyncio.gather(*hanging) == [0, 1, 2, 3]
-    pool.close()
 
 
 @pytest.mark.parametrize("given_up_on", [True, False])

@@ -155,20 +155,18 @@ from pegboard.tools.tool import Tool as Tool, tool as tool
 from pegboard.tools.typed import TypedTool as TypedTool, tool_of as tool_of
 from pegboard.toolsets.expression import parse_predicate as parse_predicate
 from pegboard.toolsets.predicates import Predicate as Predicate
-from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
-from pegboard.toolsets.search import (
-    Found as Found,
-    ToolIndex as ToolIndex,
+from pegboard.toolsets.resolve import (
+    Explanation as Explanation,
+    ResolvedTools as ResolvedTools,
     found_names as found_names,
-    search_tool as search_tool,
 )
+from pegboard.toolsets.search import Found as Found, ToolIndex as ToolIndex
 from pegboard.toolsets.toolset import Toolset as Toolset
 from pegboard.toolsets.toolsets import (
     CombinedToolset as CombinedToolset,
     StaticToolset as StaticToolset,
     ToolsetBase as ToolsetBase,
     ToolsetFunction as ToolsetFunction,
-    searchable as searchable,
     wrap as wrap,
 )
 from pegboard.toolsets.wrappers import Reshape as Reshape

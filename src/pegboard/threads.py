@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from operator import attrgetter
 from time import monotonic
 from typing import Any, Final
 from weakref import WeakSet, WeakValueDictionary
@@ -21,7 +20,7 @@ from attrs import define, field
 from pegboard.errors import cause_of
 
 PATIENCE: Final = 1.0
-"""Seconds that a function waits for a thread; then it gets one beyond those that may work at once."""
+"""Seconds without a thread that begins with anything, after which all of them are taken to hang."""
 
 MOST_ABANDONED: Final = 16
 """Threads that one owner may leave hanging; then its functions fail at once."""
@@ -56,9 +55,9 @@ class _Share:
     """What one owner of functions uses of a pool."""
 
     owner: str
-    working: int = 0  # its threads, the abandoned too, less those that wait for other calls
+    working: int = 0  # its jobs that have a thread or wait for one, less the abandoned and those that wait for calls
     abandoned: int = 0
-    backlog: deque[_Job] = field(factory=deque[Any])  # has come to its turn while as many work as may
+    backlog: deque[_Job] = field(factory=deque[Any])  # has come while as many work as may
 
 
 @define(eq=False)
@@ -66,9 +65,8 @@ class _Workers:
     """The threads that take jobs from one queue."""
 
     jobs: queue.SimpleQueue[_Job | None] = field(factory=queue.SimpleQueue[Any])
-    serving: int = 0  # all but the abandoned
     spare: int = 0  # the idle, less the jobs that wait
-    threads: int = 0  # all, the abandoned too
+    threads: int = 0
     begun: float = 0.0  # when a thread has last begun with a job
 
 
@@ -90,14 +88,14 @@ class WorkerPool:
 
     A hand-over by `SimpleQueue` and `call_soon_threadsafe` costs less than half of `asyncio.to_thread`.
 
-    A function that hangs holds its thread until it ends. One that has waited for a second for the others gets a thread
-    beyond those that may work at once, so that some that hang don't keep all others from running. One owner never has
-    more than those, and once 16 of them hang that callers have given up on, its functions fail at once. So do all
-    where there are as many threads as there may be, and none has begun with anything for a second.
+    A function that hangs holds its thread until it ends. One owner never has more threads than may work for it, so that
+    one whose functions hang doesn't keep others from running; once 16 of them hang that callers have given up on, its
+    functions fail at once. So do all where there are as many threads as there may be, and none has begun with anything
+    for a second.
 
     Attributes:
-        most: How many may work at once; further calls wait their turn. The abandoned don't count.
-        cap: How many there may be at all, the abandoned and those that others had to wait for included.
+        most: How many may work at once for one owner; further calls wait their turn. The abandoned don't count.
+        cap: How many there may be at all, the abandoned included.
         linger: How many seconds a thread without work waits for more before it ends.
         abandoned: How many still work for a caller that has given up on them.
     """
@@ -145,7 +143,15 @@ class WorkerPool:
         loop = asyncio.get_running_loop()
         share = self._shares.setdefault(owner, _Share(owner))
         job = _Job(self, share, function, contextvars.copy_context(), loop, loop.create_future(), self._workers)
-        self._hand_over(job)
+        with self._lock:
+            self._check_hanging(job)
+            if share.working < self.most:
+                self._hand_over(job)
+            else:
+                share.backlog.append(job)
+            has_to_wait = share.backlog or job.workers.spare < 0
+        if has_to_wait:
+            loop.call_later(PATIENCE, self._look_after, job)
         try:
             return await job.future
         except asyncio.CancelledError:
@@ -155,168 +161,131 @@ class WorkerPool:
 
     @contextmanager
     def while_waiting(self, job: _Job) -> Generator[None]:
-        """While this job waits in its thread, another may take its place."""
+        """While this job waits in its thread, another of its owner's may run."""
         with self._lock:
-            job.workers.serving -= 1
-            job.share.working -= 1
-            self._next_of(job)
-            if job.workers.spare < 0:
-                self._start(job.workers)
+            self._leave(job.share)
         try:
             yield
         finally:
             with self._lock:
-                job.workers.serving += 1
                 job.share.working += 1
 
     def close(self) -> None:
         """Lets idle threads end; working ones end after their work. A later call starts new ones."""
         with self._lock:
             workers, self._workers = self._workers, _Workers()
-        for _ in range(workers.serving):
+        for _ in range(workers.threads):
             workers.jobs.put(None)
 
-    def _hand_over(self, job: _Job) -> None:
-        workers = job.workers
-        with self._lock:
-            self._check_abandoned(job)
-            if workers.spare < 1 and not self._start(workers):
-                self._check_hanging(workers)
-                if workers.serving == 0:
-                    raise RuntimeError("the system gives no thread to run this in")
-            workers.spare -= 1
-            waits = workers.spare < 0
-            workers.jobs.put(job)
-        if waits:
-            job.loop.call_later(PATIENCE, self._relieve, job)
-
-    def _relieve(self, job: _Job) -> None:
-        """Starts another thread for a job that waits; fails it where there can't be one, and all others hang."""
+    def _look_after(self, job: _Job) -> None:
+        """Fails a job that still waits for a thread where all of them hang."""
         with self._lock:
             if job.state != "waiting":
                 return None
             try:
-                self._check_abandoned(job)
-                if job.share.working < self.most and not self._start(job.workers, beyond=True):
-                    self._check_hanging(job.workers)
+                self._check_hanging(job)
             except HangingThreadsError as error:
                 job.state = "abandoned"
                 return _settle(job.future, None, error)
-        job.loop.call_later(PATIENCE, self._relieve, job)
+        job.loop.call_later(PATIENCE, self._look_after, job)
         return None
 
-    def _check_abandoned(self, job: _Job) -> None:
-        if job.share.abandoned >= MOST_ABANDONED:
-            raise HangingThreadsError(job.share.owner, job.share.abandoned)
-
-    def _check_hanging(self, workers: _Workers) -> None:
-        if workers.threads >= self.cap and monotonic() - workers.begun > PATIENCE:
-            culprit = max(self._shares.values(), key=attrgetter("working"))
-            raise HangingThreadsError(culprit.owner, workers.threads)
-
-    def _start(self, workers: _Workers, *, beyond: bool = False) -> bool:
-        """Adds a thread, unless there are as many as may be, or the system gives none."""
-        if workers.threads >= self.cap or (workers.serving >= self.most and not beyond):
-            return False
-        try:
-            threading.Thread(target=self._serve, args=(workers,), name="pegboard-tool", daemon=True).start()
-        except RuntimeError:
-            return False
-        workers.serving += 1
-        workers.spare += 1
-        workers.threads += 1
-        return True
-
-    def _abandon(self, job: _Job) -> bool:
-        """Notes that the caller has given up this job; another thread takes the place of one that works at it.
-
-        Returns:
-            Whether a thread had begun with it.
-        """
-        with self._lock:
-            has_begun = job.state != "waiting"
-            if job.state == "working":
-                self.abandoned += 1
-                job.share.abandoned += 1
-                job.workers.serving -= 1
-                if job.workers.spare < 0:
-                    self._start(job.workers)
-            if job.state != "finished":
-                job.state = "abandoned"
-            return has_begun
-
     def _serve(self, workers: _Workers) -> None:
-        serves = True
-        while serves and (job := self._next(workers)) is not None:
+        while (job := self._next(workers)) is not None:
             if self._begin(job):
                 _here.job = job
                 outcome = _outcome(job)
-                serves = self._finish(job)
+                self._finish(job)
                 with suppress(RuntimeError):  # the loop is closed: no caller waits any more
                     job.loop.call_soon_threadsafe(_settle, job.future, *outcome)
                 del outcome
             _here.job = None
             del job  # an idle thread holds nothing of its last job
-        with self._lock:
-            workers.threads -= 1
 
     def _next(self, workers: _Workers) -> _Job | None:
         """The next job, or `None` where this thread shall end."""
         while True:
-            try:
-                return workers.jobs.get(timeout=self.linger)
-            except queue.Empty:
-                with self._lock:
-                    if workers.spare > 0:
-                        workers.serving -= 1
-                        workers.spare -= 1
-                        return None
+            with suppress(queue.Empty):
+                if (job := workers.jobs.get(timeout=self.linger)) is not None:
+                    return job
+            with self._lock:
+                if workers.spare > 0:  # else a job is on its way
+                    workers.spare -= 1
+                    workers.threads -= 1
+                    return None
 
     def _begin(self, job: _Job) -> bool:
         with self._lock:
-            if job.state == "waiting" and job.share.working < self.most:
+            if job.state == "waiting":
                 job.state = "working"
-                job.share.working += 1
                 job.workers.begun = monotonic()
                 return True
             job.workers.spare += 1
-            if job.state == "waiting":
-                job.share.backlog.append(job)
-            else:
-                self._next_of(job)
+            self._leave(job.share)
             return False
 
-    def _next_of(self, job: _Job) -> None:
-        """Lets the next job of the same owner go on, where as many worked as may."""
-        share, workers = job.share, job.workers
-        if share.backlog:
-            workers.jobs.put(share.backlog.popleft())
-            workers.spare -= 1
-
-    def _finish(self, job: _Job) -> bool:
-        """Counts the thread among the idle; false where its place has been taken meanwhile."""
+    def _finish(self, job: _Job) -> None:
         with self._lock:
-            workers = job.workers
-            job.share.working -= 1
-            self._next_of(job)
+            job.workers.spare += 1
             if job.state == "abandoned":
                 self.abandoned -= 1
                 job.share.abandoned -= 1
-                if workers.serving >= self.most or workers is not self._workers:  # closed meanwhile
-                    return False
-                workers.serving += 1
-            job.state = "finished"
-            workers.spare += 1
-            return True
+            else:
+                job.state = "finished"
+                self._leave(job.share)
+
+    def _abandon(self, job: _Job) -> bool:
+        """Notes that the caller has given up this job; whether a thread had begun with it."""
+        with self._lock:
+            has_begun = job.state != "waiting"
+            if job.state == "working":
+                self.abandoned += 1
+                job.share.abandoned += 1
+                self._leave(job.share)
+            if job.state != "finished":
+                job.state = "abandoned"
+            return has_begun
+
+    # Under the lock --------------------------------------------------------------------------------------------------
+
+    def _check_hanging(self, job: _Job) -> None:
+        share, workers = job.share, job.workers
+        if share.abandoned >= MOST_ABANDONED:
+            raise HangingThreadsError(share.owner, share.abandoned)
+        if workers.spare < 1 and workers.threads >= self.cap and monotonic() - workers.begun > PATIENCE:
+            culprit = max(self._shares.values(), key=lambda each: each.working + each.abandoned)
+            raise HangingThreadsError(culprit.owner, workers.threads)
+
+    def _hand_over(self, job: _Job) -> None:
+        """Gives a job to a thread that is idle, to one more, or to the next that has finished."""
+        workers = job.workers
+        if workers.spare < 1 and workers.threads < self.cap:
+            try:
+                threading.Thread(target=self._serve, args=(workers,), name="pegboard-tool", daemon=True).start()
+            except RuntimeError:
+                if not workers.threads:
+                    raise RuntimeError("the system gives no thread to run this in") from None
+            else:
+                workers.spare += 1
+                workers.threads += 1
+        job.share.working += 1
+        workers.spare -= 1
+        workers.jobs.put(job)
+
+    def _leave(self, share: _Share) -> None:
+        """Lets the next job of an owner go on, as one has ended or waits."""
+        share.working -= 1
+        if share.backlog and share.working < self.most:
+            self._hand_over(share.backlog.popleft())
 
 
 _here: Final = threading.local()  # `job`: what this thread works at, for whichever pool
 
 
 def waiting() -> AbstractContextManager[None]:
-    """While a function waits in its thread for other calls, another thread may take its place.
+    """While a function waits in its thread for other calls, another of its owner's may run.
 
-    Otherwise plain tools that call plain tools could take all threads, and wait for one for ever.
+    Otherwise plain tools that call themselves could take all threads, and wait for one for ever.
     """
     job: _Job | None = getattr(_here, "job", None)
     return nullcontext() if job is None else job.pool.while_waiting(job)

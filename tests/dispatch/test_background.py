@@ -227,16 +227,11 @@ def test_it_has_a_limit(state):
 
 async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     """Cancelled before a thread had begun, it ends with another kind of cancellation."""
-    call, gate = state(SHORT), threading.Event()
-    call.services = call.services.evolve(tool_threads=WorkerPool(most=1))
-    operations = Operations(seconds=0.01)
-    held = asyncio.ensure_future(call.services.tool_threads.run(gate.wait, PATIENCE))
-    await asyncio.sleep(0)
+    call, operations = state(SHORT), Operations(seconds=0.01)
+    call.services = call.services.evolve(tool_threads=WorkerPool(most=0))
     operations.go_on(call, print)
     while operations.pending:  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0.001)
-    gate.set()
-    await held
     assert operations.take("s1")[0].result.kind == "timeout"
 
 

@@ -473,15 +473,14 @@ def test_callbacks_call_tools_only_so_deep(registry):
     assert results == ["limit", *[None] * 8]
 
 
-def test_calls_one_after_the_other_or_at_once_are_no_deeper(registry):
+async def test_calls_one_after_the_other_or_at_once_are_no_deeper(registry):
     """A call stands round those that it makes only while it runs."""
-
-    async def main():
-        for _ in range(10):
-            assert not (await registry.call("echo", {"text": "hi"})).is_error
-        return await asyncio.gather(*(registry.call("echo", {"text": "hi"}) for _ in range(20)))
-
-    assert not any(result.is_error for result in asyncio.run(main()))
+    for _ in range(10):
+        assert not (await registry.call("echo", {"text": "hi"})).is_error
+    assert not any(
+        result.is_error
+        for result in (await asyncio.gather(*(registry.call("echo", {"text": "hi"}) for _ in range(20))))
+    )
 
 
 @pytest.mark.parametrize("concurrency", ["shared", "exclusive"])
@@ -679,24 +678,21 @@ def test_no_attempt_sees_what_an_earlier_one_did_to_its_arguments():
 
 
 @pytest.mark.parametrize("sequential", [True, False])
-def test_steering_that_hangs_holds_up_no_batch_that_is_interrupted(registry, sequential):
-    async def main():
-        asked = asyncio.Event()
+async def test_steering_that_hangs_holds_up_no_batch_that_is_interrupted(registry, sequential):
+    asked = asyncio.Event()
 
-        async def steering():
-            asked.set()
-            await asyncio.Event().wait()
+    async def steering():
+        asked.set()
+        await asyncio.Event().wait()
 
-        stage = Stage()
-        registry = stage.registry()
-        names = ["quick", "quick"] if sequential else ["quick", "held"]
-        batch = await registry.batch(calls(*names), steering=steering, sequential=sequential)
-        running = asyncio.ensure_future(batch.run())
-        await asked.wait()
-        batch.interrupt()
-        return await running
-
-    assert kinds(asyncio.run(main()))[0] is None
+    stage = Stage()
+    registry = stage.registry()
+    names = ["quick", "quick"] if sequential else ["quick", "held"]
+    batch = await registry.batch(calls(*names), steering=steering, sequential=sequential)
+    running = asyncio.ensure_future(batch.run())
+    await asked.wait()
+    batch.interrupt()
+    assert kinds(await running)[0] is None
 
 
 async def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
@@ -963,29 +959,21 @@ async def interrupt_in_the_background(context: ToolContext) -> None:
 
 @pytest.mark.parametrize("function", [interrupt, interrupt_later, interrupt_after_an_item, interrupt_in_the_background])
 @pytest.mark.parametrize("facts", [{}, {"blocking": False}, {"concurrency": "exclusive"}])
-def test_a_keyboard_interrupt_of_a_tool_doesnt_end_the_host(registry, function, facts):
+async def test_a_keyboard_interrupt_of_a_tool_doesnt_end_the_host(registry, function, facts):
     """The user's own reaches the main thread as a signal, and no tool."""
     registry.register(Tool.from_function(function, name="odd", **facts))
-
-    async def main():
-        outcome = await registry.dispatch([*calls("odd"), ToolCall("echo", {"text": "hi"}, "other")])
-        await registry.aclose()
-        return outcome
-
-    assert asyncio.run(main()).results[1].text == "hi"
+    outcome = await registry.dispatch([*calls("odd"), ToolCall("echo", {"text": "hi"}, "other")])
+    await registry.aclose()
+    assert outcome.results[1].text == "hi"
 
 
 @pytest.mark.parametrize("function", [interrupt, interrupt_later])
 @pytest.mark.parametrize("stage", ["before_tool", "after_tool", "on_tool_error", "wrap_tool", "observe"])
-def test_a_keyboard_interrupt_of_a_callback_doesnt_end_the_host(registry, function, stage):
+async def test_a_keyboard_interrupt_of_a_callback_doesnt_end_the_host(registry, function, stage):
     registry.add_callback(stage, function)
-
-    async def main():
-        outcome = await registry.dispatch([*calls("echo"), *calls("nowhere")])
-        await registry.aclose()
-        return outcome
-
-    assert len(asyncio.run(main()).results) == 2
+    outcome = await registry.dispatch([*calls("echo"), *calls("nowhere")])
+    await registry.aclose()
+    assert len(outcome.results) == 2
 
 
 # Answers that come in parts -------------------------------------------------------------------------------------------
@@ -1005,7 +993,7 @@ def answered(pending, *call_ids, answer=None):
         ("shared", {"sequential": True}, True),
     ],
 )
-def test_a_call_overtakes_no_earlier_one_that_still_waits_for_its_answer(concurrency, options, waits):
+async def test_a_call_overtakes_no_earlier_one_that_still_waits_for_its_answer(concurrency, options, waits):
     """Its own answer has come too early: it is given again once the other has come."""
     registry, ran = ToolRegistry(approver=ask_later), []
 
@@ -1015,18 +1003,15 @@ def test_a_call_overtakes_no_earlier_one_that_still_waits_for_its_answer(concurr
         """Write."""
         ran.append(number)
 
-    async def main():
-        made = [ToolCall("write", {"path": "a", "number": number}, f"{number}") for number in (1, 2)]
-        pending = (await registry.dispatch(made)).pending
-        first = await registry.resume(pending, answered(pending, "2"), **options)
-        second = await registry.resume(first.pending, answered(first.pending, "1", "2"), **options)
-        return [*first.ignored] == [*answered(pending, "2")], len(second.pending)
-
-    assert asyncio.run(main()) == (waits, 0)
+    made = [ToolCall("write", {"path": "a", "number": number}, f"{number}") for number in (1, 2)]
+    pending = (await registry.dispatch(made)).pending
+    first = await registry.resume(pending, answered(pending, "2"), **options)
+    second = await registry.resume(first.pending, answered(first.pending, "1", "2"), **options)
+    assert ([*first.ignored] == [*answered(pending, "2")], len(second.pending)) == (waits, 0)
     assert ran == ([1, 2] if waits else [2, 1])
 
 
-def test_a_call_that_is_rejected_waits_for_no_other():
+async def test_a_call_that_is_rejected_waits_for_no_other():
     registry = ToolRegistry(approver=ask_later)
 
     @registry.register
@@ -1034,9 +1019,6 @@ def test_a_call_that_is_rejected_waits_for_no_other():
     async def write() -> None:
         """Write."""
 
-    async def main():
-        pending = (await registry.dispatch(calls("write", "write"))).pending
-        return await registry.resume(pending, answered(pending, "call-1", answer=Reject("no")))
-
-    outcome = asyncio.run(main())
+    pending = (await registry.dispatch(calls("write", "write"))).pending
+    outcome = await registry.resume(pending, answered(pending, "call-1", answer=Reject("no")))
     assert (kinds(outcome), outcome.ignored, len(outcome.pending)) == (["rejected"], (), 1)

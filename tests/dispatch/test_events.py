@@ -48,7 +48,7 @@ def test_an_event_is_written_as_json_and_read_back(event):
     assert event_from_json(written) == event
 
 
-def test_what_is_for_the_operator_goes_to_no_client():
+async def test_what_is_for_the_operator_goes_to_no_client():
     """Message and stack stay in the event; its JSON is what a host sends on."""
     registry, events = ToolRegistry(), []
     registry.add_callback("observe", events.append)
@@ -59,11 +59,8 @@ def test_what_is_for_the_operator_goes_to_no_client():
         """Fails."""
         raise ValueError("password")
 
-    async def main():
-        async with registry:
-            await registry.call("fail")
-
-    asyncio.run(main())
+    async with registry:
+        await registry.call("fail")
     assert "password" in events[-1].result.detail
     assert not any("password" in json.dumps(event.to_json()) for event in events)
 

@@ -495,7 +495,7 @@ def test_a_repairer_has_the_time_of_a_callback(state_of):
         await asyncio.Event().wait()
 
     state = state_of(ToolCall("read_file", {"a": "1"}), repairers=[hanging], limits=Limits(callback_timeout=0.01))
-    assert "it gave no answer within 0.01 s" in travel(state).detail
+    assert "gave no answer within 0.01 s" in travel(state).detail
 
 
 def test_its_own_time_limit_is_its_own(state_of):

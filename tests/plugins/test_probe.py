@@ -111,7 +111,9 @@ def test_what_a_plugin_starts_while_it_is_imported_isnt_waited_for(site, code) -
     }
 
 
-@pytest.mark.parametrize("session", ["", "    os.setsid()\n    if os.fork(): os._exit(0)\n"], ids=["its own", "another"])
+@pytest.mark.parametrize(
+    "session", ["", "    os.setsid()\n    if os.fork(): os._exit(0)\n"], ids=["its own", "another"]
+)
 def test_nothing_that_a_plugin_has_started_is_left(site, tmp_path, session) -> None:
     """Nor what has left the child's session, and has another parent by now."""
     lock = tmp_path / "lock"

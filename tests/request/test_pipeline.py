@@ -17,8 +17,7 @@ from pegboard.request.processors import DEFAULT_PIPELINE
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
 from pegboard.toolsets.resolve import resolve_static
-from pegboard.toolsets.search import search_tool
-from toolsets.samples import late_tool, make_tool
+from toolsets.samples import make_tool
 
 FILES, GIT = Origin("files"), Origin("git")
 REQUEST = ModelRequest("a")
@@ -341,14 +340,6 @@ def test_a_tool_that_hides_something_in_a_name_costs_the_plugins_step():
     made = process(step, ModelRequest("a", tools=resolve_static([OWN])))
     assert ([*made.tools], len(made.problems)) == ([OWN], 1)
     assert "hidden characters" in str(made.problems[0])
-
-
-def test_what_a_search_of_a_plugins_has_found_stays_its_bringers():
-    deferred = late_tool(make_tool("late"))[0].with_spec(deferred=True)
-    search = search_tool().evolve(origin=FILES)
-    context = ReadonlyContext(state={"pegboard:found_tools": ["late"]})
-    made = process(DEFAULT_PIPELINE, ModelRequest("a", tools=resolve_static([deferred, search])), context=context)
-    assert {tool.name: tool.origin for tool in made.tools} == {"late": HOST, "search_tools": FILES}
 
 
 def test_problems_are_those_of_this_time_and_no_step_loses_them():

@@ -33,7 +33,6 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.toolsets.search import search_tool
 from pegboard.toolsets.toolset import OwnedToolset
 from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset
 from toolsets.samples import PlainToolset, make_tool
@@ -515,7 +514,7 @@ def test_deferred_tools_are_sent_where_the_provider_loads_them():
 
 
 def test_where_the_provider_searches_by_itself_our_search_tool_is_left_out():
-    search = search_tool()
+    search = make_tool("search_tools", meta={"pegboard/searches": True})
     made = _pack_tools(asks_pack_tools(A_PACK_TOOLS, LATE, search, loads_deferred=True))
     assert made.tools.names == ("a", "late")
     assert "the provider searches the deferred tools itself" in str(made.tools.explain("search_tools"))
@@ -525,7 +524,7 @@ def test_where_the_provider_searches_by_itself_our_search_tool_is_left_out():
 def test_each_that_is_left_out_says_why_pack_tools():
     tools = _pack_tools(asks_pack_tools(A_PACK_TOOLS, HIDDEN, LATE)).tools
     assert "- pack: it only processes requests; no model is offered it" in str(tools.explain("hidden"))
-    assert str(tools.explain("late")).endswith("- pack: it is deferred: offered once a search has found it")
+    assert "- pack: it is deferred: offered once a search has found it (pip install" in str(tools.explain("late"))
     assert str(tools.explain("a")) == (
         "a: offered\n  + offered: by the host\n  + pack: kept\n  + pack: kept\n  + order: place 1 of 1"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.plugins.discovery import discover
-from pegboard.testing.torture import FAULTS, GROUPS, torture
+from pegboard.testing.torture import FAULTS, GROUPS, Tried, torture
 
 pytestmark = pytest.mark.slow  # a process for each fault
 
@@ -54,15 +54,21 @@ def pegboard_register_tools(register):
 """
 
 
-def tried(site, code: str, **options: object):
-    """What came of each fault, by name."""
-    module = site("one", code)
-    plugins = [found for found in discover().entries if found.module == module]
-    return {each.fault: each for each in torture(plugins, {}, **options)}
+@pytest.fixture
+def tried(tmp_path, monkeypatch):
+    """Tries a plugin with this code; gives what came of each fault, by name."""
+    monkeypatch.chdir(tmp_path)
+
+    def tried(code: str, **options: object) -> dict[str, Tried]:
+        module = site("one", code)
+        plugins = [found for found in discover().entries if found.module == module]
+        return {each.fault: each for each in torture(plugins, {}, **options)}
+
+    return tried
 
 
-def test_a_well_behaved_plugin_survives_all_and_only_tools_that_are_read_only_are_called(site) -> None:
-    found = tried(site, GOOD)
+def test_a_well_behaved_plugin_survives_all_and_only_tools_that_are_read_only_are_called(tried) -> None:
+    found = tried(GOOD)
     assert {fault: each.causes for fault, each in found.items() if not each.survived} == {}
     assert [*found] == [*FAULTS]
     assert {each.group for each in found.values()} == {*GROUPS}
@@ -70,17 +76,17 @@ def test_a_well_behaved_plugin_survives_all_and_only_tools_that_are_read_only_ar
     assert found["hostile texts"].not_called == ("empty",)
 
 
-def test_others_are_called_on_request(site) -> None:
-    found = tried(site, GOOD, include_mutating=True, groups=["results"])
+def test_others_are_called_on_request(tried) -> None:
+    found = tried(GOOD, include_mutating=True, groups=["results"])
     assert all(each.survived and not each.not_called for each in found.values())
 
 
-def test_faults_that_need_tools_are_left_out_where_there_are_none(site) -> None:
-    assert {each.group for each in tried(site, "X = 1").values()} == {"import", "registration"}
+def test_faults_that_need_tools_are_left_out_where_there_are_none(tried) -> None:
+    assert {each.group for each in tried("X = 1").values()} == {"import", "registration"}
 
 
-def test_a_plugin_that_doesnt_load_is_tried_no_further(site) -> None:
-    ((fault, each),) = tried(site, "raise ValueError('no')").items()
+def test_a_plugin_that_doesnt_load_is_tried_no_further(tried) -> None:
+    ((fault, each),) = tried("raise ValueError('no')").items()
     assert (fault, each.causes) == ("loads", ("ValueError: no",))
 
 
@@ -196,8 +202,8 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
     ("group", "code", "causes"),
     [(group, code, causes) for group, cases in BAD.items() for code, causes in cases],
 )
-def test_a_plugin_that_doesnt_survive_is_found_out(site, group, code, causes) -> None:
-    found = tried(site, code, groups=[group])
+def test_a_plugin_that_doesnt_survive_is_found_out(tried, group, code, causes) -> None:
+    found = tried(code, groups=[group])
     for fault, parts in causes.items():
         told = "; ".join(found[fault].causes)
         assert [part for part in parts if part not in told] == [], found

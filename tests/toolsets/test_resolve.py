@@ -12,16 +12,16 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.errors import DuplicateToolError, ToolsetError
+from pegboard.errors import ToolsetError
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.expression import parse_predicate
-from pegboard.toolsets.predicates import Predicate, custom, for_user, named, tagged
-from pegboard.toolsets.resolve import Explanation, resolve_static, resolve_tools, settled_names
+from pegboard.toolsets.predicates import Predicate, custom, deferred, for_user, named, tagged
+from pegboard.toolsets.resolve import Explanation, found_names, resolve_static, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
 from pegboard.toolsets.toolsets import StaticToolset, wrap
 from toolsets.predicate_strategies import contexts, predicates
-from toolsets.samples import BOMB, Hanging, PlainToolset, make_tool, names
+from toolsets.samples import BOMB, Hanging, PlainToolset, late_tool, make_tool, names
 
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"]), make_tool("d")]
 
@@ -176,28 +176,24 @@ FIRST = make_tool("a", plugin="p", toolset="first")
 SECOND = make_tool("a", plugin="q", toolset="second")
 
 
-def settled(static, *offers, policy="keep"):
-    return settled_names(static, [Offer(offer) for offer in offers], policy)
+def settled(static, *offers):
+    return settled_names(static, [Offer(offer) for offer in offers])
 
 
 @pytest.mark.parametrize(
-    ("policy", "static", "offers", "winner"),
+    ("static", "offers", "winner"),
     [
-        ("keep", [STATIC_NAMES], [[FIRST]], STATIC_NAMES),
-        ("keep", [PLUGINS], [[SECOND]], PLUGINS),
-        ("keep", [], [[FIRST], [SECOND]], FIRST),
-        ("keep", [PLUGINS], [[make_tool("a", toolset="mine")]], "mine"),
-        ("keep", [], [[FIRST], [make_tool("a", toolset="mine")]], "mine"),
-        ("keep", [STATIC_NAMES], [[make_tool("a", toolset="mine")]], STATIC_NAMES),
-        ("replace", [], [[FIRST], [SECOND]], SECOND),
-        ("shadow", [PLUGINS], [[SECOND]], SECOND),
-        ("replace", [STATIC_NAMES], [[FIRST]], STATIC_NAMES),
-        ("replace", [STATIC_NAMES], [[make_tool("a", toolset="mine")]], "mine"),
+        ([STATIC_NAMES], [[FIRST]], STATIC_NAMES),
+        ([PLUGINS], [[SECOND]], PLUGINS),
+        ([], [[FIRST], [SECOND]], FIRST),
+        ([PLUGINS], [[make_tool("a", toolset="mine")]], "mine"),
+        ([], [[FIRST], [make_tool("a", toolset="mine")]], "mine"),
+        ([STATIC_NAMES], [[make_tool("a", toolset="mine")]], STATIC_NAMES),
     ],
 )
-def test_who_has_the_name(policy, static, offers, winner):
-    """A host's tool before any plugin's; then the policy."""
-    candidates = settled(static, *offers, policy=policy)
+def test_who_has_the_name(static, offers, winner):
+    """A host's tool before any plugin's; then the earlier."""
+    candidates = settled(static, *offers)
     (tool,) = candidates.tools
     assert tool.origin.toolset == winner if isinstance(winner, str) else tool is winner
     everyone = [*static, *(tool for offer in offers for tool in offer)]
@@ -211,26 +207,49 @@ def test_what_is_held_back_is_a_problem_that_names_both():
     assert "plugin 'p', toolset 'first' has the name" in problem.cause
 
 
-def test_an_error_names_both():
-    with pytest.raises(DuplicateToolError) as caught:
-        settled([STATIC_NAMES], [FIRST], policy="error")
-    assert (caught.value.held_by, caught.value.wanted_by) == (str(STATIC_NAMES.origin), str(FIRST.origin))
-
-
-def test_a_prefix_tells_where_the_later_comes_from():
-    candidates = settled([STATIC_NAMES], [FIRST], [SECOND], policy="prefix")
-    assert (names(candidates.tools), candidates.held) == (["a", "p_a", "q_a"], ())
-
-
-@pytest.mark.parametrize("taken", [[make_tool("a"), make_tool("p_a")], [make_tool("a" * 63)]])
-def test_a_prefix_that_makes_no_free_name_holds_back(taken):
-    tool = make_tool(taken[0].name, plugin="p")
-    candidates = settled(taken, [tool], policy="prefix")
-    assert (names(candidates.tools), candidates.held) == (names(taken), ((tool, taken[0]),))
-
-
 def test_the_same_tool_twice_is_no_clash():
-    assert settled([STATIC_NAMES], [STATIC_NAMES], policy="error").held == ()
+    assert settled([STATIC_NAMES], [STATIC_NAMES]).held == ()
+
+
+LATE = make_tool("late", deferred=True)
+
+
+def found_by(*names):
+    return ReadonlyContext(state={"pegboard:found_tools": list(names)})
+
+
+def test_what_a_session_has_found_is_listed_before_predicates_look():
+    def listed(context, **options):
+        return [tool.name for tool in resolved([make_tool("a"), LATE], context=context, where=~deferred, **options)]
+
+    toolsets = [PlainToolset("t", [make_tool("later", deferred=True), make_tool("never", deferred=True)])]
+    assert listed(EMPTY_CONTEXT, toolsets=toolsets) == ["a"]
+    assert listed(found_by("late", "later", "gone"), toolsets=toolsets) == ["a", "late", "later"]
+    assert resolve_static([LATE], found_by("late"), where=~deferred).names == ("late",)
+    first, second = (resolved([LATE], context=found_by("late")).tools for _ in range(2))
+    assert first[0] is second[0]
+
+
+def test_what_is_found_is_loaded_late_all_the_same():
+    late, _ = late_tool(LATE)
+    (tool,) = resolved([late], context=found_by("late"))
+    assert not tool.handler.load().spec.deferred
+
+
+@pytest.mark.parametrize(
+    ("kept", "names"),
+    [
+        (["a", "b", "a"], ("a", "b")),
+        (("a",), ("a",)),
+        (["a", 1, None, ["b"], "c"], ("a", "c")),
+        ("abc", ()),
+        ({"a": 1}, ()),
+        (None, ()),
+        ([f"t{n}" for n in range(130)], tuple(f"t{n}" for n in range(2, 130))),
+    ],
+)
+def test_a_state_may_say_anything(kept, names):
+    assert found_names({"pegboard:found_tools": kept}) == names
 
 
 THREE = STATIC[:3]

@@ -8,32 +8,25 @@ from pegboard.turn import events
 from pegboard.turn.events import EventQueue
 
 
-def test_events_come_in_order_and_then_nothing():
-    async def main():
-        box = EventQueue()
-        box.put_now(1)
-        await box.put(2)
-        box.put_now(None)
-        return [await box.get(), await box.get(), await box.get()]
-
-    assert asyncio.run(main()) == [1, 2, None]
+async def test_events_come_in_order_and_then_nothing():
+    box = EventQueue()
+    box.put_now(1)
+    await box.put(2)
+    box.put_now(None)
+    assert [await box.get(), await box.get(), await box.get()] == [1, 2, None]
 
 
-def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
+async def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
     monkeypatch.setattr(events, "_MOST_WAITING", 2)
-
-    async def main():
-        box = EventQueue()
-        box.put_now(1)
-        box.put_now(2)
-        held = asyncio.ensure_future(box.put(3))
-        await asyncio.sleep(0)
-        assert not held.done()
-        assert await box.get() == 1
-        await held
-        return [await box.get(), await box.get()]
-
-    assert asyncio.run(main()) == [2, 3]
+    box = EventQueue()
+    box.put_now(1)
+    box.put_now(2)
+    held = asyncio.ensure_future(box.put(3))
+    await asyncio.sleep(0)
+    assert not held.done()
+    assert await box.get() == 1
+    await held
+    assert [await box.get(), await box.get()] == [2, 3]
 
 
 def test_who_can_not_wait_is_never_held_up(monkeypatch):
@@ -44,12 +37,9 @@ def test_who_can_not_wait_is_never_held_up(monkeypatch):
     assert [asyncio.run(box.get()) for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
-def test_who_reads_waits_for_what_comes():
-    async def main():
-        box = EventQueue()
-        reading = asyncio.ensure_future(box.get())
-        await asyncio.sleep(0)
-        box.put_now("here")
-        return await reading
-
-    assert asyncio.run(main()) == "here"
+async def test_who_reads_waits_for_what_comes():
+    box = EventQueue()
+    reading = asyncio.ensure_future(box.get())
+    await asyncio.sleep(0)
+    box.put_now("here")
+    assert (await reading) == "here"

@@ -198,14 +198,11 @@ class TestLoop:
         assert outcome.state == {"a": 1, "city": "Oslo"}
         assert outcome.actions.state_delta == {"city": "Oslo"}
 
-    def test_a_turn_runs_once(self, registry):
-        async def main():
-            turn = turn_of(ScriptedModel(["a", "b"]), "Hi", registry)
+    async def test_a_turn_runs_once(self, registry):
+        turn = turn_of(ScriptedModel(["a", "b"]), "Hi", registry)
+        await turn.run()
+        with pytest.raises(RuntimeError, match="a turn runs once"):
             await turn.run()
-            with pytest.raises(RuntimeError, match="a turn runs once"):
-                await turn.run()
-
-        asyncio.run(main())
 
     def test_an_option_that_there_is_not_is_refused_with_a_near_miss(self, registry):
         with pytest.raises(TypeError, match=r"no option 'steerin'.* Did you mean 'steering'"):
@@ -349,17 +346,14 @@ class TestStopping:
         assert caught.value.outcome.ended == "fatal"
         assert everything_is_answered(caught.value.outcome)
 
-    def test_cancelling_leaves_a_complete_history(self, registry, hangs):
-        async def main():
-            turn = turn_of(ScriptedModel([[HANG, ADD]]), "Hi", registry)
-            running = asyncio.ensure_future(turn.run())
-            await hangs.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            return turn.outcome
-
-        outcome = asyncio.run(main())
+    async def test_cancelling_leaves_a_complete_history(self, registry, hangs):
+        turn = turn_of(ScriptedModel([[HANG, ADD]]), "Hi", registry)
+        running = asyncio.ensure_future(turn.run())
+        await hangs.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        outcome = turn.outcome
         assert outcome.ended == "cancelled"
         assert everything_is_answered(outcome)
 
@@ -386,20 +380,16 @@ class TestSteering:
         outcome, _ = turn(["Done.", "That too."], steering=lambda: next(said, None))
         assert roles(outcome) == ["user", "assistant", "user", "assistant"]
 
-    def test_calls_that_have_not_begun_are_skipped_when_the_user_speaks(self, registry):
-        async def main():
-            @tool
-            async def first() -> str:
-                """Runs while the user speaks."""
-                turn.steer("Stop that.")
-                return "ran"
+    async def test_calls_that_have_not_begun_are_skipped_when_the_user_speaks(self, registry):
+        async def first() -> str:
+            """Runs while the user speaks."""
+            turn.steer("Stop that.")
+            return "ran"
 
-            registry.register(first)
-            calls = [ToolCall("first", {}, "f"), ADD]
-            turn = turn_of(ScriptedModel([calls, "Stopped."]), "Hi", registry, sequential=True)
-            return await turn.run()
-
-        outcome = asyncio.run(main())
+        registry.register(first)
+        calls = [ToolCall("first", {}, "f"), ADD]
+        turn = turn_of(ScriptedModel([calls, "Stopped."]), "Hi", registry, sequential=True)
+        outcome = await turn.run()
         assert results(outcome) == [("f", "ran"), ("c1", "skipped")]
         assert outcome.messages[3].text == "Stop that."
         assert outcome.ended == "answered"
@@ -408,33 +398,27 @@ class TestSteering:
         with pytest.raises(CallbackError, match="steering: TypeError: steering gives messages or texts, not int"):
             turn([], steering=lambda: [1])
 
-    def test_interrupting_keeps_what_the_model_has_said(self, registry):
+    async def test_interrupting_keeps_what_the_model_has_said(self, registry):
         async def stream(request):
             yield TextDelta("It ")
             yield TextDelta("is")
             await asyncio.Event().wait()
 
-        async def main():
-            turn = turn_of(model_of(stream=stream), "Hi", registry)
-            async for event in turn.events():
-                if isinstance(event, AnswerDelta) and event.delta.text == "is":
-                    turn.interrupt("the user pressed escape")
-            return turn.outcome
-
-        outcome = asyncio.run(main())
+        turn = turn_of(model_of(stream=stream), "Hi", registry)
+        async for event in turn.events():
+            if isinstance(event, AnswerDelta) and event.delta.text == "is":
+                turn.interrupt("the user pressed escape")
+        outcome = turn.outcome
         assert (outcome.ended, outcome.detail) == ("interrupted", "the user pressed escape")
         assert outcome.messages[-1].text == "It is"
         assert outcome.messages[-1].metadata["complete"] is False
 
-    def test_interrupting_aborts_calls(self, registry, hangs):
-        async def main():
-            turn = turn_of(ScriptedModel([HANG]), "Hi", registry)
-            running = asyncio.ensure_future(turn.run())
-            await hangs.wait()
-            turn.interrupt()
-            return await running
-
-        outcome = asyncio.run(main())
+    async def test_interrupting_aborts_calls(self, registry, hangs):
+        turn = turn_of(ScriptedModel([HANG]), "Hi", registry)
+        running = asyncio.ensure_future(turn.run())
+        await hangs.wait()
+        turn.interrupt()
+        outcome = await running
         assert (outcome.ended, results(outcome)) == ("interrupted", [("h", "aborted")])
 
     def test_interrupting_before_the_first_round_ends_the_turn_for_the_first_reason(self, registry):
@@ -444,18 +428,15 @@ class TestSteering:
         outcome = asyncio.run(turn.run())
         assert (outcome.ended, outcome.detail) == ("interrupted", "escape")
 
-    def test_what_the_user_says_before_the_calls_begin_skips_them(self, registry):
-        async def main():
-            turn = turn_of(ScriptedModel([ADD, "Stopped."]), "Hi", registry, listener=speak)
-            turns.append(turn)
-            return await turn.run()
-
+    async def test_what_the_user_says_before_the_calls_begin_skips_them(self, registry):
         def speak(event):
             if isinstance(event, Answered) and event.response.calls:
                 turns[0].steer("Don't.")
 
         turns = []
-        outcome = asyncio.run(main())
+        turn = turn_of(ScriptedModel([ADD, "Stopped."]), "Hi", registry, listener=speak)
+        turns.append(turn)
+        outcome = await turn.run()
         assert results(outcome) == [("c1", "skipped")]
         assert [message.text for message in outcome.messages if message.role == "user"] == ["Hi", "Don't."]
 
@@ -475,7 +456,7 @@ class TestSteering:
                 asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", short, **{option: question}))
             assert everything_is_answered(caught.value.outcome)
 
-    def test_a_model_that_ignores_its_cancellation_holds_nobody_up(self, registry, caplog):
+    async def test_a_model_that_ignores_its_cancellation_holds_nobody_up(self, registry, caplog):
         short = ToolRegistry(limits=attrs.evolve(registry.limits, grace=0.05))
         let_go = asyncio.Event()
 
@@ -487,13 +468,10 @@ class TestSteering:
                     continue
             return ModelResponse("late")
 
-        async def main():
-            outcome = await run_turn(model_of(respond), "Hi", short, limits=TurnLimits(seconds=0.05))
-            let_go.set()
-            await asyncio.sleep(0)
-            return outcome
-
-        assert asyncio.run(main()).ended == "limit"
+        outcome = await run_turn(model_of(respond), "Hi", short, limits=TurnLimits(seconds=0.05))
+        let_go.set()
+        await asyncio.sleep(0)
+        assert outcome.ended == "limit"
         assert "ignores that it was cancelled" in caplog.text
 
     def test_a_model_that_cancels_itself_is_an_error(self, turn):
@@ -938,17 +916,14 @@ class TestStreaming:
         assert isinstance(events[-1], TurnEnded)
         assert events[-1].to_json()["ended"] == "failed"
 
-    def test_leaving_early_cancels_the_turn(self, registry):
-        async def main():
-            turn = turn_of(ScriptedModel([ADD, "ok"]), "Hi", registry)
-            events = turn.events()
-            async for event in events:
-                if isinstance(event, Answered):
-                    break
-            await events.aclose()
-            return turn.outcome
-
-        outcome = asyncio.run(main())
+    async def test_leaving_early_cancels_the_turn(self, registry):
+        turn = turn_of(ScriptedModel([ADD, "ok"]), "Hi", registry)
+        events = turn.events()
+        async for event in events:
+            if isinstance(event, Answered):
+                break
+        await events.aclose()
+        outcome = turn.outcome
         assert outcome.ended == "cancelled"
         assert everything_is_answered(outcome)
 
@@ -978,7 +953,7 @@ class TestStreaming:
 
         assert streamed(model_of(stream=stream), registry)[-1].outcome.text == "Hello."
 
-    def test_a_wrapper_that_asks_again_leaves_no_words_of_the_first(self, registry):
+    async def test_a_wrapper_that_asks_again_leaves_no_words_of_the_first(self, registry):
         async def stream(request):
             yield TextDelta(f"try {len(tries)} ")
             if len(tries) == 2:
@@ -996,12 +971,8 @@ class TestStreaming:
 
         registry.add_callback("wrap_model", twice)
         turn = turn_of(model_of(stream=stream), "Hi", registry)
-
-        async def main():
-            async for _ in turn.events():
-                pass
-
-        asyncio.run(main())
+        async for _ in turn.events():
+            pass
         assert turn.outcome.messages[-1].text == "try 2 "
 
     def test_results_of_calls_that_were_skipped_are_told(self, registry):
@@ -1024,18 +995,14 @@ class TestStreaming:
         with pytest.raises(ModelError, match="without a response"):
             streamed(model_of(stream=stream), registry)
 
-    def test_a_slow_reader_holds_up_the_stream_and_loses_nothing(self, registry):
+    async def test_a_slow_reader_holds_up_the_stream_and_loses_nothing(self, registry):
         words = " ".join(str(number) for number in range(5_000))
-
-        async def main():
-            said = []
-            async for event in stream_turn(ScriptedModel([words]), "Hi", registry):
-                await asyncio.sleep(0)
-                if isinstance(event, AnswerDelta):
-                    said.append(event.delta.text)
-            return "".join(said)
-
-        assert asyncio.run(main()) == words
+        said = []
+        async for event in stream_turn(ScriptedModel([words]), "Hi", registry):
+            await asyncio.sleep(0)
+            if isinstance(event, AnswerDelta):
+                said.append(event.delta.text)
+        assert "".join(said) == words
 
     def test_a_listener_that_fails_costs_nothing(self, turn, caplog):
         def broken(event):

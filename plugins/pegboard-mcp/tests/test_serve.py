@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from contextlib import asynccontextmanager
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 TOOLS = '''
 import os
@@ -186,3 +189,43 @@ async def test_cancellation_at_any_moment_leaves_other_calls_alone(raw, tmp_path
         assert (await client.read())["id"] == 2
         client.process.stdin.close()
         assert await client.ended() == ([], 0)
+
+
+async def test_a_process_serves_over_http_and_answers_what_is_in_flight_when_it_is_asked_to_end(words, tmp_path):
+    (tmp_path / "pegboard.toml").write_text('[plugins.mcp.serve.tokens]\nann = "token-of-ann-0123"\n')
+    words = [*words, "--config", "pegboard.toml", "--http", "127.0.0.1:0", "--where", "not name:echo or user:ann"]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stderr=pipe, cwd=tmp_path)
+    try:
+        line = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
+        url = re.search(r"http://127\.0\.0\.1:\d+/mcp", line)[0]
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": "Bearer token-of-ann-0123"}, timeout=30) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            assert (await client.call_tool("echo", {"text": "a"})).content[0].text == "a"
+            call = asyncio.create_task(client.call_tool("wait", {"seconds": 0.5, "begun": str(tmp_path / "begun")}))
+            await begun(tmp_path / "begun")
+            process.send_signal(signal.SIGTERM)
+            assert (await call).content[0].text == "waited"
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--http", "0.0.0.0:0"], "clients have to show a token"),
+        (["--http", "8000"], "no HOST:PORT"),
+        (["--http", "127.0.0.1:0", "--token-env", "NOT_SET"], "NOT_SET"),
+        (["--token-env", "HOME"], "--token-env is for --http"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_served(capsys, options, text):
+    from pegboard.cli.main import main
+
+    assert main(["serve", *options]) != 0
+    assert text in capsys.readouterr().err

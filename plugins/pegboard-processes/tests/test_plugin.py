@@ -58,14 +58,11 @@ def test_wrong_settings_are_named(settings, cause):
     assert cause in str(register_plugin(ToolRegistry(), plugin, "processes", settings=settings))
 
 
-def test_a_local_executor_runs_tools_in_a_pool():
-    async def main():
-        local = LocalExecutor([ADD], executors={"process": ChildProcesses()})
-        response = await local.execute(ExecutionRequest(tool="add", arguments={"a": 1}))
-        await local.aclose()
-        return response
-
-    assert asyncio.run(main()).structured_content == {"result": 3}
+async def test_a_local_executor_runs_tools_in_a_pool():
+    local = LocalExecutor([ADD], executors={"process": ChildProcesses()})
+    response = await local.execute(ExecutionRequest(tool="add", arguments={"a": 1}))
+    await local.aclose()
+    assert response.structured_content == {"result": 3}
 
 
 def test_a_tool_in_a_child_calls_another_through_the_registry():

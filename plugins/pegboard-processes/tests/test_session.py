@@ -214,7 +214,7 @@ def test_tools_call_tools_several_at_once(talk, host):
     assert sorted(map(str, host.asked)) == sorted(map(str, [("echo", {"a": 1}), ("echo", '{"a": 2}')]))
 
 
-def test_answers_and_events_see_the_context_variables_of_the_caller(pool):
+async def test_answers_and_events_see_the_context_variables_of_the_caller(pool):
     caller, seen = ContextVar("caller", default=None), []
 
     class Seeing(Host):
@@ -222,13 +222,10 @@ def test_answers_and_events_see_the_context_variables_of_the_caller(pool):
             seen.append(caller.get())
             return ToolResult("called")
 
-    async def main():
-        caller.set("ann")
-        context = ToolContext(host=Seeing(), listener=lambda _: seen.append(caller.get()))
-        await execute(pool, "call_one", context, name="echo")
-        await execute(pool, "count_up", context, to=1)
-
-    asyncio.run(main())
+    caller.set("ann")
+    context = ToolContext(host=Seeing(), listener=lambda _: seen.append(caller.get()))
+    await execute(pool, "call_one", context, name="echo")
+    await execute(pool, "count_up", context, to=1)
     assert seen == ["ann", "ann"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from functools import partial
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import attrs
@@ -223,33 +222,24 @@ def repair(state: CallState) -> Awaitable[None] | None:
 
 
 async def _ask(state: CallState, error: CallError) -> None:
-    """Asks each callback, within its time, plain ones off the loop; the first that answers has repaired the call."""
-    from pegboard.timeout import LimitExpiredError, cancels_the_call, within  # they load asyncio
+    """Asks each callback; the first that answers has repaired the call."""
+    from pegboard.dispatch.callbacks import Chain  # it loads asyncio
 
-    services, asker, limits = state.services, state.context.request, state.services.limits
+    services, asker = state.services, state.context.request
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
     request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
-    for link in services.callbacks.repair:
-        try:
-            ask = partial(link.function, request)
-            answer: Any = services.threads.run_for(link.owner, ask) if link.blocking else ask()
-            for _ in range(2):  # what ran in a thread may give an awaitable
-                if isawaitable(answer):
-                    answer = await within(limits.callback_timeout, answer, grace=limits.grace)
-            call = None if answer is None else _call_of(answer, state.call)
-        except LimitExpiredError as failed:
-            late = TimeoutError(f"it gave no answer within {limits.callback_timeout:g} s")
-            raise _failure(state, error, link, late) from failed
-        except BaseException as failed:  # a repairer's SystemExit costs this call only
-            if cancels_the_call(failed):
-                raise
-            raise _failure(state, error, link, failed) from failed
-        if call is not None:
-            renamed = f"{call.name!r:.80} for {state.call.name!r:.80}"
-            _take(state, call, f"by {link.owner}: {'other arguments' if call.name == state.call.name else renamed}")
-            return
-    _mend_name(state, error)
+    answered = await Chain(services.callbacks.repair, services, partial(_failure, state, error)).answers(request)
+    if answered is None:
+        return _mend_name(state, error)
+    answer, link = answered
+    try:
+        call = _call_of(answer, state.call)
+    except TypeError as failed:
+        raise _failure(state, error, link, failed) from failed
+    renamed = f"{call.name!r:.80} for {state.call.name!r:.80}"
+    _take(state, call, f"by {link.owner}: {'other arguments' if call.name == state.call.name else renamed}")
+    return None
 
 
 def _call_of(answer: object, call: ToolCall) -> ToolCall:

@@ -97,7 +97,7 @@ async def _in_turn(state: CallState, tool: Tool) -> None:
         if state.thread is None or state.thread.done():
             lock.release()
         else:
-            _release_later(state.thread, lock, tool, _limit_of(state, tool))
+            _release_later(state.thread, lock, tool, limit_of(state, tool))
     state.goes_on = tool.spec.long_running
 
 
@@ -133,7 +133,7 @@ async def _turn(state: CallState, tool: Tool) -> LockHandle:
     request = locks_known(state, tool)
     if scheduler is not None:
         await scheduler.turn(state.index)
-    limit = _limit_of(state, tool)
+    limit = limit_of(state, tool)
     try:
         lock = await within(limit, services.locks.acquire(request, slots=services.slots, parent=state.parent))
     except LimitExpiredError:
@@ -183,7 +183,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
         tool.policy.retries,
         lambda error: isinstance(error, ToolError) and error.retryable is True,
         on_retry=note_retry,
-        limit=_limit_of(state, tool),
+        limit=limit_of(state, tool),
     )
 
 
@@ -209,7 +209,7 @@ async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
         state.services.locks.leave(state)
 
 
-def _limit_of(state: CallState, tool: Tool) -> float | None:
+def limit_of(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take in all."""
     limit, longest = tool.policy.timeout, state.services.longest
     if limit is None:
@@ -223,7 +223,7 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     if state.since is None:
         services, limit = state.services, tool.policy.timeout
         if limit is None or services.longest is not None:  # here: another frame would cost every call
-            limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
+            limit = services.limits.timeout if services.longest is None else limit_of(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
         if services.events is not None:
@@ -304,7 +304,7 @@ def _too_long(tool: Tool, state: CallState) -> CallError:
     else:
         assert isinstance(tool.handler, Handler)
         note = "It had not begun." if _off_the_loop(tool, tool.handler) else "It was cancelled."
-    return CallError("timeout", f"{tool.name} gave no result within {_limit_of(state, tool):g} s. {note}")
+    return CallError("timeout", f"{tool.name} gave no result within {limit_of(state, tool):g} s. {note}")
 
 
 def still_going_on(state: CallState) -> str:

@@ -24,8 +24,7 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import revealed
-from pegboard.toolsets.resolve import ResolvedTools
-from pegboard.toolsets.search import SEARCHES, shows_found
+from pegboard.toolsets.resolve import SEARCHES, ResolvedTools
 from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
 
 
@@ -41,9 +40,7 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
             continue
         try:
             link = Callback(by_name(tool.process_request, ("request", "context")), str(tool.origin))
-            # What the search tool shows stays its bringers'.
-            owner = HOST if shows_found(tool) else tool.origin
-            request = answered(await runner.ask(link, request, context), request, owner)
+            request = answered(await runner.ask(link, request, context), request, tool.origin)
         except Exception as raised:  # noqa: BLE001  what a tool gives may be anything
             error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
             problem = ProcessorProblem("tool_requests", error_text(error), tool.origin, tool.name, error)
@@ -260,7 +257,7 @@ def _end_of_line(text: str, place: int) -> int:
 
 UNOFFERED = "it only processes requests; no model is offered it"
 SEARCHED = "the provider searches the deferred tools itself"
-DEFERRED = "it is deferred: offered once a search has found it"
+DEFERRED = "it is deferred: offered once a search has found it (pip install pegboard-search)"
 
 
 @quick

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
+from pegboard.errors import ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.spec import ConflictPolicy, Origin, alike, is_valid_name
+from pegboard.tools.spec import Origin, alike
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
@@ -97,25 +98,17 @@ class _Candidates:
     problems: tuple[ToolsetProblem, ...] = ()
 
 
-def settled_names(
-    static: Sequence[Tool], offers: Sequence[Offer], policy: ConflictPolicy = "keep", contested: Collection[str] = ()
-) -> _Candidates:
+def settled_names(static: Sequence[Tool], offers: Sequence[Offer], contested: Collection[str] = ()) -> _Candidates:
     """The static tools and the toolsets' as one sequence, each name once.
 
     A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
-    toolset before the later, and the policy decides about the later one: `keep` holds it back, `replace` and
-    `shadow` hold back the earlier, `prefix` puts its plugin's or toolset's name in front, and holds it back where
-    that name is taken or too long. Of two plugins' toolsets from different distributions `keep` holds back both: the
+    toolset before the later, which is held back. Of two plugins' toolsets from different distributions both are: the
     order in which they were loaded decides nothing.
 
     Args:
         static: Sorted by name, each name once.
         offers: Those of the toolsets, in the toolsets' order.
-        policy: What happens to a second tool of a name.
         contested: Names that are held back from several plugins, and that no plugin's toolset gets either.
-
-    Raises:
-        DuplicateToolError: There are two tools of one name and the policy is `error`.
     """
     if not offers:
         return _Candidates(static)
@@ -130,20 +123,14 @@ def settled_names(
         earlier = tools.setdefault(name, later)
         if earlier is later:
             continue
-        if policy == "keep" and _are_rivals(earlier, later):
+        if _are_rivals(earlier, later):
             taken[name] = tools.pop(name)
             held += [(earlier, later), (later, earlier)]
-            continue
-        if policy == "error":
-            raise DuplicateToolError(later.name, held_by=str(earlier.origin), wanted_by=str(later.origin))
-        later_wins = policy in ("replace", "shadow")
-        if (earlier.origin.plugin is None) is not (later.origin.plugin is None):
-            later_wins = later.origin.plugin is None
-        holder, other = (later, earlier) if later_wins else (earlier, later)
-        tools[holder.spec.name] = holder
-        prefixed = _prefixed(other) if policy == "prefix" else None
-        if prefixed is None or tools.setdefault(prefixed.spec.name, prefixed) is not prefixed:
-            held.append((other, holder))
+        elif earlier.origin.plugin is not None and later.origin.plugin is None:
+            tools[name] = later
+            held.append((earlier, later))
+        else:
+            held.append((later, earlier))
     return _Candidates(
         [tools[name] for name in sorted(tools)],
         tuple(held),
@@ -158,12 +145,6 @@ def _are_rivals(one: Tool, other: Tool) -> bool:
     return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
 
 
-def _prefixed(tool: Tool) -> Tool | None:
-    """The tool under a name made of its origin; `None` where that is no valid name."""
-    name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
-    return map_tool(tool, lambda own: own.with_spec(name=name)) if is_valid_name(name) else None
-
-
 def _why(holder: Tool | None) -> str:
     return "several plugins bring one" if holder is None else f"{holder.origin} has the name"
 
@@ -172,6 +153,46 @@ def _held_back(held: Iterable[_Held]) -> Iterable[ToolsetProblem]:
     for tool, holder in held:
         cause = f"tool {tool.spec.name!r} is held back: {_why(holder)}; prefix or rename one of the two"
         yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)
+
+
+FOUND_TOOLS: Final = "pegboard:found_tools"
+"""The key of a session's state under which search tools note the names of what they have found, the latest last."""
+
+SEARCHES: Final = "pegboard/searches"
+"""A key in the meta of a search tool's spec: where the provider searches by itself, the tool isn't offered."""
+
+MOST_FOUND: Final = 128  # how many names count, those that were found last
+
+
+def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the tools that a session has found, the latest last, at most 128.
+
+    Anything but a list of texts under `pegboard:found_tools` is passed over: a state may come from anywhere.
+    """
+    kept = state.get(FOUND_TOOLS)
+    if not isinstance(kept, list | tuple):
+        return ()
+    latest: list[Any] = list(kept[-MOST_FOUND:])  # pyright: ignore[reportUnknownArgumentType]
+    return tuple(dict.fromkeys(name for name in latest if isinstance(name, str)))
+
+
+_shown: Final[WeakKeyDictionary[Tool, Tool]] = WeakKeyDictionary()  # what is compiled for a tool is kept with it
+
+
+def _with_found(candidates: _Candidates, context: ReadonlyContext) -> _Candidates:
+    """The same, with the deferred tools that the session has found not deferred any more."""
+    found = set(found_names(context.state))
+    if not found:
+        return candidates
+    tools = [_listed(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in candidates.tools]
+    return attrs.evolve(candidates, tools=tools)
+
+
+def _listed(tool: Tool) -> Tool:
+    shown = _shown.get(tool)
+    if shown is None:
+        shown = _shown[tool] = map_tool(tool, lambda own: own.with_spec(deferred=False))
+    return shown
 
 
 @frozen(eq=False)
@@ -409,7 +430,6 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     default: Predicate | None = None,
     active: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
-    conflicts: ConflictPolicy = "keep",
     contested: Collection[str] = (),
     on_toolset_error: OnToolsetError = "skip",
     toolset_timeout: float = 30.0,
@@ -427,7 +447,6 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
         order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
             are passed over.
-        conflicts: What happens to a second tool of a name; see `settled_names`.
         contested: Names that no plugin gets.
         on_toolset_error: `"skip"`: a toolset that fails costs only its own tools; `"fail"`: it raises.
         toolset_timeout: Seconds that toolsets have for their answer.
@@ -435,7 +454,6 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
 
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
-        DuplicateToolError: Two tools have one name and `conflicts` is `"error"`.
     """
     offers: list[Offer] = []
     if toolsets:
@@ -444,7 +462,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     problems = (problem for offer in offers for problem in offer.problems if not problem.note)
     if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
-    candidates = settled_names(static, offers, conflicts, contested)
+    candidates = _with_found(settled_names(static, offers, contested), context)
     tools, filtered, deadline = candidates.tools, list[_Filtered](), time.monotonic() + predicate_timeout
     for step, predicate in _given(default, where):
         tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())
@@ -463,7 +481,7 @@ def resolve_static(  # noqa: PLR0913  as above
     contested: Collection[str] = (),
 ) -> ResolvedTools:
     """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop."""
-    candidates = settled_names(static, [Offer(published)] if published else (), contested=contested)
+    candidates = _with_found(settled_names(static, [Offer(published)] if published else (), contested), context)
     tools, filtered = candidates.tools, list[_Filtered]()
     for step, predicate in _given(default, where):
         tools, faults = filter_now(tools, predicate, context)

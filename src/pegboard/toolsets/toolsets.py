@@ -14,7 +14,6 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
-from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
 from pegboard.toolsets.toolset import (
     ChangedToolset,
     Dropped,
@@ -100,10 +99,6 @@ class ToolsetBase(ABC):
     def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentChangedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`."""
         return _FluentChangedToolset(self, reshaping(reshapes))
-
-    def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
-        """The tool `search_tools`, and these tools, deferred until found; arguments as for `SearchableToolset`."""
-        return _FluentToolset(SearchableToolset(self, name=name, limit=limit, always=always))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
@@ -288,15 +283,6 @@ class CombinedToolset(ToolsetBase):
         failures = await close_all(source.toolset for source in self._sources)
         if failures:
             raise BaseExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
-
-
-def searchable(toolset: Toolset, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
-    """A toolset of the tool `search_tools`, and of the toolset's own tools, deferred until a search has found them.
-
-    For several toolsets that are searched as one, make one of them first: `searchable(CombinedToolset(...))`.
-    Arguments as for `SearchableToolset`.
-    """
-    return wrap(toolset).searchable(name=name, limit=limit, always=always)
 
 
 __all__ = ["ToolsetBase", "wrap"]

@@ -258,7 +258,9 @@ class Deaf(Slow):
                 await super().execute(request)
 
 
-@pytest.mark.parametrize("slow", [Slow(), Slow(OwnError), SlowNear(), Deaf()], ids=repr)
+@pytest.mark.parametrize(
+    "slow", [Slow(), Slow(OwnError), SlowNear(), Deaf()], ids=["slow", "own error", "slow near", "deaf"]
+)
 def test_one_that_keeps_to_no_limit_is_cancelled(slow, monkeypatch):
     monkeypatch.setattr(executor_module, "_START_SECONDS", 0.01)
     monkeypatch.setattr(executor_module, "_CLEANUP_SECONDS", 0.01)

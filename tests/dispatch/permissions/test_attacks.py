@@ -68,6 +68,7 @@ FORBIDDEN = Permissions(
         Rule("fetch", "path.example/latest", "deny", forbid=True),
         Rule("fetch", "path.example/*.pem", "deny", forbid=True),
         Rule("cat", "secret/*", "deny", forbid=True),
+        Rule("cat", "s\u00e9cret/*", "deny", forbid=True),
         Rule("delete_all", "*", "deny", forbid=True),
         Rule("*", "*", "allow", kind="text"),
     ],
@@ -128,7 +129,29 @@ bundle exec rm x   mise x -- rm x   direnv exec . rm x   op run -- rm x   apptai
 lxc-attach -n x -- rm x   nodemon --exec 'rm x'   hyperfine 'rm x'   vagrant ssh -c 'rm x'   mosh h -- rm x
 rsync -e 'rm x' a   watchexec rm x   tar -I 'rm x' -cf a   man -P 'rm x' ls   xterm -e rm x   ifne rm x
 pee 'rm x'   run-one rm x   softlimit -m 1 rm x   systemd-run --user rm x   openvt rm x   sem rm x
-cpulimit -l 5 rm x   caffeinate rm x   unbuffer rm x
+cpulimit -l 5 rm x   caffeinate rm x   unbuffer rm x   aa-exec -p a rm x   s6-envuidgid b rm x   systemd-cat rm x
+git -c core.pager='rm x' log   git -c alias.x='!rm x' x   git config alias.x '!rm x'   git grep -O'rm x' a
+git difftool -x 'rm x'   git clone -u 'rm x' a   git fetch ext::'rm x'   git clone --upload-pack='rm x' a
+GIT_PAGER='rm x' git log   LESSOPEN='|rm x' less f   env EDITOR='/bin/rm x' crontab -e   export VISUAL='rm x'; less f
+GIT_CONFIG_VALUE_0='rm x' git log   tar --to-command='rm x' -xf a   tar cf a --checkpoint-action=exec='rm x' b
+awk 'BEGIN{system("rm x")}'   gawk 'BEGIN{"rm x"|getline}'   sed '1e rm x' f   sed s/a/rm\ x/e f   ed <<< '!rm x'
+vim -c '!rm x'   vi +'!rm x' f   less +'!rm x' f   emacs --eval '(shell-command "rm x")'   ex <<E<a>!rm x<a>E
+python -c 'import os; os.system("rm x")'   python3.11 -c 's.run(["rm","x"])'
+python3 - <<E<a>os.system("/bin/rm x")<a>E
+perl -e 'exec("rm","x")'   ruby -e '`rm x`'   node -e 'e.execSync("rm x")'   php -r 'system("rm x");'
+tclsh <<< 'exec rm x'
+Rscript -e 'system("rm x")'   osascript -e 'do shell script "rm x"'   m4 <<< 'syscmd(rm x)'   dc -e '!rm x'
+make SHELL=rm   make --eval='$(shell rm x)'   make -f - <<< 'a:;rm x'   npm pkg set scripts.a='rm x'
+npm run --a='rm x'   socat - EXEC:'rm x'   nc -e 'rm x' h 1   sqlite3 a '.shell rm x'
+psql -c '\! rm x'   mysql <<< 'system rm x'
+gdb -batch -ex '!rm x'   ftp <<< '!rm x'   mail a <<< '~!rm x'   zip a b -TT 'rm x'   sort --compress-program=rm f
+strace -o '|rm x' ls   tcpdump -z 'rm x'   wget --use-askpass=rm x   scp -S 'rm x' a b:   sftp -oProxyCommand='rm x' h
+busybox awk 'BEGIN{system("rm x")}'   sudo vim -c '!rm x'   find . -exec perl -e 'exec("rm x")' {} \;   fc -e 'rm x'
+sh -c "awk 'BEGIN{system(\"rm x\")}'"   xargs -I{} sed '1e rm x' {}   bind -x '"a":rm x'
+[r]m x   r[l-n] x   @(rm) x   +(r)m x   r{m,} x   IFS=_; a=rm_x; $a   set -- rm x; "$@"   a=xrm; ${a#x} x   /*/rm x
+~+/rm x   r"$@"m x   r``m x   r$(:)m x   rm<9>x   a[$(rm x)]=1   echo $[$(rm x)]   : ${a:=$(rm x)}   ls >& >(rm x)
+select i in 1; do rm x; done   exec 3< <<28>rm x)   command_not_found_handle() { rm x; }; nope   alias ls='rm x'<a>ls
+source /proc/self/fd/0 <<< 'rm x'   tmux send-keys 'rm x' Enter   bash -O extglob -c 'rm x'   ksh93 -c 'rm x'
 """
 
 URLS = r"""
@@ -145,13 +168,22 @@ http://evil.example:99   <20>http://evil.example   http://10.1.2.3   http://[::f
 http://[64:ff9b::10.1.2.3]   http://012.1.2.3   http://10.1   http://path.example/latest   http://path.example/latest/
 http://path.example/latest?   http://path.example/latest?x=1   http://path.example/x/..//latest/?x
 path.example/k.pem?x   http://path.example/%6catest#x   http://path.example/k.pem;v=1   http://path.example/k.pem/
+http://path.example/LATEST   http://path.example/latest%20   http://path.example/k.pem%00.txt
+http://path.example/k%2ePEM.   https:evil.example   https:/evil.example   https:///evil.example   http://ev<9>il.example
+view-source:http://evil.example   blob:http://evil.example
+http://evil.example%00.ok.example   http://evil<ff0e>example   http://evil<ff61>example
+http://%65vil.example   http://ok.example;@evil.example   http://169.254.169.254:080   http://169.16689662
+http://[0:0:0:0:0:ffff:a9fe:a9fe]   http://<2460>69.254.169.254   http://evil.example..   http://e<301>vil.example
 """
 
 PATHS = r"""
 secret/key   ./secret//key   secret/./key   src/../secret/key   TOP/secret/key   //TOP/secret/key   way/key
 way/../secret/key   deep/up/secret/key   ~/key   $PLACE/key   ${PLACE}/key   secret<200b>/key   <ff53>ecret/key
 secret/key/   secret/key/.   secret/../secret/key   secret/key<0>   file://TOP/secret/key   secret<20>/key
-/proc/self/cwd/secret/key   /dev/fd/../../TOP/secret/key   loop/secret/key   <d800>
+/proc/self/cwd/secret/key   /dev/fd/../../TOP/secret/key   loop/secret/key   <d800>   file:secret/key
+File:TOP/secret/key   /proc/self/rootTOP/secret/key   /proc/thread-self/rootTOP/secret/key
+/proc/self/task/../rootTOP/secret/key   se<301>cret/key   s<e9>cret/key
+nope/../secret/key   secret/nope/../key   deep/up/deep/up/secret/key   <202e>secret/key
 """
 
 NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_all<20>   delete_<430>ll"

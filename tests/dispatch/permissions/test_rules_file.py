@@ -176,6 +176,7 @@ KNOWN = [SHELL, FETCH, DELETE, READ]
         (Rule("bash", "mkdir*", "allow"), "'*' inside a word allows every word that begins with 'mkdir'"),
         (Rule("fs_read*", "*", "allow"), "'*' inside a word allows every word that begins with 'fs_read'"),
         (Rule("bash", "python3 *", "allow"), "'python3' runs whatever its arguments tell it to"),
+        (Rule("bash", "/bin/python3.11 *", "allow"), "'/bin/python3.11' runs whatever its arguments tell it to"),
         (Rule("bash", "/bin/sh -c *", "allow"), "'/bin/sh' runs whatever"),
         (Rule("bash", "sudo *", "allow"), "'sudo' runs whatever"),
         (Rule("look", "file:///etc/*", "deny"), "a URL is no path: it matches nothing"),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 @click.command("serve")
 @click.option("--where", metavar="EXPRESSION", help="Only tools that this predicate takes ('read_only').")
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
+@click.option("--token-env", metavar="NAME", help="With --http: the variable that holds what clients have to show.")
 @call_options
 @context_options
 @tool_options
@@ -26,18 +28,22 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     options: Options,
     *,
     where: str | None,
+    address: str | None,
+    token_env: str | None,
     yes: bool,
     no: bool,
     rules: str | None,
     timeout: float | None,
     **context: Any,
 ) -> int:
-    """Offer the tools to a program that speaks the Model Context Protocol.
+    """Offer the tools to programs that speak the Model Context Protocol.
 
-    The program starts this command and speaks over its standard input and output. Tools are resolved for each request.
-    What has to be confirmed is asked through the program. What tools print goes to standard error. Once the program
-    closes its end, calls that run have 10 seconds to end, and are answered.
+    A program starts this command and speaks over its standard input and output; with --http, any number of programs
+    speak over HTTP. Tools are resolved for each request. What has to be confirmed is asked through the program. What
+    tools print goes to standard error. At the end, calls that run have 10 seconds to end, and are answered.
     """
+    if token_env is not None and address is None:
+        raise click.UsageError("--token-env is for --http: the program that starts this command needs no token")
     session = open_session(options)
     session.read_rules(rules)
     settings = {
@@ -46,7 +52,10 @@ def serve_command(  # noqa: PLR0913  one an option, by name
         "approver": approver_for(yes=yes, no=no) if yes or no else None,
         "timeout": timeout,
     }
-    _serve_stdio(session, settings)
+    if address is None:
+        _serve_stdio(session, settings)
+    else:
+        _serve_http(session, settings, address, token_env)
     return 0
 
 
@@ -63,6 +72,22 @@ def _serve_stdio(session: Session, settings: dict[str, Any]) -> None:
                 await transport.serve()
 
         session.run(work)
+
+
+def _serve_http(session: Session, settings: dict[str, Any], address: str, token_env: str | None) -> None:
+    from pegboard_mcp.access import read_http_settings
+
+    given = session.config.settings("mcp", "pegboard-mcp").get("serve", {})
+    http = read_http_settings(given, token_env)
+    from pegboard_mcp.http import HttpTransport
+
+    async def work() -> None:
+        transport = HttpTransport(_server(session, settings), address, http)
+        remark(f"Serving at {transport.url}. Ctrl-C ends it.")
+        with interruptible(transport.end):
+            await transport.serve()
+
+    session.run(work)
 
 
 def _server(session: Session, settings: dict[str, Any]) -> ToolServer:

@@ -6,25 +6,32 @@ import asyncio
 import logging
 import uuid
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final, get_args
+from weakref import WeakSet
 
 import attrs
 from attrs import define, field
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     EmptyResult,
     LoggingLevel,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
+    NotificationParams,
     PaginatedRequestParams,
     SetLevelRequestParams,
+    SubscriptionsListenRequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -38,6 +45,7 @@ from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.tools.spec import is_valid_name
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonObject
+from pegboard_mcp.access import context_of_token
 from pegboard_mcp.content import listed, result_json
 from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
 
@@ -46,6 +54,12 @@ MOST_LISTED: Final = 1_000
 
 MOST_UPDATES: Final = 100
 """Updates of one call that wait for a client that reads slowly; of more, the oldest are dropped."""
+
+MOST_SUBSCRIPTIONS: Final = 10_000
+"""Clients that may listen for changes at once."""
+
+_ANNOUNCE_SECONDS: Final = 10.0
+"""How long one client may take to be told of a change."""
 
 _NOT_KEPT: Final = {"ttlMs": 0, "cacheScope": "private"}
 """Lists differ from user to user, and with what the predicates find; revisions that know no caches are sent neither."""
@@ -86,10 +100,14 @@ class ToolServer:
         timeout: float | None = None,
         most_listed: int = MOST_LISTED,
     ) -> None:
-        self.server: Final[Server[Any]] = Server("pegboard", version=version("pegboard-mcp"))
+        self.server: Final[Server[Any]] = _Server("pegboard", version=version("pegboard-mcp"), lifespan=self._lifespan)
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
+        self._changes = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._changes, max_subscriptions=MOST_SUBSCRIPTIONS)
+        self.server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listeners)
+        self.server.add_notification_handler("notifications/initialized", NotificationParams, self._note_client)
         self._registry = registry
         self._where = where
         self._context = context
@@ -98,15 +116,55 @@ class ToolServer:
         self._most_listed = most_listed
         self._waiting = WaitingCalls(registry.limits.approval_timeout)
         self._running: dict[Batch, asyncio.Task[Outcome]] = {}
+        self._clients: WeakSet[Connection] = WeakSet()
+        self._changed = False
+        self._announcing: asyncio.Task[None] | None = None
+        self._ended = False
 
-    def initialization(self) -> InitializationOptions:
-        """What a client is answered that shakes hands, for the SDK's transports."""
-        return self.server.create_initialization_options()
+    def end(self) -> None:
+        """Takes no more calls, and ends the streams of those that listen for changes."""
+        self._ended = True
+        self._listeners.close()
 
     def interrupt(self) -> None:
         """Ends the calls that run; each is still answered."""
         for batch in self._running:
             batch.interrupt("interrupted", "abort")
+
+    @asynccontextmanager
+    async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[dict[str, Any]]:
+        """Announces changes of the tools while a transport serves; what it gives is the place of one client's facts."""
+        loop = asyncio.get_running_loop()
+
+        def note_change() -> None:  # in any thread
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(self._announce_soon)
+
+        handle = self._registry.on_change(note_change)
+        try:
+            yield {}
+        finally:
+            handle.dispose()
+
+    def _announce_soon(self) -> None:
+        """Many changes at once are announced as one."""
+        self._changed = True
+        if self._announcing is None or self._announcing.done():
+            self._announcing = asyncio.create_task(self._announce())
+
+    async def _announce(self) -> None:
+        while self._changed:
+            self._changed = False
+            await self._changes.publish(ToolsListChanged())
+            telling = [asyncio.create_task(client.send_tool_list_changed()) for client in self._clients]
+            if telling:
+                _, slow = await asyncio.wait(telling, timeout=_ANNOUNCE_SECONDS)
+                for task in slow:
+                    task.cancel()
+
+    async def _note_client(self, request: Request, _params: NotificationParams) -> None:
+        """Notes a client with a session, which is told of changes without asking."""
+        self._clients.add(_connection(request))
 
     async def _list_tools(self, request: Request, params: PaginatedRequestParams) -> JsonObject:
         """One page of the tools, sorted by name; the cursor is the last name of the page before."""
@@ -122,6 +180,8 @@ class ToolServer:
 
     async def _call_tool(self, request: Request, params: CallToolRequestParams) -> JsonObject:
         """Runs one call and answers its result, or what the client's user has to be asked first."""
+        if self._ended:
+            raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
         context = self._context_of(request)
         resolved = await self._resolve(context)
         if resolved.get(params.name) is None:
@@ -159,8 +219,20 @@ class ToolServer:
         return await self._registry.resolve(context, where=self._where)
 
     def _context_of(self, request: Request) -> ReadonlyContext:
-        """The context of a request: the server's own, with the session."""
-        return attrs.evolve(self._context, session=_session_of(request))
+        """The context of a request: the server's own, with the session, and the user whose token it shows."""
+        shown = None if request.request is None else request.request.scope.get("user")
+        return attrs.evolve(context_of_token(self._context, shown), session=_session_of(request))
+
+
+class _Server(Server[Any]):
+    """The SDK's server, which announces that its tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **options: Any
+    ) -> InitializationOptions:
+        """What a client is answered that shakes hands."""
+        changes = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(changes, *args, **options)
 
 
 @define(eq=False)

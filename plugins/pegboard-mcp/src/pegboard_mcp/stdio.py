@@ -77,12 +77,13 @@ class StdioTransport:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._write, from_server)
             tasks.start_soon(self._end_in_order, to_server)
-            await server.run(incoming, outgoing, self._server.initialization())
+            await server.run(incoming, outgoing, server.create_initialization_options())
             self.end()
 
     async def _end_in_order(self, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         """At the end, waits for what is in flight, aborts what takes too long, and closes the server's stream."""
         await self._ended.wait()
+        self._server.end()
         with anyio.move_on_after(self._grace):
             await self._all_answered.wait()
         if self._in_flight:

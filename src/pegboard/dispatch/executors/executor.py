@@ -11,11 +11,13 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter, iscoroutine, signature
+from operator import attrgetter
 from typing import Any, Final, Protocol, cast
 
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.callbacks import settle
 from pegboard.dispatch.approval.grants import tool_key
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
@@ -31,7 +33,7 @@ from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions, policy_of
 from pegboard.dispatch.results import shape
-from pegboard.dispatch.run import run
+from pegboard.dispatch.run import limit_of, run
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
@@ -40,11 +42,11 @@ from pegboard.schema.json import StructureError, digest_of, problem
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
-from pegboard.tools.content import Content, ToolResult
+from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult
 from pegboard.tools.context import DisplayUpdate, ToolContext
 from pegboard.tools.handler import Handler, opened
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
-from pegboard.tools.stores import MemoryEntry
+from pegboard.tools.stores import CallArtifacts, CallMemory, MemoryEntry
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 from pegboard.toolsets.toolset import close_all
@@ -154,12 +156,11 @@ class ExecutorCall:
             ValueError: An argument is missing or of the wrong type; names it.
             BaseException: What the context's method raised. Where it ends the call, `execute_tool` raises it again.
         """
-        if question not in _ANSWERS:
+        if question not in _QUESTIONS:
             raise LookupError(f"nothing here answers {question!r:.40}")
-        answer = _ANSWERS[question]
-        arguments = read_record(_record_of(answer), given, question)
+        given = attrs.asdict(read_record(_record_of(question), given, question), recurse=False)
         try:
-            return await answer(self.context, **attrs.asdict(arguments, recurse=False))
+            return _as_json(await settle(attrgetter(question)(self.context)(**given)))
         except BaseException as error:
             self._raised.append(error)
             raise
@@ -191,85 +192,47 @@ class ToolExecutor(Protocol):
 
 
 # What a tool may ask -------------------------------------------------------------------------------------------------
-# The parameters behind the context are what the question's arguments are read as.
 
-_NOTHING: Final[Mapping[str, Any]] = {}
-
-
-async def _ask(
-    context: ToolContext,
-    permission: str,
-    patterns: tuple[str, ...],
-    always: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] = _NOTHING,
-) -> None:
-    await context.ask(permission, patterns, always, metadata)
-
-
-async def _allows(context: ToolContext, permission: str, subject: str) -> bool:
-    return context.allows(permission, subject)
-
-
-async def _confirm(context: ToolContext, hint: str, payload: Any = None) -> JsonObject:
-    return (await context.request_confirmation(hint, payload)).to_data()
-
-
-async def _call(context: ToolContext, name: str, arguments: str | bytes | Mapping[str, Any]) -> JsonObject:
-    return (await context.call(name, cast("str | Mapping[str, Any]", arguments))).to_data()
-
-
-async def _search(context: ToolContext, query: str, limit: int = 10, session_only: bool = False) -> list[JsonObject]:
-    return [_entry(each) for each in await context.memory.search(query, limit=limit, session_only=session_only)]
-
-
-async def _add(
-    context: ToolContext, text: str, author: str | None = None, metadata: Mapping[str, Any] = _NOTHING
-) -> JsonObject:
-    return _entry(await context.memory.add(text, author=author, metadata=metadata))
-
-
-async def _save(context: ToolContext, name: str, content: Content) -> int:
-    return await context.artifacts.save(name, content)
-
-
-async def _load(context: ToolContext, name: str, version: int | None = None) -> JsonObject:
-    return (await context.artifacts.load(name, version)).to_json()
-
-
-async def _list(context: ToolContext) -> list[str]:
-    return list(await context.artifacts.list())
-
-
-async def _delete(context: ToolContext, name: str) -> None:
-    await context.artifacts.delete(name)
-
-
-def _entry(entry: MemoryEntry) -> JsonObject:
-    return {**attrs.asdict(entry, recurse=False), "metadata": dict(entry.metadata)}
-
-
-_ANSWERS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
-    "ask": _ask,
-    "allows": _allows,
-    "request_confirmation": _confirm,
-    "call": _call,
-    "memory.search": _search,
-    "memory.add": _add,
-    "artifacts.save": _save,
-    "artifacts.load": _load,
-    "artifacts.list": _list,
-    "artifacts.delete": _delete,
+_QUESTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "ask": ToolContext.ask,
+    "allows": ToolContext.allows,
+    "request_confirmation": ToolContext.request_confirmation,
+    "call": ToolContext.call,
+    "memory.search": CallMemory.search,
+    "memory.add": CallMemory.add,
+    "artifacts.save": CallArtifacts.save,
+    "artifacts.load": CallArtifacts.load,
+    "artifacts.list": CallArtifacts.list,
+    "artifacts.delete": CallArtifacts.delete,
 }
+"""The methods of the context; what a question gives is read as their parameters."""
+
+_SENT: Final[Mapping[str, Any]] = {"arguments": str | bytes | Mapping[str, Any], "content": Content}
+"""The types of parameters that may be more than what is sent."""
 
 
 @cache
-def _record_of(answer: Callable[..., Awaitable[Any]]) -> type[Any]:
-    _, *parameters = signature(answer, eval_str=True).parameters.values()
+def _record_of(question: str) -> type[Any]:
+    names = {"Confirmation": Confirmation, "ToolResult": ToolResult}  # which their module imports late
+    _, *parameters = signature(_QUESTIONS[question], locals=names, eval_str=True).parameters.values()
     members = {
-        each.name: field(type=each.annotation, **({} if each.default is Parameter.empty else {"default": each.default}))
+        each.name: field(
+            type=_SENT.get(each.name, each.annotation),
+            **({} if each.default is Parameter.empty else {"default": each.default}),
+        )
         for each in parameters
     }
-    return attrs.make_class(answer.__name__, members)
+    return attrs.make_class("Question", members, kw_only=True)
+
+
+def _as_json(answer: Any) -> Any:
+    if isinstance(answer, tuple):
+        return [_as_json(each) for each in cast("tuple[Any, ...]", answer)]
+    if isinstance(answer, MemoryEntry):
+        return {**attrs.asdict(answer, recurse=False), "metadata": dict(answer.metadata)}
+    if isinstance(answer, Confirmation | ToolResult):
+        return answer.to_data()
+    return answer.to_json() if isinstance(answer, CONTENT_TYPES) else answer
 
 
 # One call ------------------------------------------------------------------------------------------------------------
@@ -338,12 +301,8 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
 
 def _limit(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take; a later attempt gets what the first has left."""
-    limit = state.services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    limits = [seconds for seconds in (limit, state.services.longest) if seconds is not None]
-    if not limits:
-        return None
-    left = state.context.remaining
-    return min(limits) if left is None or left > 0.9 * min(limits) else left
+    limit, left = limit_of(state, tool), state.context.remaining
+    return limit if limit is None or left is None or left > 0.9 * limit else left
 
 
 async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:

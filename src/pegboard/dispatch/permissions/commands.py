@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from posixpath import normpath
 from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, UnreadableError
+from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, UnreadableError, Wildcard, wildcard
 from pegboard.dispatch.permissions.shell import Command, Line, read_line
 
 Wrapped: TypeAlias = "Command | str"
@@ -31,11 +32,12 @@ _NAMES: Final = {
         dbus-run-session systemd-inhibit torsocks tsocks proxychains proxychains4 chronic eatmydata tini dumb-init
         catatonit tmux screen dtach sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent dbus-launch noglob
         nocorrect - not and or begin { spawn system softlimit chpst s6-softlimit fakechroot uclampset timelimit ifne tsp
-        nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running daemon xe rush bunx uvx
+        nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running daemon xe rush bunx uvx systemd-cat
+        aa-exec
     """,
     "wrappers with a word of their own": """
         timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
-        envuidgid envdir s6-envdir setlock lckdo mosh rsh dbclient
+        envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed
     """,
     "read texts": """
         ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray compgen
@@ -48,6 +50,15 @@ _NAMES: Final = {
     "evaluate texts": """
         test [ [[ printf read declare typeset local export readonly let unset set mapfile readarray getopts wait for
         shift integer float
+    """,
+    "have a language": """
+        python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk sed ex vi vim nvim view
+        ed emacs gdb lldb sqlite mysql mariadb psql tclsh wish expect m4 gnuplot octave r rscript osascript groovy
+        jshell scala ghci ocaml guile julia erl elixir dc make gmake
+    """,
+    "have options that run texts": """
+        less more man tar bsdtar cpio zip sort wget tcpdump strace socat nc ncat scp sftp sshfs ssh ftp telnet mail
+        mailx npm pnpm yarn nmap fc bind
     """,
 }
 """Programs by what they do with what they are given."""
@@ -118,11 +129,31 @@ _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` wh
 _EVALUATES: Final = frozenset(_NAMES["evaluate texts"].split())
 """A shell's own commands that take a text for a variable or a sum, and so run what stands in its index."""
 
+_LANGUAGES: Final = frozenset(_NAMES["have a language"].split())
+_TEXTUAL: Final = _LANGUAGES | frozenset(_NAMES["have options that run texts"].split())
+"""Run other programs by texts that aren't a shell's."""
+
+_NO_WORD: Final = re.compile(r"[^\w./-]")
+_BETWEEN_WORDS: Final = re.compile(r"[^\w.~+*?-]+")
+_GIT_RUNS: Final = re.compile(r"-[cOux]|--(?:exec|extcmd|upload-pack|receive-pack|open-files-in-pager)\b|!|ext::")
+_RUN_LATER: Final = re.compile(
+    r"\w*(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|SHELL|COMMAND|RSH|SSH|DIFF|OPEN|CLOSE|VALUE_\d+|FLAGS|OPT|OPTIONS)"
+    r"\+?=(.*)",
+    re.DOTALL,
+)
+"""Assignments whose value other programs may run."""
+
 _INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)
 _VALUE: Final = re.compile(r"(?:BASH_ENV|ENV|PROMPT_COMMAND)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)", re.DOTALL)
 """Assignments whose value a shell may run later."""
 
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
+
+
+def program_of(words: Sequence[str]) -> str:
+    """The name of a command, as `name_of`, without the version that may stand in it."""
+    name = name_of(words)
+    return name if name in INTERPRETERS else _VERSION.sub("", name)
 
 
 def name_of(words: Sequence[str]) -> str:
@@ -139,9 +170,7 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
     yield from _evaluated(command)
     if not command.is_program or not command.words:
         return
-    name, arguments = name_of(command.words), command.words[1:]
-    if name not in WRAPPERS:
-        name = _VERSION.sub("", name)
+    name, arguments = program_of(command.words), command.words[1:]
     if name in SHELLS or (name in _LATER and not _LISTS.intersection(arguments)):
         yield from _by_shell([] if name in _LATER else arguments, command.scripts)
     if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
@@ -281,8 +310,7 @@ _SUBCOMMANDS: Final = {
 """How many words name what is done, where it is more than one."""
 
 INTERPRETERS: Final = frozenset(
-    {*WRAPPERS, *SHELLS, "eval", "source", ".", "trap", "find", "fd", "fdfind", "awk", "gawk", "sed", "python"}
-    | {"python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "osascript", "npx", "uvx", "pipx", "make"}
+    {*WRAPPERS, *SHELLS, *_LANGUAGES, "eval", "source", ".", "trap", "find", "fd", "fdfind", "npx", "pipx"}
 )
 """Programs that run whatever their arguments tell them to."""
 
@@ -299,7 +327,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 def suggest_rule(command: Command) -> str | None:
     """The pattern that is offered for a command of a line that could be allowed, or `None` where there is none."""
     words = command.words
-    if not command.is_program or words[0] in _DO_ANYTHING or "/" in words[0]:
+    if not command.is_program or program_of(words) in _DO_ANYTHING or "/" in words[0]:
         return None
     length = 1
     while (longer := _SUBCOMMANDS.get(" ".join(words[:length]), length)) > length:
@@ -357,6 +385,7 @@ class CommandPart:
     Attributes:
         exact: Its text, as it is and as it was written.
         loose: Other texts of it, which rules may deny and ask about: without its folder or its options, say.
+        told: The words of texts in which it may be told to run others, with a blank round each.
         is_plain: Whether a rule can allow it: its name is known, and its line holds no substitution.
         inside: Whether it is only seen inside another command.
         shown: What people are shown of it.
@@ -365,6 +394,7 @@ class CommandPart:
 
     exact: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
+    told: str = ""
     is_plain: bool = False
     inside: bool = False
     shown: str = ""
@@ -382,7 +412,9 @@ class CommandPart:
             return Match.SURELY if self.is_plain or not rule.allows else Match.NO
         if rule.allows:
             return Match.NO
-        return Match.PERHAPS if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)) else Match.NO
+        if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)):
+            return Match.PERHAPS
+        return Match.PERHAPS if self.told and _meant(rule).matches(self.told) else Match.NO
 
 
 _ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True)
@@ -396,7 +428,36 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     is_plain = is_plain and not any(_evaluated(command))
     shown = (command.source or text).replace(HOLE, "*")
     wider = suggest_rule(command) if is_plain else None
-    return CommandPart(exact, tuple(_loose(command)), is_plain, inside or command.inside, shown, wider)
+    inside = inside or command.inside
+    return CommandPart(exact, tuple(_loose(command)), _told(command), is_plain, inside, shown, wider)
+
+
+def _told(command: Command) -> str:
+    """The words of the texts in which a command may be told to run others: of `awk 'BEGIN{system("rm x")}'`, say."""
+    words, texts = command.words, [*command.scripts]
+    if not command.is_program:
+        later = _RUN_LATER.fullmatch(words[0])
+        texts = [later[1]] if later else []
+    elif (name := program_of(words)) == "git":
+        is_config = "config" in words
+        pairs = (pair for pair in pairwise(words) if is_config or any(map(_GIT_RUNS.match, pair)))
+        texts += (_GIT_RUNS.sub(" ", word, count=1) for _, word in pairs)
+    elif name in _TEXTUAL:
+        texts += filter(_NO_WORD.search, words[1:])
+    else:
+        return ""
+    return _spaced(" ".join(texts)) if texts else ""
+
+
+def _spaced(text: str) -> str:
+    return f" {_BETWEEN_WORDS.sub(' ', text)} "
+
+
+def _meant(rule: Rule) -> Wildcard:
+    """A rule's pattern, for words wherever they stand in a text."""
+    if "told" not in rule.compiled:
+        rule.compiled["told"] = wildcard(f"*{_spaced(rule.pattern).rstrip(' *')} *")
+    return rule.compiled["told"]
 
 
 def _written(words: list[str]) -> str:

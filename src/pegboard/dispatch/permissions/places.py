@@ -47,7 +47,7 @@ def place_of(text: str, folders: Folders) -> PathPart:
     Raises:
         UnreadableError: Links that go round in circles, a path that no system takes, a URL, or no folder.
     """
-    if not text or not folders.places or _SCHEME.match(text):
+    if not text or not folders.places or _SCHEME.match(text) or text[:5].lower() == "file:":
         raise UnreadableError("no path")
     written = _joined(text, folders.places[0])
     real = resolved(written)
@@ -490,6 +490,9 @@ _URL: Final = re.compile(
 _STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")  # what servers may shorten before they look at a path
 
 
+_NAME_ENDS: Final = re.compile(r"[?\0]")
+
+
 def url_of(text: str) -> Url:
     r"""Reads a URL strictly. A missing scheme is left to the tool.
 
@@ -635,9 +638,13 @@ class UrlPattern:
             return False
         if not (url.port is None or _fits(self.port, url.port, otherwise=True)):
             return False
-        bare = [path.partition("?")[0] for path in url.paths]  # servers answer alike without a query and the last "/"
-        forms = (*url.paths, *bare, *(path.rstrip("/") for path in bare))
-        return self.host.touches(url.host) and (self.path is None or any(map(self.path.matches, forms)))
+        if self.path is None or not self.host.touches(url.host):
+            return self.host.touches(url.host)
+        # Servers answer alike without a query and what ends a name, and some of them in either case.
+        bare = [_NAME_ENDS.split(path)[0] for path in url.paths]
+        forms = (*url.paths, *bare, *(path.rstrip("/. ") for path in bare))
+        pattern = wildcard(self.path.pattern.casefold())
+        return any(pattern.matches(path.casefold()) for path in forms)
 
 
 def _fits(pattern: Wildcard | None, value: str | int | None, otherwise: bool) -> bool:

@@ -128,7 +128,7 @@ def _allows_more(rule: Rule) -> Iterator[str]:
         if _INSIDE_A_WORD.fullmatch(word):
             yield f"'*' inside a word allows every word that begins with {word[:-1]!r}."
     if first != rule.pattern and "*" in rule.pattern:
-        from pegboard.dispatch.permissions.commands import INTERPRETERS  # loaded only where a rule needs it
+        from pegboard.dispatch.permissions.commands import INTERPRETERS, program_of  # loaded only where a rule needs it
 
-        if first.rpartition("/")[2] in INTERPRETERS:
+        if program_of([first]) in INTERPRETERS:
             yield f"{first!r} runs whatever its arguments tell it to."

@@ -1,0 +1,276 @@
+"""Who may speak to the server over HTTP, and under which names it is reached: settings, tokens, OAuth."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from attrs import evolve, field, fields_dict, frozen
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.transport_security import TransportSecuritySettings
+
+from pegboard import ReadonlyContext
+from pegboard.config.secrets import with_secrets
+from pegboard.errors import ConfigError
+from pegboard.schema.converter import read_record
+
+SETTINGS: Final = "plugins.mcp.serve"
+LEAST_TOKEN: Final = 16
+"""Characters of a token; a shorter one could be guessed."""
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_FETCH_SECONDS: Final = 10
+
+
+@frozen
+class OAuth:
+    """An authorization server whose JSON Web Tokens are taken (RFC 9068).
+
+    Attributes:
+        issuer: Its URL, which a token's `iss` has to be.
+        resource: This server's own URL, which has to be in a token's `aud`.
+        jwks: The URL of its public keys.
+        scopes: What a token's `scope` has to have.
+        algorithms: Of signatures; none with a shared key.
+    """
+
+    issuer: str
+    resource: str
+    jwks: str
+    scopes: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA")
+
+
+@frozen
+class HttpSettings:
+    """`[plugins.mcp.serve]` in pegboard.toml.
+
+    Attributes:
+        token: What every client has to show, or `None`.
+        tokens: The same by user: whoever shows one is that user.
+        oauth: An authorization server whose tokens are taken, or `None`.
+        hosts: Names, with or without a port, under which the server is reached besides its address.
+        origins: Of web pages that may speak to it.
+        body: Bytes of a request.
+        body_seconds: How long a request's headers, and its body, may take to come.
+        rate: Requests a second of one user, or one address; twice as many may come at once.
+        sessions: How many there may be at once.
+        idle_seconds: After which a session ends that no request was in.
+        grace: Seconds that calls have to end once the process is asked to.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    tokens: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    oauth: OAuth | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    body: int = 4_000_000
+    body_seconds: float = 10.0
+    rate: float = 1_000.0
+    sessions: int = 1_000
+    idle_seconds: float = 1_800.0
+    grace: float = 10.0
+
+    def __attrs_post_init__(self) -> None:
+        tokens = {f"tokens.{user}": token for user, token in self.tokens.items()}
+        if self.token is not None:
+            tokens["token"] = self.token
+        for name, value in tokens.items():
+            if type(value) is not str or len(value) < LEAST_TOKEN:  # what stands in a table hasn't been looked at yet
+                raise ValueError(f"{name}: must be a text of at least {LEAST_TOKEN} characters")
+        for name in ("body", "body_seconds", "rate", "sessions", "idle_seconds", "grace"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: must be above 0")
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether clients have to show a token."""
+        return bool(self.token or self.tokens or self.oauth)
+
+    def check_bind(self, host: str) -> None:
+        """Refuses an address that others reach where no token is asked for, or no name is known.
+
+        Raises:
+            ConfigError: With what to do.
+        """
+        if is_loopback(host):
+            return
+        if not self.is_guarded:
+            text = (
+                "other machines reach it, so clients have to show a token: give --token-env NAME, or set token or oauth"
+            )
+            raise ConfigError(f"can't serve at {host}: {text}", file="pegboard.toml", key=SETTINGS)
+        if _is_wildcard(host) and not (self.hosts or self.oauth):
+            text = 'set hosts = ["tools.example.com"], the names that it is reached under'
+            raise ConfigError(f"can't serve at {host}: {text}", file="pegboard.toml", key=SETTINGS)
+
+    def security(self, host: str, given: str) -> TransportSecuritySettings:
+        """Which `Host` and `Origin` the SDK lets pass.
+
+        Args:
+            host: The address that it is bound to.
+            given: The name that it was given by, which may be the same.
+        """
+        names = [] if _is_wildcard(host) else [_bracketed(host), _bracketed(given)]
+        names += [*(_LOOPBACK if is_loopback(host) else ()), *self.hosts]
+        origins = [f"http://{name}" for name in _LOOPBACK] if is_loopback(host) else []
+        if self.oauth is not None:
+            names.append(urlsplit(self.oauth.resource).netloc)
+        return TransportSecuritySettings(
+            allowed_hosts=[*_with_ports(names)], allowed_origins=[*_with_ports(origins), *self.origins]
+        )
+
+    def auth(self) -> AuthSettings | None:
+        """The SDK's settings of a resource server; `None` where no token is asked for."""
+        if not self.is_guarded:
+            return None
+        given: dict[str, Any] = {"issuer_url": "http://localhost", "resource_server_url": None}
+        if self.oauth is not None:
+            given = {"issuer_url": self.oauth.issuer, "resource_server_url": self.oauth.resource}
+            given["required_scopes"] = list(self.oauth.scopes)
+            given["validate_token_resource"] = False  # the verifier does, by `aud`
+        return AuthSettings.model_validate(given)  # from texts, which URLs stay equal to
+
+    def verifier(self) -> TokenVerifier | None:
+        """What tells whose a token is; `None` where none is asked for."""
+        return Verifier(self) if self.is_guarded else None
+
+
+def read_http_settings(settings: object, token_env: str | None = None) -> HttpSettings:
+    """The settings of `[plugins.mcp.serve]`, with the secrets that they refer to.
+
+    Args:
+        settings: The table.
+        token_env: The environment variable that holds the token, before that of the settings.
+
+    Raises:
+        ConfigError: One is unknown or wrong, or refers to a secret that isn't there.
+    """
+    wrong: list[str] = []
+    given = with_secrets(cast("Mapping[str, Any]", settings), wrong, []) if isinstance(settings, Mapping) else settings
+    try:
+        read = read_record(HttpSettings, given, "a table")
+    except ValueError as error:
+        wrong.append(str(error))
+        read = HttpSettings()
+    if isinstance(given, dict):
+        wrong += [
+            f"{name}: no such setting"
+            for name in sorted({*cast("dict[str, Any]", given)} - {*fields_dict(HttpSettings)})
+        ]
+    token = None if token_env is None else os.environ.get(token_env, "")
+    if token is not None and len(token) < LEAST_TOKEN:
+        wrong.append(f"{token_env}, which --token-env names, needs at least {LEAST_TOKEN} characters")
+    if wrong:
+        raise ConfigError(wrong[0], file="pegboard.toml", key=SETTINGS)
+    return read if token is None else evolve(read, token=token)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; a name is none."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _with_ports(names: Iterable[str]) -> Iterable[str]:
+    """Each name as it is, and with any port where it has none: what it is bound to may be behind another."""
+    for name in dict.fromkeys(names):
+        yield name
+        if not re.search(r":\d+$", name):
+            yield f"{name}:*"
+
+
+class Verifier(TokenVerifier):
+    """Tells whose a token is.
+
+    Args:
+        settings: Which tokens there are.
+    """
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._tokens = [(user, token.encode()) for user, token in settings.tokens.items()]
+        if settings.token is not None:
+            self._tokens.append(("", settings.token.encode()))
+        self._oauth = settings.oauth
+        self._keys: Any = None
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """The token with its user and claims, or `None`."""
+        given, found = token.encode(), None
+        for user, each in self._tokens:  # all of them: the time that it takes names none
+            if hmac.compare_digest(given, each):
+                found = AccessToken(token=token, client_id=user or "token", scopes=[], subject=user or None)
+        if found is not None or self._oauth is None:
+            return found
+        try:
+            return await asyncio.to_thread(self._read, token, self._oauth)
+        except Exception as error:  # noqa: BLE001  (pyjwt's, and whatever fetching the keys raises)
+            logging.getLogger("pegboard.mcp").warning("a token was refused: %s: %s", type(error).__name__, error)
+            return None
+
+    def _read(self, token: str, oauth: OAuth) -> AccessToken:
+        import jwt
+
+        if self._keys is None:
+            self._keys = jwt.PyJWKClient(oauth.jwks, timeout=_FETCH_SECONDS)
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            self._keys.get_signing_key_from_jwt(token).key,
+            algorithms=list(oauth.algorithms),
+            audience=oauth.resource,
+            issuer=oauth.issuer,
+            options={"require": ["exp", "iss", "aud", "sub"]},
+        )
+        scope = claims.get("scope", "")
+        return AccessToken(
+            token=token,
+            client_id=str(claims.get("client_id") or claims.get("azp") or claims["sub"]),
+            scopes=scope.split() if isinstance(scope, str) else [],
+            expires_at=int(claims["exp"]),
+            resource=oauth.resource,
+            subject=claims["sub"],
+            claims=claims,
+        )
+
+
+def context_of_token(context: ReadonlyContext, user: object) -> ReadonlyContext:
+    """The context of whoever has shown a token: the user, and the claims as `claims.NAME` in the state.
+
+    Of a claim that is a list each item counts: `claims.groups.admin` is true. Without a token it is the server's own.
+
+    Args:
+        context: The server's own.
+        user: What the SDK's middleware has found.
+    """
+    if not isinstance(user, AuthenticatedUser):
+        return context
+    token = user.access_token
+    claims: dict[str, Any] = {}
+    for name, value in (token.claims or {}).items():
+        claims[f"claims.{name}"] = value
+        if isinstance(value, list | tuple):
+            claims.update({f"claims.{name}.{item}": True for item in cast("list[Any]", value) if isinstance(item, str)})
+    claims.update({f"claims.scope.{scope}": True for scope in token.scopes})
+    return evolve(context, user=token.subject or context.user, state={**context.state, **claims})

@@ -1,0 +1,385 @@
+"""MCP over streamable HTTP: the SDK's app behind limits, with an end that answers what is in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections import OrderedDict, deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakValueDictionary
+
+import anyio
+import uvicorn
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, EventCallback, EventMessage, EventStore
+from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import (
+    DEFAULT_NEGOTIATED_VERSION,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pegboard.errors import ConfigError
+from pegboard.files import reason
+from pegboard_mcp.access import HttpSettings
+
+if TYPE_CHECKING:
+    from pegboard_mcp.server import ToolServer
+
+PATH: Final = "/mcp"
+HEALTH: Final = "/health"
+ABORTED_SECONDS: Final = 2.0
+"""How long calls may take once they are aborted."""
+
+MOST_EVENTS: Final = 200
+MOST_EVENT_BYTES: Final = 1_000_000
+"""What of one session is kept to be sent again; of more, the oldest is dropped."""
+
+_MOST_RATED: Final = 10_000
+_BACKLOG: Final = 1_024
+
+
+class HttpTransport:
+    """Transport over HTTP, for many clients.
+
+    Attributes:
+        url: Where clients reach it.
+
+    Args:
+        server: What answers.
+        address: `HOST:PORT`; port 0 is any that is free.
+        settings: Tokens, names and limits.
+
+    Raises:
+        ConfigError: It is no address, can't be had, or others reach it and nothing guards it.
+    """
+
+    def __init__(self, server: ToolServer, address: str, settings: HttpSettings) -> None:
+        given, self._listener = _bind(address, settings)
+        host, port = self._listener.getsockname()[:2]
+        self.url: Final = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+        self._server = server
+        self._settings = settings
+        self._rate = _Rate(settings.rate)
+        self._events: WeakValueDictionary[str, _Events] = WeakValueDictionary()
+        self._ended = asyncio.Event()
+        self._requests = 0
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+        self._streams: set[anyio.CancelScope] = set()
+        security = settings.security(host, given)
+        self._names = TransportSecurityMiddleware(security)
+        self._app = server.server.streamable_http_app(
+            streamable_http_path=PATH,
+            event_store=_SessionEvents(),
+            max_request_body_size=settings.body,
+            session_idle_timeout=settings.idle_seconds,
+            max_sessions=settings.sessions,
+            transport_security=security,
+            auth=settings.auth(),
+            token_verifier=settings.verifier(),
+            custom_starlette_routes=[Route(HEALTH, _health)],
+        )
+        self._app.user_middleware.append(Middleware(self._gate))  # innermost: it knows the token's user
+
+    def end(self) -> None:
+        """Takes no more calls; what is in flight is answered. Called in the event loop."""
+        self._ended.set()
+
+    async def serve(self) -> None:
+        """Serves until `end` is called."""
+        config = uvicorn.Config(
+            self._app,
+            http=_protocol(self._settings.body_seconds),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=2 * self._settings.sessions + 100,
+            timeout_graceful_shutdown=ceil(ABORTED_SECONDS),
+        )
+        server = _Uvicorn(config)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_in_order, server)
+            await server.serve([self._listener])
+            self.end()
+
+    async def _end_in_order(self, server: uvicorn.Server) -> None:
+        """At the end, waits for what is in flight, aborts what takes too long, and closes the streams."""
+        await self._ended.wait()
+        self._server.end()
+        with anyio.move_on_after(self._settings.grace):
+            await self._all_answered.wait()
+        if self._requests:
+            self._server.interrupt()
+            with anyio.move_on_after(ABORTED_SECONDS):
+                await self._all_answered.wait()
+        for stream in list(self._streams):
+            stream.cancel()
+        server.should_exit = True
+
+    def _gate(self, app: ASGIApp) -> ASGIApp:
+        """What every request passes before the SDK's app."""
+
+        async def gate(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            refused = await self._refused(Request(scope))
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+            events, send = self._events_of(scope, send)
+            _EVENTS.set(events)
+            if scope["method"] == "GET":
+                await self._stream(app, scope, receive, send)
+                return
+            self._requests += 1
+            self._all_answered.clear()
+            try:
+                await app(scope, _in_time(receive, self._settings.body_seconds), send)
+            finally:
+                self._requests -= 1
+                if not self._requests:
+                    self._all_answered.set()
+
+        return gate
+
+    async def _refused(self, request: Request) -> Response | None:
+        """The answer to a request that goes no further; the log names it."""
+        refused = await self._names.validate_request(request)
+        if refused is not None:
+            return refused
+        if self._ended.is_set() and _opens_session(request):
+            return _refusal(503, "The server is ending", INTERNAL_ERROR)
+        user = request.scope.get("user")
+        address = request.client.host if request.client else ""
+        if not self._rate.take(f"user {user.username}" if isinstance(user, AuthenticatedUser) else address):
+            logging.getLogger("pegboard.mcp").warning("too many requests of %s", address)
+            return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
+        return None
+
+    def _events_of(self, scope: Scope, send: Send) -> tuple[_Events, Send]:
+        """What is kept of a request's session, known by its id as soon as the SDK has given one to it."""
+        id_ = Request(scope).headers.get(MCP_SESSION_ID_HEADER)
+        if id_ is not None:
+            return self._events.get(id_) or _Events(), send
+        events = _Events()
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
+                if given is not None:
+                    self._events[given.decode()] = events
+            await send(message)
+
+        return events, note
+
+    async def _stream(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a stream that lasts, whose response is brought to its end when the server ends."""
+        begun = done = False
+
+        async def note(message: Message) -> None:
+            nonlocal begun, done
+            begun = True
+            done = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        with anyio.CancelScope() as stream:
+            self._streams.add(stream)
+            try:
+                await app(scope, receive, note)
+            finally:
+                self._streams.discard(stream)
+        if stream.cancelled_caught and begun and not done:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _health(_request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _opens_session(request: Request) -> bool:
+    """Whether a request, unless it is refused for something else, begins a session, or asks whether one may."""
+    version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+    return MCP_SESSION_ID_HEADER not in request.headers and version in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _bind(address: str, settings: HttpSettings) -> tuple[str, socket.socket]:
+    """The host as it was given, and a socket that listens there.
+
+    Raises:
+        ConfigError: It is no address, can't be had, or isn't one to serve at.
+    """
+    host, colon, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        raise ConfigError(f"{address!r} is no HOST:PORT, as 127.0.0.1:8000 is", file="--http")
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+        settings.check_bind(str(where[0]))
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"can't serve at {address}: {reason(error)}", file="--http") from None
+    return host, listener
+
+
+def _refusal(status: int, message: str, code: int) -> Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return JSONResponse(error, status, {"Retry-After": "1"})
+
+
+def _in_time(receive: Receive, seconds: float) -> Receive:
+    """Receives a request's body, which has to come in time; then whatever else comes."""
+    until = asyncio.get_running_loop().time() + seconds
+    whole = False
+
+    async def receive_in_time() -> Message:
+        nonlocal whole
+        if whole:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            logging.getLogger("pegboard.mcp").warning("a request's body took longer than %g seconds", seconds)
+            text = f"The body took longer than {seconds:g} seconds"
+            raise HTTPException(408, text, {"Connection": "close"}) from None
+        whole = not message.get("more_body", False)
+        return message
+
+    return receive_in_time
+
+
+class _Rate:
+    """Token buckets, by who asks.
+
+    Args:
+        rate: Requests a second; twice as many may come at once.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str) -> bool:
+        """Whether one more may come now."""
+        now = time.monotonic()
+        most = max(1.0, 2 * self._rate)
+        left, at = self._buckets.pop(key, (most, now))
+        left = min(most, left + (now - at) * self._rate)
+        may = left >= 1
+        self._buckets[key] = (left - may, now)
+        if len(self._buckets) > _MOST_RATED:
+            self._buckets.popitem(last=False)
+        return may
+
+
+class _Event(NamedTuple):
+    """A message that was sent: the stream it belongs to, and its size; `None` opens a stream."""
+
+    id: int
+    stream: str
+    message: JSONRPCMessage | None
+    size: int
+
+
+class _Events:
+    """What of one session is kept to be sent again."""
+
+    def __init__(self) -> None:
+        self._events: deque[_Event] = deque()
+        self._size = 0
+        self._last = 0
+
+    def add(self, stream: str, message: JSONRPCMessage | None) -> str:
+        """Keeps a message; gives its id."""
+        self._last += 1
+        size = 0 if message is None else len(message.model_dump_json(by_alias=True, exclude_unset=True))
+        self._events.append(_Event(self._last, stream, message, size))
+        self._size += size
+        while len(self._events) > MOST_EVENTS or self._size > MOST_EVENT_BYTES:
+            self._size -= self._events.popleft().size
+        return str(self._last)
+
+    def after(self, id_: str) -> list[_Event]:
+        """The event of this id and what followed on its stream; nothing where it isn't kept any more."""
+        first = next((event for event in self._events if str(event.id) == id_), None)
+        if first is None:
+            return []
+        return [event for event in self._events if event.stream == first.stream and event.id >= first.id]
+
+
+_EVENTS: Final[ContextVar[_Events]] = ContextVar("events")
+"""Of the session that a request, or a task of the SDK's that a request has started, belongs to."""
+
+
+class _SessionEvents(EventStore):
+    """The SDK's event store, which knows streams by ids that are unique in one session only."""
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        """Keeps a message of the session."""
+        return _EVENTS.get().add(stream_id, message)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        """Sends again what the client has missed; gives the stream, where more may come on it."""
+        events = _EVENTS.get().after(last_event_id)
+        for event in events[1:]:
+            if event.message is not None:
+                await send_callback(EventMessage(event.message, str(event.id)))
+        answered = any(isinstance(event.message, JSONRPCResponse | JSONRPCError) for event in events)
+        return None if answered or not events else events[0].stream
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn's server, which leaves signals to the command."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Captures none."""
+        yield
+
+
+def _protocol(seconds: float) -> type[asyncio.Protocol]:
+    """Uvicorn's protocol, which closes a connection that hasn't brought a request's headers in time."""
+
+    class Protocol(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait_for_request()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._wait_for_request()
+
+        def _wait_for_request(self) -> None:
+            self.loop.call_later(seconds, self._close_if_idle, self.cycle)
+
+        def _close_if_idle(self, answered: object) -> None:
+            if self.cycle is answered and not self.transport.is_closing():
+                self.transport.close()
+
+    return Protocol

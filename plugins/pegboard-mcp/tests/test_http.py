@@ -1,0 +1,536 @@
+"""`HttpTransport` over real sockets: clients of the SDK, and clients that break rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager, suppress
+
+import httpx2
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
+
+from pegboard import ReadonlyContext, ToolContext, ToolRegistry, tool
+from pegboard.errors import ConfigError
+from pegboard_mcp import ToolServer
+from pegboard_mcp.access import HttpSettings, OAuth, read_http_settings
+from pegboard_mcp.http import HttpTransport
+
+BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
+ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"
+
+
+@tool(read_only=True)
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool(destructive=True)
+def delete(name: str) -> str:
+    """Deletes."""
+    return f"deleted {name}"
+
+
+@tool
+def whoami(context: ToolContext) -> str:
+    """Says who asks."""
+    return f"{context.user}, {context.state.get('claims.role')}"
+
+
+@pytest.fixture
+def registry():
+    registry = ToolRegistry()
+    registry.register(add, delete, whoami)
+    return registry
+
+
+@asynccontextmanager
+async def serving(registry, settings=None, address="127.0.0.1:0", **server):
+    """A transport that serves, and ends in order."""
+    async with registry:
+        transport = HttpTransport(ToolServer(registry, **server), address, settings or HttpSettings())
+        task = asyncio.create_task(transport.serve())
+        try:
+            yield transport
+        finally:
+            transport.end()
+            await asyncio.wait_for(task, 30)
+
+
+@asynccontextmanager
+async def connected(transport, token=None, mode="auto", **options):
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        streams = streamable_http_client(transport.url, http_client=http)
+        async with Client(streams, mode=mode, **options) as client:
+            yield client
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+class Raw:
+    """A client that writes requests itself."""
+
+    def __init__(self, http, url):
+        self.http = http
+        self.url = url
+        self.headers = dict(ACCEPT)
+
+    async def initialize(self, **headers):
+        answer = await self.post(INITIALIZE, **headers)
+        assert answer.status_code == 200, answer.text
+        self.headers |= {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers)
+        return self
+
+    async def post(self, message, **headers):
+        return await self.http.post(self.url, json=message, headers={**self.headers, **headers})
+
+    def call(self, name, id_=1, **arguments):
+        params = {"name": name, "arguments": arguments}
+        return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
+
+    async def add(self, **headers):
+        """Whether a call is answered."""
+        answer = await self.post(self.call("add", a=1, b=2), **headers)
+        return answer.status_code == 200 and messages(answer.text)[-1][1]["result"]["structuredContent"] == {
+            "result": 3
+        }
+
+
+def messages(text):
+    """The ids and messages of a stream."""
+    events = [
+        dict(line.split(": ", 1) for line in event.split("\r\n") if ": " in line) for event in text.split("\r\n\r\n")
+    ]
+    return [(event.get("id"), json.loads(event["data"])) for event in events if event.get("data")]
+
+
+@asynccontextmanager
+async def raw(transport):
+    async with httpx2.AsyncClient(timeout=30) as http:
+        yield Raw(http, transport.url)
+
+
+@BOTH
+async def test_a_client_lists_calls_and_is_asked_over_http(registry, mode):
+    async def ask(_context, _params):
+        return ElicitResult(action="accept", content={"answer": "yes"})
+
+    async with serving(registry) as transport, connected(transport, mode=mode, elicitation_callback=ask) as client:
+        assert [each.name for each in (await client.list_tools()).tools] == ["add", "delete", "whoami"]
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+        assert (await client.call_tool("delete", {"name": "a"})).content[0].text == "deleted a"
+
+
+@BOTH
+async def test_a_change_of_the_tools_is_announced(registry, mode):
+    changed = asyncio.Event()
+
+    async def note(message):
+        if "list_changed" in getattr(message, "method", ""):
+            changed.set()
+
+    async with serving(registry) as transport, connected(transport, mode=mode, message_handler=note) as client:
+        if mode == "auto":
+            async with client.listen(tools_list_changed=True) as events:
+                registry.unregister("add")
+                await asyncio.wait_for(anext(aiter(events)), 10)
+        else:
+            async with asyncio.timeout(10):
+                while not changed.is_set():  # until its stream is open
+                    registry.unregister("whoami")
+                    registry.register(whoami)
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(changed.wait(), 0.1)
+        assert "delete" in [each.name for each in (await client.list_tools()).tools]
+
+
+@BOTH
+async def test_users_see_their_own_tools_and_cant_tell_that_there_are_others(registry, mode):
+    settings = HttpSettings(tokens={"ann": ANN, "bob": BOB})
+    where = "not name:add or user:ann"
+    async with (
+        serving(registry, settings, where=where) as transport,
+        connected(transport, ANN, mode) as ann,
+        connected(transport, BOB, mode) as bob,
+    ):
+        assert [each.name for each in (await ann.list_tools()).tools] == ["add", "delete", "whoami"]
+        assert [each.name for each in (await bob.list_tools()).tools] == ["delete", "whoami"]
+        assert (await ann.call_tool("whoami", {})).content[0].text == "ann, None"
+        assert (await bob.call_tool("whoami", {})).content[0].text == "bob, None"
+        with pytest.raises(MCPError) as hidden:
+            await bob.call_tool("add", {"a": 1, "b": 2})
+        with pytest.raises(MCPError) as absent:
+            await bob.call_tool("sub", {"a": 1, "b": 2})
+        assert str(hidden.value).replace("add", "sub") == str(absent.value)
+
+
+@asynccontextmanager
+async def authorization_server():
+    """The public key of an authorization server, over HTTP; gives its URL and a function that signs."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
+    body = json.dumps({"keys": [{**public, "kid": "k", "alg": "ES256", "use": "sig"}]}).encode()
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    def sign(**claims):
+        own = {"iss": "https://login.example.com", "aud": "https://tools.example.com/mcp", "sub": "ann"}
+        return jwt.encode({**own, "exp": time.time() + 60, **claims}, key, algorithm="ES256", headers={"kid": "k"})
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys", sign
+
+
+async def test_predicates_see_the_claims_of_a_token_of_an_authorization_server(registry):
+    async with authorization_server() as (jwks, sign):
+        oauth = OAuth("https://login.example.com", "https://tools.example.com/mcp", jwks, scopes=("tools",))
+        settings = HttpSettings(oauth=oauth)
+        where = "not name:add or state.claims.role:admin and state.claims.groups.dev:true"
+        async with serving(registry, settings, where=where) as transport:
+            admin = sign(scope="tools", role="admin", groups=["dev"])
+            async with connected(transport, admin) as client:
+                assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+                assert (await client.call_tool("whoami", {})).content[0].text == "ann, admin"
+            async with connected(transport, sign(scope="tools", role="user", groups=["dev"])) as client:
+                assert "add" not in [each.name for each in (await client.list_tools()).tools]
+            other = ec.generate_private_key(ec.SECP256R1())
+            forged = jwt.encode(jwt.decode(admin, options={"verify_signature": False}), other, "ES256", {"kid": "k"})
+            async with raw(transport) as client:
+                for wrong, status in {
+                    sign(scope="tools", exp=time.time() - 60): 401,
+                    sign(scope="tools", iss="https://evil.example.com"): 401,
+                    sign(scope="tools", aud="https://other.example.com/mcp"): 401,
+                    forged: 401,
+                    "not a token": 401,
+                    sign(scope="read"): 403,
+                }.items():
+                    answer = await client.post(INITIALIZE, Authorization=f"Bearer {wrong}")
+                    assert answer.status_code == status, (wrong, answer.text)
+                    assert "resource_metadata=" in answer.headers["www-authenticate"]
+                metadata = await client.http.get(
+                    transport.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+                )
+                assert metadata.json()["authorization_servers"] == ["https://login.example.com"]
+
+
+WRONG = {  # what is wrong -> headers, status, what the answer says, what the log says
+    "host": ({"Host": "evil.example.com"}, 421, "Host", "Invalid Host header: evil.example.com"),
+    "origin": ({"Origin": "https://evil.example.com"}, 403, "Origin", "Invalid Origin header: https://evil"),
+    "token": ({"Authorization": "Bearer another-0123456789"}, 401, "invalid_token", None),
+    "no token": ({"Authorization": ""}, 401, "invalid_token", None),
+    "version": ({"mcp-protocol-version": "1999-01-01"}, 400, "protocolVersion", None),
+    "session": ({"mcp-session-id": "0" * 32}, 404, "Session not found", None),
+    "content type": ({"Content-Type": "text/plain"}, 400, "Content-Type", None),
+    "accept": ({"Accept": "text/html"}, 406, "Accept", None),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_session(registry, wrong, caplog):
+    headers, status, text, logged = WRONG[wrong]
+    settings = HttpSettings(tokens={"ann": ANN})
+    async with serving(registry, settings) as transport, raw(transport) as client:
+        right = {"Authorization": f"Bearer {ANN}"}
+        await client.initialize(**right)
+        answer = await client.post(client.call("add", a=1, b=2), **{**right, **headers})
+        assert (answer.status_code, text in answer.text) == (status, True), answer.text
+        assert logged is None or logged in caplog.text
+        assert await client.add(**right)
+
+
+async def test_anothers_session_is_not_there_for_whoever_shows_another_token(registry, caplog):
+    async with serving(registry, HttpSettings(tokens={"ann": ANN, "bob": BOB})) as transport, raw(transport) as client:
+        await client.initialize(Authorization=f"Bearer {ANN}")
+        bob = {"Authorization": f"Bearer {BOB}"}
+        url, headers = client.url, {**client.headers, **bob}
+        for answer in (
+            await client.post(client.call("add", a=1, b=2), **bob),
+            await client.http.get(url, headers=headers),
+            await client.http.get(url, headers={**headers, "Last-Event-ID": "1"}),
+            await client.http.delete(url, headers=headers),
+        ):
+            assert (answer.status_code, "Session not found" in answer.text) == (404, True)
+        assert "credential does not match" in caplog.text
+        assert await client.add(Authorization=f"Bearer {ANN}")
+
+
+async def test_a_body_that_is_too_large_is_refused(registry):
+    async with serving(registry) as transport, raw(transport) as client:
+        await client.initialize()
+        headers = {**client.headers, "Content-Type": "application/json"}
+        answer = await client.http.post(transport.url, content=b"x" * 100_000_000, headers=headers)
+        assert (answer.status_code, "too large" in answer.text) == (413, True)
+        chunk = b"f4240\r\n" + b" " * 1_000_000 + b"\r\n"
+        assert b"413" in await spoken(transport, POST + b"transfer-encoding: chunked\r\n\r\n" + 5 * chunk, once=True)
+        assert await client.add()
+
+
+async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry, caplog):
+    async with serving(registry, HttpSettings(body_seconds=0.2)) as transport, raw(transport) as client:
+        await client.initialize()
+        answer = await spoken(transport, POST + b"content-length: 9\r\n\r\n{")
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"body took longer" in answer
+        assert "body took longer" in caplog.text
+        for text in (b"", POST):
+            assert await spoken(transport, text) == b""
+        assert await client.add()
+
+
+POST = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n"
+
+
+async def spoken(transport, text, *, once=False):
+    """What a connection is answered, until the server closes it, or in one piece."""
+    host, port = transport.url.split("/")[2].split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(text)
+    try:
+        return await asyncio.wait_for(reader.read(1_000 if once else -1), 30)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("sessions", [10, pytest.param(1_000, marks=pytest.mark.slow)])
+async def test_so_many_sessions_are_open_and_no_more(registry, caplog, sessions):
+    async with serving(registry, HttpSettings(sessions=sessions)) as transport, raw(transport) as client:
+        await client.initialize()
+        for _ in range(sessions - 1):
+            answer = await client.http.post(transport.url, json=INITIALIZE, headers=ACCEPT)
+            assert answer.status_code == 200
+        answer = await client.http.post(transport.url, json=INITIALIZE, headers=ACCEPT)
+        assert (answer.status_code, "Too many open sessions" in answer.text) == (503, True)
+        assert "Refusing to open a new session" in caplog.text
+        assert await client.add()
+        assert (await client.http.delete(transport.url, headers=client.headers)).status_code == 200
+        assert (await client.http.post(transport.url, json=INITIALIZE, headers=ACCEPT)).status_code == 200
+
+
+async def test_a_session_that_is_not_used_ends(registry):
+    async with serving(registry, HttpSettings(idle_seconds=0.2)) as transport, raw(transport) as client:
+        await client.initialize()
+        async with asyncio.timeout(30):
+            while await sessions_open(transport):
+                pass
+        assert (await client.post(client.call("add", a=1, b=2))).status_code == 404
+
+
+async def sessions_open(transport):
+    """How many sessions there are, in a moment."""
+    await asyncio.sleep(0.02)
+    return len(transport._server.server.session_manager._server_instances)
+
+
+async def test_too_many_requests_are_refused_for_a_while(registry, caplog):
+    settings = HttpSettings(rate=0.01, tokens={"ann": ANN, "bob": BOB})
+    async with serving(registry, settings) as transport, raw(transport) as client:
+        ann, bob = ({"Authorization": f"Bearer {token}"} for token in (ANN, BOB))
+        answers = [await client.post(INITIALIZE, **ann) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 429]
+        assert "Too many requests" in answers[1].text
+        assert "too many requests" in caplog.text
+        assert (await client.post(INITIALIZE, **bob)).status_code == 200
+
+
+async def test_what_a_client_has_missed_is_sent_again(registry):
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow(context: ToolContext) -> str:
+        """Is slow."""
+        context.report(1, 2, "half")
+        begun.set()
+        await goes_on.wait()
+        return "done"
+
+    registry.register(slow)
+    async with serving(registry) as transport, raw(transport) as client, raw(transport) as other:
+        await client.initialize()
+        call = client.call("slow")
+        call["params"]["_meta"] = {"progressToken": "p"}
+        async with client.http.stream("POST", client.url, json=call, headers=client.headers) as answer:
+            first = await anext(line async for line in answer.aiter_lines() if line.startswith("id: "))
+            await asyncio.wait_for(begun.wait(), 10)
+        goes_on.set()  # the client has gone, and the call goes on
+        headers = {**client.headers, "Last-Event-ID": first.removeprefix("id: ")}
+        async with asyncio.timeout(30):
+            while True:
+                async with client.http.stream("GET", client.url, headers=headers) as again:
+                    found = messages(await again.aread() and again.text)
+                if any("result" in message for _, message in found):
+                    break
+        assert [message.get("method", "result") for _, message in found] == ["notifications/progress", "result"]
+        await other.initialize()
+        async with other.http.stream(
+            "GET", other.url, headers={**other.headers, "Last-Event-ID": headers["Last-Event-ID"]}
+        ) as anothers:
+            assert "done" not in (await anothers.aread()).decode()
+
+
+@BOTH
+async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(registry, mode):
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Is slow."""
+        begun.set()
+        await goes_on.wait()
+        return "done"
+
+    registry.register(slow)
+    async with serving(registry) as transport, connected(transport, mode=mode) as client, raw(transport) as other:
+        call = asyncio.create_task(client.call_tool("slow", {}))
+        await asyncio.wait_for(begun.wait(), 10)
+        assert (await other.http.get(transport.url.replace("/mcp", "/health"))).json() == {"status": "ok"}
+        transport.end()
+        assert (await other.http.get(transport.url.replace("/mcp", "/health"))).status_code == 503
+        assert (await other.post(INITIALIZE)).status_code == 503
+        with pytest.raises(MCPError, match="ending"):
+            await client.call_tool("add", {"a": 1, "b": 2})
+        goes_on.set()
+        assert (await call).content[0].text == "done"
+
+
+async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(registry):
+    begun = asyncio.Event()
+
+    @tool
+    async def endless() -> str:
+        """Never ends."""
+        begun.set()
+        await asyncio.sleep(600)
+        return "never"
+
+    registry.register(endless)
+    async with serving(registry, HttpSettings(grace=0.1)) as transport, connected(transport, mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("endless", {}))
+        await asyncio.wait_for(begun.wait(), 10)
+        transport.end()
+        assert (await call).meta["pegboard/kind"] == "aborted"
+
+
+@BOTH
+@pytest.mark.parametrize("when", ["at once", "while it runs", "while it tidies up"])
+async def test_a_call_is_cancelled_at_any_moment_and_other_sessions_work_on(registry, mode, when):
+    begun, tidying, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        begun.set()
+        try:
+            await asyncio.sleep(0 if when == "while it tidies up" else 600)
+        finally:
+            tidying.set()
+            try:
+                await asyncio.sleep(0.05)
+            finally:
+                ended.set()
+        return "never"
+
+    registry.register(wait)
+    async with (
+        serving(registry) as transport,
+        connected(transport, mode=mode) as client,
+        connected(transport, mode=mode) as other,
+    ):
+        call = asyncio.create_task(client.call_tool("wait", {}))
+        if when != "at once":
+            await asyncio.wait_for((begun if when == "while it runs" else tidying).wait(), 10)
+        else:
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        if begun.is_set():
+            await asyncio.wait_for(ended.wait(), 10)
+        for each in (client, other):
+            assert (await each.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "text"),
+    [
+        ("0.0.0.0", HttpSettings(), "have to show a token"),
+        ("192.0.2.1", HttpSettings(), "have to show a token"),
+        ("[::]", HttpSettings(), "have to show a token"),
+        ("[::]", HttpSettings(token=ANN), "the names that it is reached under"),
+        ("0.0.0.0", HttpSettings(token=ANN), "the names that it is reached under"),
+    ],
+)
+async def test_an_address_that_others_reach_needs_a_token_and_a_name(registry, host, settings, text):
+    with pytest.raises(ConfigError, match=text):
+        HttpTransport(ToolServer(registry), f"{host}:0", settings)
+
+
+async def test_a_name_of_this_machine_needs_none_and_is_one_that_it_is_reached_under(registry):
+    async with serving(registry, address="localhost:0") as transport, raw(transport) as client:
+        await client.initialize(Host=transport.url.split("/")[2].replace("127.0.0.1", "localhost"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"token": "short"}, "token: must be a text of at least 16"),
+        ({"tokens": {"ann": "short"}}, "tokens.ann: must be a text of at least 16"),
+        ({"tokens": {"ann": 3}}, "tokens.ann: must be a text"),
+        ({"token": {"env": "PEGBOARD_NOT_SET"}}, "the environment has no PEGBOARD_NOT_SET"),
+        ({"tokn": ANN}, "tokn: no such setting"),
+        ({"oauth": {"issuer": "https://a"}}, "oauth.resource: missing"),
+        ({"rate": 0}, "rate: must be above 0"),
+        ({"hosts": "a"}, "hosts: must be an array"),
+        ([], "must be"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(settings, text):
+    with pytest.raises(ConfigError, match=r"pegboard.toml: plugins.mcp.serve: .*") as error:
+        read_http_settings(settings)
+    assert text in str(error.value)
+
+
+def test_the_token_of_the_environment_counts_before_that_of_the_settings(monkeypatch):
+    monkeypatch.setenv("TOKEN_OF_A_TEST", ANN)
+    assert read_http_settings({"token": BOB}, "TOKEN_OF_A_TEST").token == ANN
+    assert read_http_settings({"token": {"env": "TOKEN_OF_A_TEST"}}).token == ANN
+    with pytest.raises(ConfigError, match="NOT_SET, which --token-env names"):
+        read_http_settings({}, "NOT_SET")
+
+
+@pytest.mark.parametrize(
+    "address", ["8000", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":8000", "no.such.host.invalid:1"]
+)
+async def test_what_is_no_address_is_refused(registry, address):
+    with pytest.raises(ConfigError, match=r"--http"):
+        HttpTransport(ToolServer(registry), address, HttpSettings())
+
+
+async def test_another_host_is_reached_by_the_names_that_are_set(registry):
+    settings = HttpSettings(token=ANN, hosts=("tools.example.com",), origins=("https://app.example.com",))
+    context = ReadonlyContext(user="everybody")
+    async with serving(registry, settings, context=context) as transport, raw(transport) as client:
+        headers = {"Authorization": f"Bearer {ANN}", "Host": "tools.example.com", "Origin": "https://app.example.com"}
+        await client.initialize(**headers)
+        answer = await client.post(client.call("whoami"), **headers)
+        assert messages(answer.text)[-1][1]["result"]["content"][0]["text"] == "everybody, None"
