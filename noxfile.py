@@ -19,12 +19,8 @@ LEAST_COVERAGE = 98  # per cent, branches included; what is left out is named in
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
-<<<<<<< HEAD
-nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "torture", "slow", "lowest", "pythons", "wheels"]
-=======
 nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "slow", "lowest", "pythons", "wheels"]
-nox.options.sessions += ["interop"]
->>>>>>> main
+nox.options.sessions += ["interop", "torture"]
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 

@@ -55,7 +55,7 @@ def pegboard_register_tools(register):
 
 
 @pytest.fixture
-def tried(tmp_path, monkeypatch):
+def tried(site, tmp_path, monkeypatch):
     """Tries a plugin with this code; gives what came of each fault, by name."""
     monkeypatch.chdir(tmp_path)
 
@@ -158,7 +158,7 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
             tool_of("try: return open(who).read()\nexcept (OSError, ValueError): return ''").replace(
                 "register(bad)",
                 "from pegboard import Tool\n"
-                "    register(Tool.from_function(bad, read_only=True, work_dir=lambda arguments, context: context.work_dir))",
+                "    register(Tool.from_function(bad, read_only=True, work_dir=lambda _, context: context.work_dir))",
             ),
             {"hostile texts": ["it shows what lies outside of its working folder"]},
         ),
