@@ -20,7 +20,7 @@ nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "slow", "lowest", "pythons", "wheels"]
-nox.options.sessions += ["interop"]
+nox.options.sessions += ["interop", "torture"]
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
@@ -121,6 +121,13 @@ def docs(session: nox.Session) -> None:
     pages = ("README.md", "docs", *(str(plugin / "README.md") for plugin in PLUGINS))
     session.run("pytest", "-p", "code_blocks", *pages, env={"PYTHONPATH": "docs"})
     session.run("zensical", "build", "--clean", silent=True)
+
+
+@nox.session
+def torture(session: nox.Session) -> None:
+    """What may go wrong, tried on the first-party plugins and the examples."""
+    install_checkout(session)
+    session.run("registry", "torture", "--all", silent=not session.posargs)
 
 
 @nox.session

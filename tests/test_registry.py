@@ -163,12 +163,11 @@ def test_an_origin_marks_everything_that_is_registered_with_it(registry):
 
 def test_unregister_takes_down_a_tool_or_a_toolset_by_name(registry):
     registry.register(add, greet, StaticToolset("source", []))
-    registry.unregister("add")
-    registry.unregister("source")
+    assert registry.unregister("add") is True
+    assert registry.unregister("source") is True
     assert names(registry) == ["greet"]
     assert registry.catalogue.toolsets == ()
-    with pytest.raises(UnknownToolError):
-        registry.unregister("add")
+    assert registry.unregister("add") is False
 
 
 def test_a_tool_is_taken_down_before_a_toolset_of_the_same_name(registry):
@@ -176,6 +175,26 @@ def test_a_tool_is_taken_down_before_a_toolset_of_the_same_name(registry):
     registry.unregister("both")
     assert names(registry) == []
     assert [each.name for each in registry.catalogue.toolsets] == ["both"]
+
+
+def test_a_toolset_has_as_long_as_the_limits_say():
+    class Slow(StaticToolset):
+        async def tools(self, context):
+            await asyncio.Event().wait()
+
+    registry = ToolRegistry(limits=Limits(toolset_timeout=0.01))
+    registry.register(add, Slow("slow", []))
+    resolved = asyncio.run(registry.resolve())
+    assert resolved.names == ("add",)
+    assert "no answer within 0.01 s (toolset_timeout)" in str(resolved.problems[0])
+    assert registry.call_sync("late").kind == "unknown_tool"
+
+
+def test_notebooks_show_tools_as_a_table(registry):
+    registry.register(named("odd", description="<b>\u202e & more\nNot this."), origin=FILES)
+    row = "<tr><td>odd</td><td>files</td><td>&lt;b&gt;\\u{202e} &amp; more</td></tr>"
+    assert row in registry._repr_html_()
+    assert row in asyncio.run(registry.resolve())._repr_html_()
 
 
 def test_extras_are_added_by_kind_and_name(registry):

@@ -22,7 +22,7 @@ from pegboard.catalogue import (
 )
 from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, log_failure, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tools_html
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import subscribe
 
@@ -93,6 +93,10 @@ class Contributions:
         """What went wrong with what plugins brought."""
         return self._catalogue.problems
 
+    def _repr_html_(self) -> str:
+        """A table of the static tools, for notebooks."""
+        return tools_html(self.tools())
+
     def get(self, name: str) -> Tool:
         """The static tool of this name.
 
@@ -135,18 +139,13 @@ class Contributions:
         added = [tool for tool in brought if after.tools.get(tool.name) is tool]
         return Handle(lambda: self._take_back(brought, toolsets), added)
 
-    def unregister(self, name: str) -> None:
-        """Removes the static tool or the toolset of this name.
-
-        Raises:
-            UnknownToolError: There is none.
-        """
+    def unregister(self, name: str) -> bool:
+        """Removes the static tool of this name, else the toolset; gives whether there was one."""
         with self._lock:
-            toolsets = [toolset for toolset in self._catalogue.toolsets if toolset.name == name]
-            if name in self._catalogue.tools or not toolsets:
-                self._take_back([self.get(name)], [])
-            else:
-                self._take_back([], toolsets)
+            tool = self._catalogue.tools.get(name)
+            toolsets = [toolset for toolset in self._catalogue.toolsets if toolset.name == name and tool is None]
+            self._take_back([] if tool is None else [tool], toolsets)
+            return tool is not None or bool(toolsets)
 
     def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
         """Registers a predicate, processor, exporter, executor or provider of models.

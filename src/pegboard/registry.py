@@ -191,6 +191,7 @@ class ToolRegistry(Contributions):
             order=order,
             contested=catalogue.contested,
             on_toolset_error=on_toolset_error,
+            toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
         )
         return attrs.evolve(resolved, registry=self)
@@ -656,5 +657,6 @@ class ToolRegistry(Contributions):
             asker,
             default=self._default(),
             contested=catalogue.contested,
+            toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
         )

@@ -312,7 +312,8 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
         future.set_exception(error)
 
 
-_pool: Final = WorkerPool()
+SHARED: Final = WorkerPool()
+"""The pool of what isn't a tool's: callbacks, toolsets, predicates."""
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -329,6 +330,6 @@ async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
     A thread can't be ended: where the wait is cancelled, what it does goes on, and its answer is dropped.
     """
     try:
-        return await _pool.run(function, *arguments)
+        return await SHARED.run(function, *arguments)
     except KeyboardInterrupt as raised:  # never the user's: signals reach the main thread only
         raise RuntimeError(f"KeyboardInterrupt: {raised}") from raised

@@ -28,6 +28,7 @@ LIMIT_SECONDS: Final = 0.1
 _LOOP: Final = tuple(f"{package.__path__[0]}{os.sep}" for package in (asyncio, pegboard))
 """Where the code that runs tools lies: below it stands a tool's own."""
 
+WATCHDOG: Final = "pegboard-watchdog"  # the thread's name
 IDLE_LOOKS: Final = 40
 """So many looks at nothing, and the thread that looks ends."""
 
@@ -103,7 +104,7 @@ class Watchdog:
                 return
             self.is_looking = True
         try:
-            threading.Thread(target=self._keep_looking, name="pegboard-watchdog", daemon=True).start()
+            threading.Thread(target=self._keep_looking, name=WATCHDOG, daemon=True).start()
         except RuntimeError:  # the system gives no thread: what blocks is reported when it is over
             self.is_looking = False
 

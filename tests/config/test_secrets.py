@@ -89,6 +89,20 @@ def test_a_plugin_gets_the_secret_and_a_missing_one_is_its_problem(monkeypatch) 
         ({"auth": {"user": "me", "on": True}}, {"auth": {"user": HIDDEN, "on": True}}),
         ({"list": ["sk-abc123", "skills"], "x": "Bearer eyJabcdefg"}, {"list": [HIDDEN, "skills"], "x": HIDDEN}),
         ({"url": "https://me:pw@example.org/"}, {"url": HIDDEN}),
+        *(({name: "x"}, {name: HIDDEN}) for name in ("passphrase", "db_pass", "smtpPass", "passcode", "webhook")),
+        *(
+            ({"run": [text]}, {"run": [HIDDEN]})
+            for text in (
+                "passphrase=x",
+                "Authorization: Bearer x",
+                "curl -u me:pw h",
+                "mysql -pX",
+                "a?sig=x",
+                "--token=x",
+            )
+        ),
+        ({"run": ["--password", "x", "y"], "auth": ["x"]}, {"run": ["--password", HIDDEN, "y"], "auth": [HIDDEN]}),
+        ({"text": "a token of thanks", "mode": "passive"}, {"text": "a token of thanks", "mode": "passive"}),
         ({"value": "0123456789abcdef0123456789abcdef"}, {"value": HIDDEN}),
         ({"api_key": {"env": "MY_KEY"}, "b": {"keyring": "x"}}, {"api_key": {"env": "MY_KEY"}, "b": {"keyring": "x"}}),
         ({"max_tokens": 100}, {"max_tokens": 100}),

@@ -341,6 +341,14 @@ class Hostile:
             return "set"
 
 
+def test_a_toolset_that_names_itself_only_once_is_called_as_its_class() -> None:
+    registry = ToolRegistry()
+    plugin = type("Plugin", (), {"pegboard_register_toolsets": hookimpl(lambda self, register: register(toolset))})
+    toolset = Hostile.Toolset()
+    assert PluginManager(registry).register(plugin, Origin("hostile")).status == "loaded"
+    assert [each.name for each in registry.catalogue.toolsets] == ["Toolset"]
+
+
 def _signed(self):
     pass
 
@@ -353,7 +361,6 @@ _signed.__signature__ = Hostile()
     [
         ("tools", (Hostile(),)),
         ("toolsets", (Hostile(),)),
-        ("toolsets", (Hostile.Toolset(),)),
         ("processors", ("one", Hostile())),
         ("predicates", ("one", Hostile())),
         ("exporters", (Hostile.Text("one"), print)),

@@ -111,7 +111,11 @@ def test_what_a_plugin_starts_while_it_is_imported_isnt_waited_for(site, code) -
     }
 
 
-def test_nothing_that_a_plugin_has_started_is_left(site, tmp_path) -> None:
+@pytest.mark.parametrize(
+    "session", ["", "    os.setsid()\n    if os.fork(): os._exit(0)\n"], ids=["its own", "another"]
+)
+def test_nothing_that_a_plugin_has_started_is_left(site, tmp_path, session) -> None:
+    """Nor what has left the child's session, and has another parent by now."""
     lock = tmp_path / "lock"
     lock.touch()
     code = f"""
@@ -119,7 +123,7 @@ import fcntl, os, time
 held = open({str(lock)!r})
 fcntl.flock(held, fcntl.LOCK_EX)
 if os.fork() == 0:
-    time.sleep(1000)
+{session}    time.sleep(1000)
 """
     site("a", code)
     probed(site, seconds=60)

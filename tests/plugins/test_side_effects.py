@@ -72,6 +72,25 @@ def test_a_flood_of_output_is_cut_and_what_is_printed_later_isnt(loaded, capsys)
     assert capsys.readouterr().out == "y" * 20_000
 
 
+def test_what_others_print_meanwhile_isnt_cut(site, capsys) -> None:
+    code = (
+        "import threading\nother = threading.Thread(target=print, args=('x' * 20_000,))\nother.start(); other.join()\n"
+    )
+    site("one", code)
+    assert pegboard.load(live=True).problems() == ()
+    assert capsys.readouterr().out == "x" * 20_000 + "\n"
+
+
+def test_of_plugins_that_are_loaded_at_once_one_is_watched(site) -> None:
+    """A change by the other can't be blamed on either."""
+    inner = "import os, pegboard\nfrom pegboard.plugins.side_effects import observed\nnotes = []\n"
+    site("one", f"{inner}with observed(notes): os.environ['MINE'] = '1'\n" + GREETER.format(name="greet"))
+    problems = pegboard.load(live=True).problems()
+    del os.environ["MINE"]
+    assert [problem.cause for problem in problems] == ["as it was loaded, it changed the environment: MINE"]
+    assert sys.modules["one_made_up"].notes == []
+
+
 @pytest.mark.parametrize("live", [False, True])
 def test_a_keyboard_interrupt_of_a_plugin_costs_only_itself(site, live) -> None:
     site("one", "raise KeyboardInterrupt('mine')")

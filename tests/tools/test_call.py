@@ -1,15 +1,29 @@
-"""What a person answered, and to what."""
+"""Calls, what they do to the session's state and ask of their host, and what a person answered."""
 
 from __future__ import annotations
 
+import copy
+import datetime as dt
 import json
 import random
 
 import attrs
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard.tools.call import MOST_EARLIER, REMOVED, Actions, CallFault, Confirmation, ToolCall, merged
+from pegboard.tools.call import (
+    MOST_EARLIER,
+    REMOVED,
+    Actions,
+    CallFault,
+    Confirmation,
+    PendingActions,
+    State,
+    ToolCall,
+    merged,
+)
+from pegboard.tools.context import ToolContext
 
 json_objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5))
 
@@ -259,3 +273,227 @@ def test_json_says_what_there_is():
 
 def test_removed_says_what_it_is():
     assert repr(REMOVED) == "REMOVED"
+
+
+KEYS = st.sampled_from(["a", "b", "user:c", "temp:d"])
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("xy", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("kl"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+class StateAgreesWithACopy(RuleBasedStateMachine):
+    """Whatever is done, the state reads as a deep copy would, and the session's own stays as it was."""
+
+    @initialize(base=st.dictionaries(KEYS, JSON, max_size=4))
+    def start(self, base):
+        self.base, self.before = base, copy.deepcopy(base)
+        self.plain, self.state = copy.deepcopy(base), State(base)
+
+    @rule(key=KEYS, value=JSON)
+    def write(self, key, value):
+        self.plain[key], self.state[key] = copy.deepcopy(value), copy.deepcopy(value)
+
+    @rule(key=KEYS)
+    def delete(self, key):
+        if key in self.plain:
+            del self.plain[key], self.state[key]
+        else:
+            with pytest.raises(KeyError):
+                del self.state[key]
+
+    @rule(key=KEYS, value=JSON)
+    def change_in_place(self, key, value):
+        for each in (self.plain, self.state):
+            found = each.get(key)
+            if isinstance(found, list):
+                found.append(value)
+            elif isinstance(found, dict):
+                found["k"] = value
+
+    @rule(key=KEYS, value=JSON)
+    def change_deep_inside(self, key, value):
+        for each in (self.plain, self.state):
+            found = each.get(key)
+            if isinstance(found, list) and found and isinstance(found[0], list):
+                found[0].insert(0, value)
+
+    @rule(key=KEYS, value=JSON)
+    def ask_for_a_default(self, key, value):
+        assert self.plain.setdefault(key, copy.deepcopy(value)) == self.state.setdefault(key, copy.deepcopy(value))
+
+    @rule(key=KEYS)
+    def pop(self, key):
+        assert self.plain.pop(key, None) == self.state.pop(key, None)
+
+    @rule()
+    def clear(self):
+        self.plain.clear()
+        self.state.clear()
+
+    @invariant()
+    def reads_the_same(self):
+        assert self.state == self.plain
+        assert len(self.state) == len(self.plain)
+        assert set(self.state) == set(self.plain)
+        assert all((key in self.state) == (key in self.plain) for key in ("a", "b", "user:c", "temp:d"))
+
+    @invariant()
+    def the_base_stays(self):
+        assert self.base == self.before
+
+    @invariant()
+    def the_delta_makes_the_same_of_the_base(self):
+        again = copy.deepcopy(self.before)
+        Actions(self.state.delta).apply_to(again)
+        lasting = {key: value for key, value in self.plain.items() if not key.startswith("temp:")}
+        assert {key: value for key, value in again.items() if not key.startswith("temp:")} == lasting
+        assert not self.state.faults
+
+
+StateAgreesWithACopy.TestCase.settings = settings(stateful_step_count=15)
+test_the_state_agrees_with_a_copy = StateAgreesWithACopy.TestCase
+
+
+def test_a_key_that_was_set_is_in_the_delta_even_with_the_same_value():
+    """So that of parallel calls the last one's word stands."""
+    state = State({"a": 1})
+    state["a"] = 1
+    assert state.delta == {"a": 1}
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False), ("1", 1), (None, 0)])
+def test_what_json_tells_apart_is_a_change(before, after):
+    state = State({"a": [before], "b": {"c": before}})
+    state["a"][0] = after
+    state["b"]["c"] = after
+    assert state.delta == {"a": [after], "b": {"c": after}}
+
+
+def test_temporary_keys_end_with_the_call():
+    state = State({"temp:old": [1]})
+    state["temp:new"] = 1
+    state["temp:old"].append(2)
+    assert (state["temp:new"], state["temp:old"]) == (1, [1, 2])
+    assert state.delta == {}
+
+
+def test_what_the_host_changes_meanwhile_is_no_change_of_the_calls():
+    base = {"a": [1]}
+    state = State(base)
+    assert state["a"] == [1]
+    base["a"].append(2)
+    assert state.delta == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "place"),
+    [
+        ("cart", {"items": [1, dt.date(2026, 1, 2)]}, r"state.cart.items\[1\]: must be JSON .* got a Python date"),
+        ("user:x", float("nan"), r'state\["user:x"\]: must be a finite number'),
+        ("a", {1: 2}, "state.a: keys must be strings"),
+        (1, 2, "state: keys must be strings, got one of type int"),
+        ("\ud800", 2, "state: keys must not hold lone surrogates"),
+    ],
+)
+def test_what_is_no_json_is_refused_where_it_is_written(key, value, place):
+    state = State({})
+    with pytest.raises(ValueError, match=place):
+        state[key] = value
+    assert state.delta == {}
+
+
+def test_a_cycle_is_refused():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="must not contain itself"):
+        State({})["a"] = loop
+
+
+def test_what_became_no_json_in_place_is_left_out_and_told():
+    state = State({"a": [1], "b": [2]})
+    state["a"].append(object())
+    state["b"].append(3)
+    state["c"] = [4]
+    state["c"].append({5})
+    assert state.delta == {"b": [2, 3]}
+    assert [fault.split(" (")[0] for fault in state.faults] == [
+        "state.a[1]: must be JSON",
+        "state.c[1]: must be JSON",
+    ]
+
+
+def test_objects_of_the_host_are_handed_out_as_they_are():
+    thing = object()
+    state = State({"thing": thing, "in": [thing], "pair": (thing, [1]), "set": {1}})
+    assert state["thing"] is thing
+    assert state["in"][0] is thing
+    assert state["pair"] == (thing, [1])
+    assert state["pair"][1] is not State({"pair": (thing, [1])})["pair"][1]
+    assert state["set"] == {1}
+    assert (state.delta, state.faults) == ({}, ())
+    state["set"].add(2)
+    assert "set" in state.faults[0]
+
+
+def test_a_call_inside_a_call_sees_the_outer_ones_changes():
+    outer = State({"a": [1]})
+    outer["a"].append(2)
+    inner = State(outer)
+    inner["a"].append(3)
+    assert (outer["a"], inner.delta) == ([1, 2], {"a": [1, 2, 3]})
+
+
+def test_what_a_call_inside_has_asked_for_is_taken_over():
+    said = PendingActions({"a": 1, "b": 1})
+    said.saved("f", 3)
+    said.transfer_to = "planner"
+    said.add(
+        Actions(
+            {"a": REMOVED, "c": [2], "never": REMOVED},
+            {"f": 2, "g": 1},
+            "writer",
+            escalate=True,
+            skip_summarization=True,
+        )
+    )
+    said.add(Actions())
+    assert said.actions == Actions(
+        {"a": REMOVED, "c": [2]}, {"f": 3, "g": 1}, "writer", escalate=True, skip_summarization=True
+    )
+
+
+def test_the_delta_is_changed_in_the_state_only():
+    said = PendingActions({})
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        said.state_delta["a"] = 1
+    said.state["a"] = 1
+    assert said.state_delta == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("transfer_to", 1), ("escalate", "yes"), ("skip_summarization", None), ("title", 1)]
+)
+def test_what_the_host_could_not_understand_is_refused(name, value):
+    with pytest.raises(TypeError, match=name):
+        setattr(PendingActions({}), name, value)
+
+
+def test_later_facts_win_and_a_heading_stays_until_there_is_another():
+    said = PendingActions({})
+    said.show("first", {"a": 1, "b": 1})
+    said.show(None, {"b": 2})
+    assert (said.title, said.facts) == ("first", {"a": 1, "b": 2})
+    said.show("second", {})
+    assert said.title == "second"
+
+
+def test_nobody_needs_to_listen():
+    ToolContext().report(1)
+    ToolContext().emit("part")
+
+
+def test_a_state_shows_itself():
+    assert repr(State({"a": 1})) == "State({'a': 1})"

@@ -284,3 +284,20 @@ def test_texts_of_a_result_are_made_writable():
     data = ToolResult([LinkContent("file:\ud800", "a")], title="\ud800", display="\udfff", detail="\ud800").to_data()
     assert json.dumps(data, ensure_ascii=False).encode()
     assert data["title"] == "\ufffd"
+
+
+def test_a_result_is_shown_in_notebooks_with_its_pictures_and_sounds():
+    content = ["a < b", ImageContent(b"x"), AudioContent(b"y"), LinkContent("http://e/?a&b", "e")]
+    assert ToolResult(content)._repr_html_() == (
+        '<pre>a &lt; b</pre><img src="data:image/png;base64,eA==">'
+        '<audio controls src="data:audio/wav;base64,eQ=="></audio><p>http://e/?a&amp;b</p>'
+    )
+    assert ToolResult.error("denied", "no")._repr_html_() == "<b>denied</b><pre>no</pre>"
+    assert '"><' not in ToolResult(ImageContent(b"", 'a"><script>'))._repr_html_()
+
+
+def test_a_result_is_changed_into_another():
+    result = ToolResult("a", title="t")
+    assert (result.evolve(title="u").title, result.evolve(title="u").text, result.title) == ("u", "a", "t")
+    with pytest.raises(TypeError):
+        result.evolve(content=5)

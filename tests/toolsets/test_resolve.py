@@ -333,6 +333,15 @@ def test_an_explanation_names_toolsets_that_failed():
     assert tools.explain("a").notes == ()
 
 
+def test_other_tools_may_take_the_place_of_those_that_were_resolved():
+    changed, new = THREE[0].with_spec(title="A"), make_tool("new")
+    made = resolved(THREE).evolve(tools=[changed, new])
+    assert (made.tools, made.get("a"), "b" in made, made.was_held_back("b")) == ((changed, new), changed, False, True)
+    assert str(made.explain("b")).endswith("- evolve: left out by evolve(tools=...)")
+    assert "offered" in str(made.explain("new"))
+    assert resolved(THREE).evolve(problems=()).names == resolved(THREE).names
+
+
 FILES = make_tool("files", plugin="files")
 
 

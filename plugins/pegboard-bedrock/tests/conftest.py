@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
+from functools import cache
 
 import boto3
 import pytest
+from botocore.config import Config
 
 import pegboard_bedrock
 from fake_vendors import Reasoning
 from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
 from fake_vendors.contract.vendor import DEEP, PNG, Vendor
 from fake_vendors.server.script import aws_message
-from fake_vendors.server.talk import bedrock as client_of
 from pegboard import ModelConfig
 from pegboard_bedrock import BedrockModel
 
@@ -23,9 +24,15 @@ IDS = {"region_name": "eu-central-1", "aws_access_key_id": "AKID", "aws_secret_a
 @asynccontextmanager
 async def opened(url, name):
     """Clients of one session: each would read the service's model anew."""
-    with client_of(url) as client:
+    config = Config(retries={"total_max_attempts": 1, "mode": "standard"})
+    with closing(session().client("bedrock-runtime", endpoint_url=url, config=config)) as client:
         async with aclosing(BedrockModel(name, client=client)) as model:
             yield model
+
+
+@cache
+def session():
+    return boto3.Session(**IDS)
 
 
 @asynccontextmanager

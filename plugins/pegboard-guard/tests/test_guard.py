@@ -198,26 +198,24 @@ def test_neither_arguments_nor_the_texts_of_errors_are_logged(lines, name):
     assert "secret" not in record.getMessage() + repr(record.pegboard)
 
 
-def test_arguments_are_logged_where_the_setting_says_so(lines):
-    registry, _ = board(log_arguments=True)
-    registry.call_sync("look", {"deep": True, "at": "é\u202e\n"})
-    (record,) = lines()
-    assert record.pegboard["arguments"] == '{"at":"\\xe9\\u202e\\n","deep":true}'
-    assert record.getMessage().endswith(record.pegboard["arguments"])
-
-
-def test_logged_arguments_are_cut(lines):
-    registry, _ = board(log_arguments=True)
-    registry.call_sync("look", {"at": "x" * 10 * MOST_LOGGED})
-    (record,) = lines()
-    assert len(record.pegboard["arguments"]) == MOST_LOGGED
-
-
-def test_arguments_that_are_no_json_are_logged_all_the_same(lines):
+@pytest.mark.parametrize(
+    ("arguments", "logged"),
+    [
+        ({"deep": True, "at": "é\u202e\n"}, r'{"deep": true, "at": "\u00e9\u202e\n"}'),
+        (
+            {"at": "curl -u ann:hunter2 x", "password": "x"},
+            '{"at": "curl -u ann:[redacted] x", "password": "[redacted]"}',
+        ),
+        ({"at": "word " * 10_000}, '{"at": "' + "word " * 398 + "word"),
+        ({"at": float("nan")}, '{"at": "(float)"}'),
+    ],
+)
+def test_arguments_are_logged_where_the_setting_says_so_cut_and_without_secrets(lines, arguments, logged):
     guard = CallLog(log_arguments=True)
-    asyncio.run(guard.pegboard_after_tool(ToolContext(), None, {"at": float("nan")}, ToolResult.error("denied", "")))
+    asyncio.run(guard.pegboard_after_tool(ToolContext(), None, arguments, ToolResult.error("denied", "")))
     (record,) = lines()
-    assert record.pegboard["arguments"] == "(not JSON)"
+    assert record.pegboard["arguments"] == logged[:MOST_LOGGED]
+    assert record.getMessage().endswith(logged[:MOST_LOGGED])
 
 
 def test_a_model_can_not_forge_a_line(lines):

@@ -42,6 +42,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Authors": {
         "new": ("manifest", "Write a new plugin package."),
         "manifest": ("manifest", "Write or check manifests."),
+        "torture": ("doctor", "Try on plugins what may go wrong."),
     },
     "Environment": {
         "doctor": ("doctor", "Look for what is wrong, and suggest what to do."),

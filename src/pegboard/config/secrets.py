@@ -19,11 +19,14 @@ _LEAST_SECRET: Final = 4
 """Characters; what is shorter, such as `"1"`, couldn't be hidden in a text without spoiling it."""
 _FILE: Final = "keys.json"
 _NAMED: Final = re.compile(
-    r"key|token(?!s$)|secret|passw|pwd|credential|auth|cookie|bearer|private|signature|dsn", re.IGNORECASE
+    r"key|token(?!s$)|secret|pass(?:w|p|c|$)|pwd|credential|auth|cookie|bearer|private|signature|dsn|webhook",
+    re.IGNORECASE,
 )
 _LOOKS: Final = re.compile(
     r"\b(?:[sprh][kf][-_]|gh[opsu]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|eyJ)[\w-]{6}|://[^/\s]*@|-----BEGIN|"
-    r"^(?=\S*\d)(?=\S*[A-Za-z])[\w+=-]{24,}$"
+    r"^(?=\S*\d)(?=\S*[A-Za-z])[\w+=-]{24,}$|(?i:\b(?:bearer|basic)\s+\S|"
+    r"(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|authorization|cookie|\bsig(?:nature)?)[\"']?\s*[:=]\s*\S|"
+    r"\s-u\s*[^\s:]+:\S|\b(?:mysql|mariadb|sshpass)\b.*\s-p)"
 )
 
 
@@ -89,7 +92,10 @@ def without_secrets(value: Any, name: str = "") -> Any:
         given = cast("Mapping[str, Any]", value)
         return {key: without_secrets(each, name if _NAMED.search(name) else key) for key, each in given.items()}
     if isinstance(value, list | tuple):
-        return [without_secrets(each, name) for each in cast("list[Any]", value)]
+        items = cast("list[Any]", value)
+        # What stands behind an option belongs to it: `["--password", "..."]`.
+        options = [each if isinstance(each, str) and each.startswith("-") else name for each in ["", *items]]
+        return [without_secrets(each, option) for option, each in zip(options, items, strict=False)]
     if isinstance(value, bool | None):
         return value
     return HIDDEN if _NAMED.search(name) or (isinstance(value, str) and _LOOKS.search(value)) else value

@@ -18,9 +18,9 @@ from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
 from pegboard.timeout import cancels_the_call
-from pegboard.tools.call import CallError, ToolCall
+from pegboard.tools.call import CallError, PendingActions, ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 
 calls_round: Final[ContextVar[int]] = ContextVar("pegboard_round", default=0)
 """How many calls stand round what runs now, whether they called by their context or by a registry."""

@@ -9,19 +9,22 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import asdict, define, evolve, field, fields, frozen
 
 from pegboard.errors import ManifestError, cause_of, hide
 from pegboard.plugins.side_effects import LOAD_SECONDS
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 4
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
-_MOST_MEMORY: Final = 4 << 30
+_PASSES: Final = 10
+MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may take while it is loaded, where the system can hold it to that."""
 
 
@@ -76,25 +80,89 @@ def probe(
     Yields:
         One answer a plugin, in order; none for those that weren't begun.
     """
-    waiting = deque(enumerate(plugins))
     started = monotonic()
-    running: deque[_Child | Probed] = deque()
-    try:
-        while waiting or running:
+
+    def jobs() -> Iterator[Job]:
+        for number, found in enumerate(plugins):
             if monotonic() - started > seconds_for_all:
-                waiting.clear()
-            while waiting and len(running) < _AT_ONCE:
-                number, found = waiting.popleft()
-                if progress is not None:
-                    progress(number, found.name)
+                return
+            if progress is not None:
+                progress(number, found.name)
+            yield Job(__name__, {**asdict(found), "settings": dict(settings.get(found.name, {}))})
+
+    with closing(run_jobs(jobs(), seconds)) as answers:
+        for found, done in zip(plugins, answers, strict=False):
+            yield _read(found, done.answer, done.cause)
+
+
+def _read(found: FoundPlugin, answer: Any, cause: str | None) -> Probed:
+    from pegboard.plugins.manifest import PluginManifest
+
+    if cause is None:
+        try:
+            cause = answer.get("cause")
+            manifest = None if cause is not None else PluginManifest.from_json(answer["manifest"])
+            return Probed(found, manifest, cause if cause is None else str(cause))
+        except (ManifestError, ValueError, TypeError, KeyError, AttributeError) as error:
+            cause = str(error)
+    return Probed(found, None, cause)
+
+
+# Jobs in child processes ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class Job:
+    """Job for a child process.
+
+    Attributes:
+        module: What `python -m` runs there; it calls `answer_job`.
+        facts: What it is to do, for JSON.
+        environ: Its environment; this process's by default.
+        folder: Its working folder; this process's by default.
+    """
+
+    module: str
+    facts: Mapping[str, Any]
+    environ: Mapping[str, str] | None = None
+    folder: str | None = None
+
+
+@frozen
+class Done:
+    """Job that has ended.
+
+    Attributes:
+        answer: What the child process answered, from JSON.
+        cause: Why there is no answer, or `None`.
+        left: How many processes it left behind, which were ended; not known where the system has no `/proc`.
+    """
+
+    answer: Any = None
+    cause: str | None = None
+    left: int = 0
+
+
+def run_jobs(jobs: Iterator[Job], seconds: float) -> Generator[Done]:
+    """Does jobs in child processes, a few at a time; gives what came of them, in order.
+
+    Args:
+        jobs: Asked for the next one as soon as it can be started.
+        seconds: How long each may take.
+    """
+    running: deque[_Child | Done] = deque()
+    try:
+        while True:
+            for job in islice(jobs, _AT_ONCE - len(running)):
                 try:
-                    running.append(_Child.start(found, settings.get(found.name, {})))
+                    running.append(_Child.start(job))
                 except OSError as error:  # no temporary file, or no process
-                    running.append(Probed(found, None, f"can't be loaded in a child process: {error}"))
-            if running:
-                first = running[0]
-                yield first if isinstance(first, Probed) else first.answered(seconds)
-                running.popleft()
+                    running.append(Done(cause=f"can't be loaded in a child process: {error}"))
+            if not running:
+                return
+            first = running[0]
+            yield first if isinstance(first, Done) else first.done(seconds)
+            running.popleft()
     finally:
         for child in running:
             if isinstance(child, _Child):
@@ -103,67 +171,93 @@ def probe(
 
 @define(eq=False)
 class _Child:
-    """A child process that loads one plugin."""
+    """A child process that does one job. What is started there ends with it, wherever the system has `/proc`."""
 
-    found: FoundPlugin
     process: subprocess.Popen[bytes]
     answer: IO[bytes]
+    mark: str
     started: float = field(factory=monotonic)
 
     @classmethod
-    def start(cls, found: FoundPlugin, settings: Mapping[str, Any]) -> _Child:
-        job = {
-            "plugin": found.name,
-            "distribution": found.distribution,
-            "version": found.version,
-            "module": found.module,
-            "attribute": found.attribute,
-            "settings": dict(settings),
-        }
+    def start(cls, job: Job) -> _Child:
+        mark = f"PEGBOARD_JOB={secrets.token_hex()}"
         answer = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         with tempfile.TemporaryFile() as jobs:
-            jobs.write(json.dumps(job, default=str).encode())  # TOML has dates
+            jobs.write(json.dumps(job.facts, default=str).encode())  # TOML has dates
             jobs.seek(0)
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pegboard.plugins.probe"],  # -P: no import from the current folder
+            process = subprocess.Popen(  # noqa: S603  this interpreter, a module of ours
+                [sys.executable, "-P", "-m", job.module],  # -P: no import from the current folder
                 stdin=jobs,
                 stdout=answer,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
+                cwd=job.folder,
+                env={
+                    **(os.environ if job.environ is None else job.environ),
+                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
+                    **dict([mark.split("=")]),
+                },
                 start_new_session=True,
             )
-        return cls(found, process, answer)
+        return cls(process, answer, mark)
 
-    def answered(self, seconds: float) -> Probed:
+    def done(self, seconds: float) -> Done:
         """What came of it, at most so many seconds after its start."""
-        from pegboard.plugins.manifest import PluginManifest
-
+        answer: Any = None
+        cause: str | None = None
         try:
             code = self.process.wait(max(self.started + seconds - monotonic(), 0.0))
             self.answer.seek(0)
             text = self.answer.read()
-            if not text:
-                return Probed(self.found, None, f"ended the process while it was loaded (exit code {code})")
-            answer = json.loads(text)
-            if "cause" in answer:
-                return Probed(self.found, None, str(answer["cause"]))
-            return Probed(self.found, PluginManifest.from_json(answer["manifest"]), None)
+            if text:
+                answer = json.loads(text)
+            else:
+                cause = f"ended the process while it was loaded (exit code {code})"
         except subprocess.TimeoutExpired:
-            return Probed(self.found, None, f"took longer than {seconds:g} s to load")
-        except (ManifestError, ValueError, TypeError, KeyError) as error:
-            return Probed(self.found, None, str(error))
-        finally:
-            self.end()
+            cause = f"took longer than {seconds:g} s to load"
+        except ValueError as error:
+            cause = str(error)
+        return Done(answer, cause, self.end())
 
-    def end(self) -> None:
-        """Ends the child and whatever its plugin has started."""
+    def end(self) -> int:
+        """Ends the child and whatever its plugin has started; gives how many processes that were."""
+        own, left = self.process.pid, set(_marked(self.mark)) - {self.process.pid}
         with suppress(OSError):  # it may have ended, with all its own
             if hasattr(os, "killpg"):
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.killpg(own, signal.SIGKILL)
             else:
                 self.process.kill()
         self.process.wait()
         self.answer.close()
+        for _ in range(_PASSES):  # those in sessions of their own; they may start others meanwhile
+            marked = _marked(self.mark)
+            left |= {*marked}
+            for pid in marked:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            if not marked:
+                break
+        return len(left)
+
+
+def _marked(mark: str) -> list[int]:
+    """The processes that were started with this in their environment; only Linux tells."""
+    found: list[int] = []
+    with suppress(OSError):
+        for name in os.listdir("/proc"):  # noqa: PTH208  texts
+            with suppress(OSError):
+                if name.isdecimal() and mark.encode() in Path("/proc", name, "environ").read_bytes():
+                    found.append(int(name))
+    return found
+
+
+# In the child process -------------------------------------------------------------------------------------------------
+
+
+def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
+    """The plugin that a job is about."""
+    from pegboard.plugins.discovery import FoundPlugin
+
+    return FoundPlugin(**{each.name: facts[each.name] for each in fields(FoundPlugin)})
 
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +268,7 @@ def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         # in a thread, as where it is used: an import that works in the main thread only is found out here
         fetch = partial(imported, job["module"], job["attribute"])
-        origin = Origin(job["plugin"], job["distribution"], job["version"])
+        origin = Origin(job["name"], job["distribution"], job["version"])
         loaded = gathered(origin, fetch, job["settings"], notes, threading.TIMEOUT_MAX)
         published = _published(loaded)
         return {"manifest": evolve(manifest_of(loaded), published=published, notes=tuple(notes)).to_json()}
@@ -222,25 +316,31 @@ async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
             await asyncio.wait_for(close_all(toolsets), _CLOSE_SECONDS)
 
 
-def _bound_memory() -> None:
+def _bound_memory(most: int) -> None:
     try:
         import resource
     except ImportError:  # Windows
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = _MOST_MEMORY if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def main() -> None:
-    """Keeps both streams to itself: plugins print to standard error, and have nothing to read."""
+def answer_job(answered: Callable[[dict[str, Any]], Any]) -> None:
+    """Does the job on standard input in this process, and ends it.
+
+    Keeps both streams to itself: plugins print to standard error, and have nothing to read.
+
+    Args:
+        answered: Does it; gives the answer, for JSON. It may take as many bytes of data as the job's `memory` says,
+            where the system can hold it to that.
+    """
     job = json.loads(sys.stdin.buffer.read())
     answer = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    _bound_memory()
+    _bound_memory(job.get("memory", MOST_MEMORY))
     own = os.getpid()
-    text = json.dumps(_answered(job)).encode()
+    text = json.dumps(answered(job)).encode()
     if os.getpid() == own:  # a plugin that forks comes here twice
         while text:
             text = text[os.write(answer, text) :]
@@ -248,4 +348,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    answer_job(_answered)

@@ -355,16 +355,18 @@ async def _watched(
     return await run_within(None, registry.call(tool.name, example), watchdog=watchdog, name=tool.name), blocked
 
 
+def broken(result: ToolResult) -> str | None:
+    """How a result breaks what a caller may rely on, or `None`: errors that a tool tells break nothing."""
+    if result.kind not in _BREAKS and (result.kind != "tool_failure" or "retryable" in result.metadata):
+        return None
+    detail = (result.detail or "").strip().rpartition("\n")[2]
+    return f"its result is an error of kind {result.kind}: {result.text}{f' ({detail})' if detail else ''}"
+
+
 def _judge(result: ToolResult, called: str, findings: Findings) -> None:
-    if not result.is_error:
-        return
-    if result.kind in _BREAKS or (result.kind == "tool_failure" and "retryable" not in result.metadata):
-        detail = (result.detail or "").strip().rpartition("\n")[2]
-        findings.error(
-            f"{called}: its result is an error of kind {result.kind}: {result.text}{f' ({detail})' if detail else ''}; "
-            "raise ToolError for what a model shall read, and correct the rest"
-        )
-    else:
+    if (cause := broken(result)) is not None:
+        findings.error(f"{called}: {cause}; raise ToolError for what a model shall read, and correct the rest")
+    elif result.is_error:
         findings.notes.append(f"{called}: it answered with an error ({result.kind}): {result.text[:200]}")
 
 
@@ -473,13 +475,13 @@ class _ArgumentCheck:
             reading = Validator({key: rule for key, rule in schema.items() if key != "$schema"})
         except SchemaError:  # as earlier drafts write it
             return
-        for value in islice(_round(known), _MOST_ROUND):
+        for value in islice(values_round(known), _MOST_ROUND):
             if is_object(value) and self._checked(value) == () and not reading.accepts(value):
                 problems = _joined(reading.problems(value))
                 yield f"{problems}; {draft} doesn't read it so: write the schema as JSON Schema 2020-12"
 
 
-def _round(value: Any, level: int = 0) -> Iterator[Any]:
+def values_round(value: Any, level: int = 0) -> Iterator[Any]:
     """Values a step away from one: another kind or size, a member or an item less, another or more."""
     if level > _MOST_LEVELS:
         return
@@ -488,12 +490,12 @@ def _round(value: Any, level: int = 0) -> Iterator[Any]:
         yield {**value, "no_such_key": 1}
         for name in value:
             yield {key: item for key, item in value.items() if key != name}
-            yield from ({**value, name: each} for each in _round(value[name], level + 1))
+            yield from ({**value, name: each} for each in values_round(value[name], level + 1))
     elif is_array(value):
         yield value + value[:1]
         for place, item in enumerate(value[:_MOST_LISTED]):
             yield value[:place] + value[place + 1 :]
-            yield from ([*value[:place], each, *value[place + 1 :]] for each in _round(item, level + 1))
+            yield from ([*value[:place], each, *value[place + 1 :]] for each in values_round(item, level + 1))
 
 
 def _joined(problems: tuple[str, ...]) -> str:

@@ -207,10 +207,19 @@ class ToolResult:
         """An error result: `text` for the model, `detail` for the operator."""
         return cls(content=text, is_error=True, kind=kind, detail=detail)  # pyright: ignore[reportArgumentType]
 
+    def evolve(self, **changes: Any) -> ToolResult:
+        """A result with some attributes changed."""
+        return evolve(self, **changes)
+
     @property
     def text(self) -> str:
         """All text content, joined by line ends."""
         return "\n".join(item.text for item in self.content if isinstance(item, TextContent))
+
+    def _repr_html_(self) -> str:
+        """The content as HTML for notebooks, pictures and sounds among it."""
+        parts = "".join(_html_of(item) for item in (*self.content, *self.attachments))
+        return f"<b>{self.kind}</b>{parts}" if self.is_error else parts
 
     def to_json(self) -> JsonObject:
         """MCP's `{"content": [...], "structuredContent": ..., "isError": ...}`."""
@@ -259,6 +268,17 @@ class ToolResult:
             ValueError: It is no result; the error names the path.
         """
         return read_record(cls, data, "result")
+
+
+def _html_of(item: Content) -> str:
+    from pegboard.tools.visible import html_of
+
+    if isinstance(item, TextContent):
+        return f"<pre>{html_of(item.text)}</pre>"
+    if isinstance(item, ImageContent | AudioContent):
+        source = f"data:{html_of(item.mime_type)};base64,{base64.b64encode(item.data).decode()}"
+        return f'<img src="{source}">' if isinstance(item, ImageContent) else f'<audio controls src="{source}"></audio>'
+    return f"<p>{html_of(item.uri)}</p>"
 
 
 _OF_MCP: Final = ("content", "structuredContent", "isError")

@@ -1,19 +1,17 @@
-"""`ReadonlyContext` while resolving, `ToolContext` while running; the session's state."""
+"""`ReadonlyContext` while resolving, `ToolContext` while running."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from attrs import define, field, frozen
-from attrs.validators import instance_of, optional
 
 from pegboard.errors import CallStoppedError
-from pegboard.schema.json import json_faults
-from pegboard.tools.call import REMOVED, Actions
+from pegboard.tools.call import PendingActions, State, StateView
 
 if TYPE_CHECKING:
     from pegboard.tools.call import Confirmation
@@ -23,230 +21,8 @@ if TYPE_CHECKING:
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.stores import CallArtifacts, CallMemory
 
-TEMPORARY: Final = "temp:"  # what a key begins with whose value ends with the call: it is never part of the delta
-_ABSENT: Final = object()
-
-
-class State(MutableMapping[str, Any]):
-    """Session state, with the changes of this call over it.
-
-    It reads and writes as a deep copy of the session's state would, and the session's own stays as it was: what was
-    changed is the `delta`. A list or dict that was read may be changed in place; it is copied when it is read, and
-    compared when the delta is asked for. Parallel calls don't see each other's changes.
-
-    Values are JSON. What the session's state holds beside that (an object of the host's) is handed out as it is.
-
-    Args:
-        base: The session's state; only read.
-    """
-
-    __slots__ = ("_base", "_original", "_read", "_written")
-
-    def __init__(self, base: Mapping[str, Any]) -> None:
-        self._base = base
-        self._read: dict[str, Any] = {}
-        self._original: dict[str, Any] = {}  # what was read, as it was: the host may change its own meanwhile
-        self._written: dict[str, Any] = {}
-
-    def __getitem__(self, key: str) -> Any:
-        value = self._written.get(key, _ABSENT)
-        if value is REMOVED:
-            raise KeyError(key)
-        if value is _ABSENT:
-            value = self._read.get(key, _ABSENT)
-        return self._from_base(key) if value is _ABSENT else value
-
-    def _from_base(self, key: str) -> Any:
-        value = self._base[key]
-        if isinstance(value, _CONTAINERS):
-            self._original[key] = _copied(value)
-            value = self._read[key] = _copied(value)
-        return value
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        """Keeps the value; raises `ValueError` where it isn't JSON, or the key isn't a text."""
-        faults = _faults(key, value)
-        if faults:
-            raise ValueError("; ".join(faults))
-        self._written[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self._written[key] = REMOVED
-
-    def __contains__(self, key: object) -> bool:
-        value = self._written.get(cast("str", key), _ABSENT)
-        return key in self._base if value is _ABSENT else value is not REMOVED
-
-    def __iter__(self) -> Iterator[str]:
-        for key in self._base:
-            if self._written.get(key) is not REMOVED:
-                yield key
-        for key, value in self._written.items():
-            if value is not REMOVED and key not in self._base:
-                yield key
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"State({dict(self)})"
-
-    @property
-    def delta(self) -> dict[str, Any]:
-        """What has changed up to now: key -> a copy of the value, or `REMOVED`.
-
-        A key that was set is in it even if its value is what it was. What was changed in place into something that
-        isn't JSON is left out (see `faults`), and so is every key that begins with `temp:`.
-        """
-        changes = self._changes()
-        return {key: _as_json(value) for key, value in changes.items() if value is REMOVED or not _faults(key, value)}
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What was changed in place into something that isn't JSON, as `"path: reason"`."""
-        changes = self._changes().items()
-        return tuple(fault for key, value in changes if value is not REMOVED for fault in _faults(key, value))
-
-    def _changes(self) -> dict[str, Any]:
-        read = {key: value for key, value in self._read.items() if not _is_same(value, self._original[key])}
-        return {key: value for key, value in {**read, **self._written}.items() if not key.startswith(TEMPORARY)}
-
-
-_CONTAINERS: Final = (dict, list, tuple, set)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in cast("list[Any]", value)]
-    if isinstance(value, tuple):
-        return tuple(_copied(item) for item in cast("tuple[Any, ...]", value))
-    return set(cast("set[Any]", value)) if isinstance(value, set) else value
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether a copy still equals what it was copied from; `1`, `1.0` and `True` are different."""
-    if isinstance(value, dict):
-        items, others = cast("dict[Any, Any]", value), cast("dict[Any, Any]", other)
-        return (
-            isinstance(other, dict)
-            and len(items) == len(others)
-            and all(_is_same(item, others.get(key, _ABSENT)) for key, item in items.items())
-        )
-    if isinstance(value, list | tuple):
-        items = cast("list[Any]", value)
-        return (
-            isinstance(other, list | tuple)
-            and len(items) == len(cast("list[Any]", other))
-            and all(map(_is_same, items, cast("list[Any]", other)))
-        )
-    return value is other or (type(value) is type(other) and value == other)
-
-
-def _faults(key: Any, value: Any) -> tuple[str, ...]:
-    return json_faults({"state": {key: value}})
-
-
-def _as_json(value: Any) -> Any:
-    """A copy of what is known to be JSON, with lists for tuples."""
-    if isinstance(value, dict):
-        return {key: _as_json(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(item) for item in cast("list[Any]", value)]
-    return value
-
-
-_TEXT: Final = optional(instance_of(str))
-
-
-@define(eq=False)
-class PendingActions:
-    """Actions that a running call has asked for so far; its tool and its callbacks add to it.
-
-    Attributes:
-        state: The session's state as the call sees it. Made of the session's own.
-        artifact_delta: The artifacts that were saved: name -> latest version.
-        transfer_to: The name of the agent that shall go on, or `None`.
-        escalate: Whether the agent above shall go on.
-        skip_summarization: Whether the result speaks for itself, and the model needn't sum it up.
-        title: A short heading for people, or `None`.
-        facts: For the user interface; never sent to the model.
-    """
-
-    state: State = field(converter=State)
-    artifact_delta: dict[str, int] = field(factory=dict[str, int])
-    transfer_to: str | None = field(default=None, validator=_TEXT)
-    escalate: bool = field(default=False, validator=instance_of(bool))
-    skip_summarization: bool = field(default=False, validator=instance_of(bool))
-    title: str | None = field(default=None, validator=_TEXT)
-    facts: dict[str, Any] = field(factory=dict[str, Any])
-
-    @property
-    def state_delta(self) -> Mapping[str, Any]:
-        """What has changed in `state`: key -> JSON value, or `REMOVED`. Changes are made in `state`."""
-        return MappingProxyType(self.state.delta)
-
-    @property
-    def actions(self) -> Actions:
-        """What the host is asked for up to now, as a value that later changes don't reach."""
-        return Actions(
-            self.state.delta, dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization
-        )
-
-    def add(self, actions: Actions) -> None:
-        """Takes over what a call inside this one, or this one in another process, has asked for."""
-        for key, value in actions.state_delta.items():
-            if value is not REMOVED:
-                self.state[key] = value
-            elif key in self.state:
-                del self.state[key]
-        for name, version in actions.artifact_delta.items():
-            self.saved(name, version)
-        if actions.transfer_to is not None:
-            self.transfer_to = actions.transfer_to
-        self.escalate = self.escalate or actions.escalate
-        self.skip_summarization = self.skip_summarization or actions.skip_summarization
-
-    def saved(self, name: str, version: int) -> None:
-        """Notes an artifact's version."""
-        self.artifact_delta[name] = max(version, self.artifact_delta.get(name, version))
-
-    def show(self, title: str | None, facts: Mapping[str, Any]) -> None:
-        """Notes a heading, where there is one, and facts; later ones win."""
-        if title is not None:
-            self.title = title
-        self.facts.update(facts)
-
-
 T = TypeVar("T")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-class _StateView(Mapping[str, Any]):
-    """Read-only view of a session's state as it is now; lists and dicts are handed out as copies."""
-
-    __slots__ = ("_state",)
-
-    def __init__(self, state: Mapping[str, Any]) -> None:
-        self._state: Mapping[str, Any] = state._state if isinstance(state, _StateView) else state  # noqa: SLF001  of this class
-
-    def __getitem__(self, key: str) -> Any:
-        return _copied(self._state[key])
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._state
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._state)
-
-    def __len__(self) -> int:
-        return len(self._state)
-
-    def __repr__(self) -> str:
-        return repr(self._state)
 
 
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
@@ -293,7 +69,7 @@ class ReadonlyContext:
     model: str | None = None
     provider: str | None = None
     session: str | None = None
-    state: Mapping[str, Any] = field(default=_NOTHING, repr=False, converter=_StateView)
+    state: Mapping[str, Any] = field(default=_NOTHING, repr=False, converter=StateView)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
     agent_description: str | None = None
     invocation: str | None = None

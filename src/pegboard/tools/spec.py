@@ -142,6 +142,7 @@ class Limits:
         depth: How many calls deep tools may call tools.
         grace: Seconds that a cancelled coroutine has to tidy up.
         predicate_timeout: Seconds that the functions of predicates have for all tools of a resolution.
+        toolset_timeout: Seconds that the toolsets have for their tools, all at the same time.
     """
 
     timeout: float | None = 120.0
@@ -158,6 +159,7 @@ class Limits:
     depth: int = 8
     grace: float = 1.0
     predicate_timeout: float = 5.0
+    toolset_timeout: float = 30.0
 
 
 DEFAULT_LIMITS: Final = Limits()

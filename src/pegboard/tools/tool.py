@@ -42,6 +42,7 @@ from pegboard.tools.signature import (
     signature_of,
 )
 from pegboard.tools.spec import DEFAULT_POLICY, HOST, Grammar, Origin, Policy, ToolSpec
+from pegboard.tools.visible import html_of
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 if TYPE_CHECKING:
@@ -301,6 +302,14 @@ class Tool:
             raise DefinitionError(f"{function!r:.100} is no function.", tool=name)
         given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
         return made_tool({"name": name, "description": docstring_of(function).description}, given)
+
+
+def tools_html(tools: Iterable[Tool]) -> str:
+    """A table of tools, as HTML for notebooks: name, plugin, first line of the description."""
+    facts = ((tool.name, tool.origin.plugin or "", tool.spec.description.partition("\n")[0]) for tool in tools)
+    rows = ("".join(f"<td>{html_of(fact, again=True)}</td>" for fact in row) for row in facts)
+    head = "<tr><th>tool</th><th>plugin</th><th>description</th></tr>"
+    return f"<table>{head}{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 ATTRIBUTE: Final = "__pegboard_tool__"  # where a decorated function carries its `Tool`, or its `Method`

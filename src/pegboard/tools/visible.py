@@ -118,6 +118,13 @@ def _is_shaped(character: str) -> bool:
     return is_script and character.isprintable() and character not in _BLANKS
 
 
+def html_of(text: str, *, again: bool = False) -> str:
+    """A text as HTML, with hidden characters shown; `again` as for `visible`."""
+    from html import escape
+
+    return escape(visible(text, newlines=True, again=again))
+
+
 # Definitions of tools that aren't the host's own ----------------------------------------------------------------------
 
 _IN_PATTERN: Final = re.compile(r"\\[\x20-\x7e]|\\?([^\x20-\x7e])")

@@ -19,7 +19,7 @@ from attrs import field, frozen
 from pegboard.errors import ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import Origin, alike
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tools_html
 from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
@@ -319,6 +319,16 @@ class ResolvedTools:
     def _by_name(self) -> Mapping[str, Tool]:
         return {tool.spec.name: tool for tool in self.tools}
 
+    def evolve(self, **changes: Any) -> ResolvedTools:
+        """The same with some attributes changed; of `tools`, explanations name what came in and what was left out."""
+        if "tools" not in changes:
+            return attrs.evolve(self, **changes)
+        tools: tuple[Tool, ...] = tuple(changes["tools"])
+        names = {tool.spec.name for tool in tools}
+        kept = self.without("evolve", dict.fromkeys(set(self.names) - names, "left out by evolve(tools=...)"))
+        trace = kept.trace.joined_by([tool for tool in tools if tool.spec.name not in self.trace.by_name])
+        return attrs.evolve(kept, **{**changes, "tools": tools, "trace": attrs.evolve(trace, tools=tools)})
+
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
         """The same without some tools.
 
@@ -397,6 +407,10 @@ class ResolvedTools:
         near = () if name in self.considered else suggest(name[:200], self.considered)
         notes = tuple(str(problem) for problem in self.problems if problem.toolset and problem.tool is None)
         return Explanation(name, offered=False, reasons=self.trace.reasons(name), near=near, notes=notes)
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        return tools_html(self.tools)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None

@@ -130,7 +130,7 @@ def test_a_request_without_tools_says_nothing_of_tools(name):
     assert not {"tools", "toolConfig", "tool_choice"} & body.keys()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", answers.WHOLE)
 def test_what_a_model_answered_goes_back_without_a_fault(name):
     """An answer of the SDK is read, its calls are answered, and the next request has no faults."""
     calls = [Called("call_1", "get_weather", {"city": "Rome"}), Called("call_2", "search_web", {"query": "x"})]
@@ -145,7 +145,7 @@ def test_what_a_model_answered_goes_back_without_a_fault(name):
         assert payloads.request_faults(name, body) == []
 
 
-@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_for_people_and_the_operator_or_another_provider_is_never_sent(name):
     secret = {"display": "SECRET", "title": "SECRET", "metadata": {"a": "SECRET"}, "detail": "SECRET"}
     result = ToolResult("for the model", **secret, details="SECRET", attachments=["SECRET"])
@@ -158,7 +158,7 @@ def test_what_is_for_people_and_the_operator_or_another_provider_is_never_sent(n
     assert "SECRET" not in body
 
 
-@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.parametrize("name", NAMES)
 def test_attachments_are_the_hosts_and_not_sent(name):
     """They hold what goes beyond `media_bytes`: megabytes."""
     result = ToolResult("drawn", attachments=[PNG, PDF])
@@ -168,7 +168,7 @@ def test_attachments_are_the_hosts_and_not_sent(name):
     assert body_of(name, messages) == body_of(name, plain)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.parametrize("name", NAMES)
 def test_half_a_character_in_the_instructions_is_replaced(name):
     body = body_of(name, "x", instructions=("Be kind \ud83d.", "\udc00"), tools=None)
 
@@ -187,7 +187,7 @@ def test_a_conversation_that_was_kept_as_json_is_written_the_same(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_conversation_with_another_model_goes_on_with_this_one(name):
     """Ids, signatures and hosted items of one provider are not sent to another."""
-    for other in NAMES:
+    for other in answers.WHOLE:
         response = EXPORTERS[other]().response(
             answers.WHOLE[other]([Called("call_1", "get_weather", {"city": "Rome"})])[0], request_of("x")
         )
@@ -197,7 +197,7 @@ def test_a_conversation_with_another_model_goes_on_with_this_one(name):
         assert payloads.request_faults(name, body) == [], other
 
 
-@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_body_is_the_callers_own(name):
     config = ModelConfig(provider_options={EXPORTERS[name]().name: {"labels": {"a": "b"}}})
     first, again = (body_of(name, CONVERSATIONS["an error and an image"], config=config) for _ in range(2))
@@ -208,7 +208,7 @@ def test_a_body_is_the_callers_own(name):
     assert body_of(name, CONVERSATIONS["an error and an image"], config=config) == again
 
 
-@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("data", [{1}, {"a": b"x"}, float("nan")], ids=str)
 def test_structured_content_that_is_no_json_ends_no_request(name, data):
     result = ToolResult((), structured_content=data)

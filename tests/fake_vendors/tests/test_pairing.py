@@ -29,15 +29,21 @@ def results(*ids, text=None):
 
 
 def functions(*names, role="model"):
-    return {"role": role, "parts": [{"functionCall": {"name": each}} for each in names]}
+    called = [each if isinstance(each, dict) else {"name": each} for each in names]
+    return {"role": role, "parts": [{"functionCall": each} for each in called]}
 
 
 def answers(*names, role="user"):
-    return {"role": role, "parts": [{"functionResponse": {"name": each}} for each in names]}
+    answered = [each if isinstance(each, dict) else {"name": each} for each in names]
+    return {"role": role, "parts": [{"functionResponse": each} for each in answered]}
 
 
 def turn(role, kind, *ids):
     return {"role": role, "content": [{kind: {"toolUseId": each}} for each in ids] or [{"text": "x"}]}
+
+
+def named(*names):
+    return {"role": "assistant", "tool_calls": [{"function": {"name": each}} for each in names]}
 
 
 USER = {"role": "user", "content": "x"}
@@ -49,7 +55,13 @@ PLANTED = [
     (pairing.openai_chat, [chat_calls("1"), USER, chat_result("1")], "2: a result of '1', which isn't called right"),
     (pairing.openai_chat, [chat_calls("1"), chat_result("1"), chat_result("1")], "2: a result of '1'"),
     (pairing.openai_chat, [chat_calls("1", "1"), chat_result("1")], "0: call '1' is there twice"),
+    (
+        pairing.openai_chat,
+        [{"role": "assistant", "tool_calls": [{"id": "1", "function": {"arguments": "[]"}}]}],
+        "0: arg",
+    ),
     (pairing.openai_responses, [item("function_call", "1")], "call '1' has no output"),
+    (pairing.openai_responses, [{**item("function_call", "1"), "arguments": "{"}], "0: arguments that are no JSON obj"),
     (pairing.openai_responses, [item("function_call_output", "1")], "0: an output without its call '1'"),
     (pairing.openai_responses, [item("function_call", "1"), item("custom_tool_call_output", "1")], "1: an output"),
     (pairing.openai_responses, [item("function_call", "1"), item("function_call", "1")], "1: call '1' is there twice"),
@@ -61,6 +73,15 @@ PLANTED = [
     (pairing.anthropic, [{"role": "user", "content": []}], "0: an empty text"),
     (pairing.anthropic, [{"role": "user", "content": [{"type": "text", "text": ""}]}], "0: an empty text"),
     (pairing.anthropic, [{**uses("1"), "role": "user"}, results("1")], "0: calls of the user"),
+    (pairing.anthropic, [uses("1"), results("1")], "0: a turn of the assistant"),
+    (pairing.anthropic, [USER, uses("1"), results("1"), uses("1"), results("1")], "3: call '1' is there twice"),
+    (pairing.anthropic, [USER, uses("a b"), results("a b")], "1: no id: 'a b'"),
+    (pairing.gemini, [functions("f"), answers("f")], "0: calls or responses of the model"),
+    (
+        pairing.gemini,
+        [answers(), functions({"name": "f", "id": "1"}), answers({"name": "f", "id": "2"})],
+        "2: responses",
+    ),
     (pairing.gemini, [functions("f", "g"), answers("g", "f")], "1: responses ['g', 'f'] to the calls ['f', 'g']"),
     (pairing.gemini, [functions("f"), answers()], "1: a content or a part without anything"),
     (pairing.gemini, [functions("f")], "no responses to the calls ['f']"),
@@ -73,6 +94,9 @@ PLANTED = [
     (pairing.bedrock, [ASKED, ASKED], "1: a turn of the user"),
     (pairing.bedrock, [turn("assistant", "text")], "0: a turn of the assistant"),
     (pairing.bedrock, [ASKED, turn("assistant", "toolUse", "1", "1"), turn("user", "toolResult", "1")], "1: call '1'"),
+    (pairing.ollama, [named("f")], "1: call 'f' has no result"),
+    (pairing.ollama, [{"role": "tool"}], "0: a result of ''"),
+    (pairing.ollama, [named("f", "g"), {"role": "tool", "tool_name": "g"}], "1: a result of 'g'"),
 ]
 
 

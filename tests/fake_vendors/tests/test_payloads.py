@@ -20,7 +20,7 @@ TOOLS = {name: list(make().tools([SPEC]).entries) for name, make in EXPORTERS.it
 
 def test_every_exporter_with_types_has_a_check():
     assert set(payloads.TOOLS) == set(TOOLS)
-    assert set(payloads.MESSAGES) == set(TOOLS) - {"ollama", "mcp"}
+    assert set(payloads.MESSAGES) == set(TOOLS) - {"mcp"}
 
 
 @pytest.mark.parametrize("exporter", TOOLS)
@@ -83,7 +83,7 @@ def test_a_sound_conversation_has_no_faults_and_one_with_an_unknown_key_has(expo
     assert judge(CONVERSATIONS[exporter]) == []
     spoilt = list(planted(CONVERSATIONS[exporter]))
     assert [each for each in spoilt if not judge(each)] == []
-    assert len(spoilt) >= 8
+    assert len(spoilt) >= 4
 
 
 @pytest.mark.parametrize("exporter", CONVERSATIONS)

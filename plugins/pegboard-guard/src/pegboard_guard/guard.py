@@ -86,7 +86,7 @@ class GuardSettings:
         doom_loop: From which call on, counted in a row, calls of one tool with the same arguments are stopped: with
             3, two run and the third doesn't. 0 is off.
         doom_loop_action: `"ask"`: a person may let it run; `"deny"`: without asking.
-        log_arguments: Whether the arguments are in the log; they may hold secrets.
+        log_arguments: Whether the arguments are in the log, without what looks like a secret.
         limits: A list of tables, each as `Limit`; or `None`.
         order: As `OrderTable`; or `None`.
         journal: As `Journal`; or `None`.

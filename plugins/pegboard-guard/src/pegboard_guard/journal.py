@@ -7,11 +7,10 @@ import atexit
 import hmac
 import json
 import os
-import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 from weakref import WeakSet
@@ -21,221 +20,9 @@ from attrs import define, field
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
 from pegboard_guard.journal_file import Facts, JournalFile
 from pegboard_guard.log import warn
-from pegboard_guard.rules import Names, digest_or_none
+from pegboard_guard.redact import Redactor
+from pegboard_guard.rules import digest_or_none
 from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
-
-REDACTED: Final = "[redacted]"
-CUT: Final = "..."
-KEYS: Final = (
-    "*token*",
-    "*password*",
-    "*passwd*",
-    "*passphrase*",
-    "*pwd*",
-    "*secret*",
-    "*api_key*",
-    "*access_key*",
-    "*private_key*",
-    "*authorization*",
-    "*credential*",
-    "*cookie*",
-    "auth",
-)
-"""Keys whose values are secrets. Case, `_`, `-`, `.` and spaces make no difference: `apiKey` is `api_key`."""
-
-_MOST_INNER: Final = 20_000
-_MOST_DEPTH: Final = 32
-_MOST_BEFORE: Final = 200
-_MOST_NUMBER: Final = 1e30
-_SEPARATORS: Final = re.compile(r"[_\-.\s]")
-_FORMATS: Final = (
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
-    r"\bsk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic and others that took it over
-    r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,}",  # Stripe
-    r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",  # AWS
-    r"\bgh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
-    r"\bgithub_pat_[A-Za-z0-9_]{20,}",
-    r"\bglpat-[A-Za-z0-9_-]{16,}",  # GitLab
-    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
-    r"\bxapp-[A-Za-z0-9-]{10,}",
-    r"\bAIza[A-Za-z0-9_-]{30,}",  # Google
-    r"\bya29\.[A-Za-z0-9_-]{16,}",
-    r"\bGOCSPX-[A-Za-z0-9_-]{16,}",
-    r"\bhf_[A-Za-z0-9]{20,}",  # Hugging Face
-    r"\bnpm_[A-Za-z0-9]{30,}",
-    r"\bpypi-[A-Za-z0-9_-]{20,}",
-    r"\bdo[opr]_v1_[a-f0-9]{32,}",  # DigitalOcean
-    r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
-    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # JSON Web Tokens
-    r"(?i:\bbearer\s{1,5}(?=\S*[0-9._~+/=-])|\b(?:bearer|basic)\s{1,5}(?=\S{8}))[A-Za-z0-9._~+/=-]+",
-    r"(?<=://)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)",  # user:password@host
-)
-
-
-@define
-class _Room:
-    """Size budget in characters; less than none once something was cut off."""
-
-    left: int
-
-    def taken(self, text: str) -> str:
-        """The text; its characters are used up."""
-        self.left -= len(text) + 1
-        return text
-
-    def kept(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, for as long as there is room."""
-        for item in items:
-            if self.left < 0:
-                return
-            yield item
-
-
-class Redactor:
-    """Takes out what stands under the keys of secrets, and what looks like one.
-
-    Args:
-        keys: Further patterns of keys.
-        values: Further regular expressions; what they match is taken out of texts.
-
-    Raises:
-        ValueError: One of `values` is no regular expression.
-    """
-
-    def __init__(self, keys: Iterable[str] = (), values: Iterable[str] = ()) -> None:
-        self.keys: tuple[str, ...] = (*KEYS, *keys)
-        # Compiled here, while the plugin is loaded: off the loop.
-        self._values = [_compiled(value) for value in values]
-        self._values.append(re.compile("|".join(_FORMATS), re.DOTALL))
-        self._named = _named(self.keys)
-        self._secret = Names(_plain(key) for key in self.keys)
-
-    def is_secret(self, key: str) -> bool:
-        """Whether what stands under this key is taken out."""
-        return _plain(key) in self._secret
-
-    def text(self, text: str, most: int = 200) -> str:
-        """A text without what looks like a secret, cut to so many characters."""
-        text, was_cut = _cut(text, most)
-        for value in self._values:
-            text = value.sub(REDACTED, text)
-        text = self._named.sub(lambda match: f"{match.group(1)}{REDACTED}", text)
-        return text + CUT if was_cut else text
-
-    def data(self, value: Any, most: int = 2000) -> tuple[Any, bool]:
-        """JSON data likewise: what stands under a secret's key is gone as a whole.
-
-        Args:
-            value: The data.
-            most: How many characters are kept, keys and texts together; what comes later is cut off.
-
-        Returns:
-            The rest, and whether anything was cut off.
-        """
-        room = _Room(most)
-        return self._data(value, room, _MOST_DEPTH), room.left < 0
-
-    def _data(self, value: Any, room: _Room, depth: int) -> Any:
-        if isinstance(value, str):
-            return self._text(value, room, depth)
-        room.left -= 1
-        if value is None or isinstance(value, bool) or _is_plain_number(value):
-            return value
-        if depth == 0:
-            room.left = -1
-            return CUT
-        if isinstance(value, Mapping):
-            return dict(self._members(value, room, depth))  # pyright: ignore[reportUnknownArgumentType]
-        if isinstance(value, list | tuple):
-            return list(self._items(value, room, depth))  # pyright: ignore[reportUnknownArgumentType]
-        return f"({type(value).__name__})"
-
-    def _items(self, values: Sequence[Any], room: _Room, depth: int) -> Iterator[Any]:
-        """The items; a text that is a secret by those before it, as in `["--password", "x"]`, is gone as a whole."""
-        before, is_pair = "", len(values) == 2  # a name and its value
-        for item in room.kept(values):
-            if isinstance(item, str) and len(item) <= _MOST_INNER:
-                line = before + item
-                hides = (is_pair and self.is_secret(before.strip())) or not self.text(line, len(line)).endswith(item)
-                before = f"{line[-_MOST_BEFORE:]} "
-                if hides and item and self.text(item, len(item)) == item:
-                    yield room.taken(REDACTED)
-                    continue
-            yield self._data(item, room, depth - 1)
-
-    def _text(self, value: str, room: _Room, depth: int) -> str:
-        inner = _inner(value) if depth else None
-        if inner is None:
-            return room.taken(self.text(value, max(room.left, 0)))
-        return json.dumps(self._data(inner, room, depth - 1))
-
-    def _members(self, value: Mapping[Any, Any], room: _Room, depth: int) -> Iterator[tuple[str, Any]]:
-        for key in room.kept(value):
-            name = str(key)
-            shown = room.taken(self.text(name, max(room.left, 0)))
-            yield shown, REDACTED if self.is_secret(name) else self._data(value[key], room, depth - 1)
-
-
-_GIVEN: Final = (
-    # curl -u user:password
-    r"""\bcurl\b[^\n;|&]{0,200}?\s(?:-[A-Za-z]{0,5}[uU]|--(?:proxy-)?user)[\s=]{0,5}["']?[^\s:"']{1,200}:""",
-    r"\b(?:mysql\w*|mariadb[\w-]*|sshpass|(?:docker|podman)\s{1,5}login)\b[^\n;|&]{0,200}?\s-p\s{0,5}",
-)
-"""What stands before a secret in commands."""
-
-
-def _compiled(value: str) -> re.Pattern[str]:
-    try:
-        return re.compile(value)
-    except re.error as error:
-        raise ValueError(f"{value!r} is no regular expression: {error}") from None
-
-
-def _named(keys: Iterable[str]) -> re.Pattern[str]:
-    """`password: x`, `"apiKey": "x"`, `--token x`, `?secret=x`, in the middle of a text."""
-    words = "|".join(sorted((word for key in keys if (word := _word(key))), key=len, reverse=True))
-    end = r"""[\w.-]{0,40}[\\"']{0,4}"""
-    named = rf"(?:{words}){end}\s{{0,5}}(?:=>|:=|:|=)\s{{0,5}}"
-    option = rf"(?<![\w-])--[\w-]{{0,40}}(?:{words})[\w-]{{0,40}}\s{{1,5}}"
-    value = r"""\\{0,3}"[^"]*(?:"|\Z)|\\{0,3}'[^']*(?:'|\Z)|(?:bearer|basic|token)\s{1,5}\S+|[^\s"'&,;}\]]+"""
-    return re.compile(rf"({'|'.join((named, option, *_GIVEN))})(?:{value})", re.IGNORECASE)
-
-
-def _is_plain_number(value: Any) -> bool:
-    """Whether JSON can say it, and shortly."""
-    return isinstance(value, int | float) and abs(value) < _MOST_NUMBER  # NaN is less than nothing
-
-
-def _inner(text: str) -> Any:
-    """The object or array that a text is the JSON of, such as the body of a request; `None` for other texts."""
-    if len(text) > _MOST_INNER or text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _plain(key: str) -> str:
-    return _SEPARATORS.sub("", key.casefold())
-
-
-def _word(pattern: str) -> str:
-    """What a pattern of keys looks for in a text; nothing where it has no word, or more than one."""
-    parts = [part for part in pattern.split("*") if part]
-    if len(parts) != 1 or "?" in pattern:
-        return ""
-    word = r"[_\-. ]?".join(re.escape(piece) for piece in _SEPARATORS.split(parts[0]) if piece)
-    return word if "*" in pattern else rf"\b{word}\b"
-
-
-def _cut(text: str, most: int) -> tuple[str, bool]:
-    """The beginning of a long text, up to the last space: half a secret would no longer look like one."""
-    if len(text) <= most:
-        return text, False
-    kept = text[:most]
-    return kept[: len(kept) - len(kept.split()[-1])] if kept.split() and not kept[-1].isspace() else kept, True
-
 
 MOST_WAITING: Final = 10_000
 MOST_AT_ONCE: Final = 500
@@ -466,7 +253,7 @@ class Journal:
         facts["outcome"] = (result.kind or "error") if result.is_error else "ok"
         if started is not None:
             facts["seconds"] = round(time.monotonic() - started, 6)
-        approved_by = result.metadata.get("approved_by", context.values.get("approved_by"))
+        approved_by = context.values.get("approved_by")
         if approved_by is not None:
             facts["approved_by"] = self._redactor.text(str(approved_by))
         await self._put(facts)
@@ -507,13 +294,9 @@ class Journal:
         }
         facts["digest"] = digest_or_none(dict(arguments))
         if self.arguments:
-            facts["arguments"] = self._shown(arguments)
+            data, is_cut = self._redactor.data(arguments, MOST_ARGUMENTS)
+            facts["arguments"] = json.dumps(data)[:MOST_ARGUMENTS] if is_cut else data
         return facts
-
-    def _shown(self, arguments: Mapping[str, Any]) -> Any:
-        """The arguments without secrets: as JSON data, or, where that is long, as the beginning of its text."""
-        data, is_cut = self._redactor.data(arguments, MOST_ARGUMENTS)
-        return json.dumps(data)[:MOST_ARGUMENTS] if is_cut else data
 
     async def _put(self, facts: Facts) -> None:
         if self.fsync == "never":

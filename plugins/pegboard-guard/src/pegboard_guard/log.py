@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard.schema.json import canonical_json
+from pegboard_guard.redact import Redactor
 from pegboard_guard.settings import flag
 
 log: Final = logging.getLogger("pegboard.guard")
@@ -61,10 +62,14 @@ class CallLog:
     """Writes one line a call to the logger `pegboard.guard`: `INFO` where it went well, `WARNING` where it failed.
 
     Attributes:
-        log_arguments: Whether the arguments are in it; they may hold secrets.
+        log_arguments: Whether the arguments are in it, without what looks like a secret.
     """
 
     log_arguments: bool = field(default=False, validator=flag)
+    _redactor: Redactor | None = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._redactor = Redactor() if self.log_arguments else None
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext) -> None:
@@ -93,8 +98,8 @@ class CallLog:
             "seconds": None if started is None else time.monotonic() - started,
             "session": context.session,
         }
-        if self.log_arguments:
-            facts["arguments"] = _shown(arguments)
+        if self._redactor is not None:
+            facts["arguments"] = json.dumps(self._redactor.data(arguments, MOST_LOGGED)[0])[:MOST_LOGGED]
         log.log(level, _line(facts), extra={"pegboard": facts})
 
 
@@ -108,16 +113,3 @@ def _line(facts: Mapping[str, Any]) -> str:
     if facts["session"] is not None:
         line += f", session {facts['session']!a}"
     return line if "arguments" not in facts else f"{line}, arguments {facts['arguments']}"
-
-
-def _shown(arguments: Mapping[str, Any]) -> str:
-    """The arguments as one line of ASCII, cut at 2,000 characters."""
-    try:
-        text = canonical_json(dict(arguments))
-    except (
-        TypeError,
-        ValueError,
-        RecursionError,
-    ):  # refused for that very reason, but a call to be logged all the same
-        return "(not JSON)"
-    return text.encode("ascii", "backslashreplace").decode()[:MOST_LOGGED]

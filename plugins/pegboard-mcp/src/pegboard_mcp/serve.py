@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options
 from pegboard.cli.output import remark
@@ -16,20 +18,29 @@ if TYPE_CHECKING:
     from pegboard_mcp.server import ToolServer
 
 
+PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini-cli", "opencode")
+
+
 @click.command("serve")
 @click.option("--where", metavar="EXPRESSION", help="Only tools that this predicate takes ('read_only').")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
 @click.option("--token-env", metavar="NAME", help="With --http: the variable that holds what clients have to show.")
+@click.option("--search", is_flag=True, help="List a search tool alone, and what it has found (pegboard-search).")
+@click.option("--install", type=click.Choice(PROGRAMS), help="Show what makes this program use the server.")
+@click.option("--write", is_flag=True, help="With --install: write it into the program's configuration.")
 @call_options
 @context_options
 @tool_options
-@click.pass_obj
+@click.pass_context
 def serve_command(  # noqa: PLR0913  one an option, by name
-    options: Options,
+    run: click.Context,
     *,
     where: str | None,
     address: str | None,
     token_env: str | None,
+    search: bool,
+    install: str | None,
+    write: bool,
     yes: bool,
     no: bool,
     rules: str | None,
@@ -41,9 +52,17 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     A program starts this command and speaks over its standard input and output; with --http, any number of programs
     speak over HTTP. Tools are resolved for each request. What has to be confirmed is asked through the program. What
     tools print goes to standard error. At the end, calls that run have 10 seconds to end, and are answered.
+
+    With --install it serves nothing: the other options are those that the program starts it with, or reaches it by.
     """
+    options = run.ensure_object(Options)
     if token_env is not None and address is None:
         raise click.UsageError("--token-env is for --http: the program that starts this command needs no token")
+    if write and install is None:
+        raise click.UsageError("--write is for --install, which names the program")
+    if install is not None:
+        _install(run, options, install, write=write)
+        return 0
     session = open_session(options)
     session.read_rules(rules)
     settings = {
@@ -51,12 +70,47 @@ def serve_command(  # noqa: PLR0913  one an option, by name
         "context": context_of(**context),
         "approver": approver_for(yes=yes, no=no) if yes or no else None,
         "timeout": timeout,
+        "search": search,
     }
     if address is None:
         _serve_stdio(session, settings)
     else:
         _serve_http(session, settings, address, token_env)
     return 0
+
+
+def _install(run: click.Context, options: Options, program: str, *, write: bool) -> None:
+    from pegboard_mcp.install import Served, command_line, install
+
+    address = run.params["address"]
+    if address is None:
+        served = Served(command_line(_words(run, options)))
+    elif address.endswith(":0"):
+        raise click.UsageError("--install needs the port that the server will have, not 0")
+    else:
+        served = Served(url=f"http://{address}/mcp", token_env=run.params["token_env"])
+    click.echo(install(program, served, write=write).rstrip("\n"))
+
+
+def _words(run: click.Context, options: Options) -> list[str]:
+    """The options that were given, for a process that starts in another folder."""
+    files = [("--config", options.config), *(("--functions", file) for file in options.functions)]
+    words = [word for option, file in files if file is not None for word in (option, str(Path(file).absolute()))]
+    words += [word for only in options.only for word in ("-T", only)]
+    words += ["--live"] * options.live
+    for parameter in run.command.params:
+        name = parameter.name or ""
+        if name in ("install", "write") or run.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        given = run.params.get(name)
+        if given is True:
+            words.append(parameter.opts[0])
+        elif given is not None:
+            values: list[Any] = [*given] if parameter.multiple else [given]
+            for each in values:
+                is_file = isinstance(parameter.type, click.Path)
+                words += [parameter.opts[0], str(Path(each).absolute() if is_file else each)]
+    return words
 
 
 def _serve_stdio(session: Session, settings: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`registry doctor`: everything that is wrong with plugins, configuration and cache, and what to do."""
+"""`registry doctor` and `torture`: what is wrong with plugins, configuration and cache, and what plugins survive."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pegboard.cli.commands.manifest import ManifestFile, manifest_files
+from pegboard.cli.commands.manifest import ManifestFile, manifest_files, plugins_of
 from pegboard.cli.main import OWN, command_names, known_manifest
 from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, stdout_screen, write
-from pegboard.cli.session import Session, open_session
+from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
+from pegboard.cli.session import Session, configuration_of, open_session
 from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
+from pegboard.plugins.discovery import discover
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
+    from pegboard.testing.torture import Tried
     from pegboard.tools.spec import ToolSpec
 
 _HAS_RIGHTS: Final = os.name == "posix"
@@ -241,3 +243,60 @@ def _of_folder(path: Path, facts: os.stat_result, rights: int) -> Iterator[Findi
         yield Finding(str(path), "others have rights on the cache", fix)
     elif not facts.st_mode & stat.S_IWUSR:
         yield Finding(str(path), "the cache can't be written, so every start is a cold one", fix)
+
+
+@click.command("torture")
+@click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
+@click.option("--all", "all_of_them", is_flag=True, help="Every installed plugin.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Only the faults of this group; repeatable.")
+@click.option("--include-mutating", is_flag=True, help="Call tools, too, that aren't marked read-only.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@registry_options()
+@click.pass_obj
+def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
+    options: Options,
+    packages: tuple[str, ...],
+    all_of_them: bool,
+    groups: tuple[str, ...],
+    include_mutating: bool,
+    as_json: bool,
+) -> int:
+    """Try on plugins what may go wrong. Exits with 1 where a fault isn't survived.
+
+    Imports under hard conditions, taken names, hostile arguments, cancelled calls, tight limits, ...: each fault is
+    tried in a child process, in a new temporary folder, without a network. Only tools that are marked read-only are
+    called, unless --include-mutating is given: then all of them are, and whatever they reach may change.
+
+    PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml.
+    """
+    from pegboard.testing.torture import GROUPS, torture  # which loads all of the registry
+
+    for group in groups:
+        if group not in GROUPS:
+            raise click.UsageError(f"there is no group {group!r}: take one of {', '.join(GROUPS)}")
+    if all_of_them == bool(packages):
+        raise click.UsageError("name the packages to try, or give --all")
+    entries = discover().entries
+    plugins = entries if all_of_them else [each for package in packages for each in plugins_of(package, entries)]
+    config = configuration_of(options)
+    settings = {found.name: config.settings(found.name, found.distribution) for found in plugins}
+    tried: list[Tried] = []
+    with Status() as status:
+        for each in torture(plugins, settings, include_mutating=include_mutating, groups=groups):
+            status.show(f"{each.plugin}: {each.group}, {each.fault}")
+            tried.append(each)
+    if as_json:
+        write(json_rows(each.to_json() for each in tried))
+    else:
+        rows = [(each.plugin, each.group, each.fault, str(each.calls), _outcome(each)) for each in tried]
+        write(rows_text(("PLUGIN", "GROUP", "FAULT", "CALLS", "OUTCOME"), rows, stdout_screen()))
+    not_called = sorted({name for each in tried for name in each.not_called})
+    if not_called:
+        remark(f"not marked read-only, and so not called (--include-mutating): {', '.join(not_called)}")
+    lost = sum(not each.survived for each in tried)
+    remark(f"{lost} of {len(tried)} faults not survived" if lost else f"{len(tried)} faults, all survived")
+    return 1 if lost else 0
+
+
+def _outcome(tried: Tried) -> str:
+    return "survived" if tried.survived else "; ".join(tried.causes)

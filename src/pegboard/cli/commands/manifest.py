@@ -220,10 +220,10 @@ def _files(packages: Sequence[str]) -> list[ManifestFile]:
     from pegboard.plugins.discovery import discover
 
     entries = discover().entries
-    return [file for package in packages for file in manifest_files(_plugins_of(package, entries))]
+    return [file for package in packages for file in manifest_files(plugins_of(package, entries))]
 
 
-def _plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin]:
+def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin]:
     """The plugins of a distribution, or of the one that brings a plugin of this name: they share a manifest.
 
     Raises:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from fake_vendors.rules import pairing
 from fake_vendors.rules.schema_places import Faults, schema_faults
 from fake_vendors.rules.walking import faults
 
@@ -126,6 +127,38 @@ class OllamaTool(TypedDict):
 
     type: Literal["function"]
     function: OllamaFunction
+
+
+class OllamaCalled(TypedDict):
+    """`api.ToolCallFunction`."""
+
+    name: str
+    arguments: dict[str, Any]
+    index: NotRequired[int]
+
+
+class OllamaCall(TypedDict):
+    """`api.ToolCall`."""
+
+    function: OllamaCalled
+    id: NotRequired[str]
+
+
+class OllamaMessage(TypedDict):
+    """`api.Message`."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: NotRequired[str]
+    thinking: NotRequired[str]
+    images: NotRequired[list[str]]
+    tool_calls: NotRequired[list[OllamaCall]]
+    tool_name: NotRequired[str]
+    tool_call_id: NotRequired[str]
+
+
+def ollama_messages(messages: Sequence[dict[str, Any]]) -> Faults:
+    """Of a chat request's `messages`, and of how calls are paired in them."""
+    return faults(list(messages), list[OllamaMessage]) or pairing.ollama(messages)
 
 
 def ollama(tools: Sequence[dict[str, Any]]) -> Faults:

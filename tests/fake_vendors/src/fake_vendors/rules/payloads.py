@@ -186,6 +186,7 @@ MESSAGES: Final[Mapping[str, tuple[Literal["messages", "input", "contents"], Che
     "gemini": ("contents", gemini_contents),
     "gemini-schema": ("contents", gemini_contents),
     "bedrock": ("messages", bedrock_messages),
+    "ollama": ("messages", mcp_rules.ollama_messages),
 }
 """Exporter -> the key of the conversation in its request, and the faults of it."""
 
@@ -202,5 +203,6 @@ def request_faults(name: str, body: Mapping[str, Any]) -> list[str]:
         "anthropic": anthropic_request,
         "gemini": gemini_request,
         "gemini-schema": gemini_request,
+        "ollama": lambda _: [],  # it has no SDK whose types say it
     }
     return judge(body[key]) + whole[name]({"model": "m", **body})

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from fake_vendors.rules.rules import request_faults
 from fake_vendors.server.script import Error, Json, RefusedError, Reply, Request, need, sse
 
 
@@ -17,10 +18,18 @@ class Format(ABC):
         undeclared_calls: Whether the history may hold calls of tools that are no longer declared.
 
     Attributes:
+        exporter: The name of the exporter that writes it, by which its rules are known.
+        required: Members that a body must have.
+        credentials: The headers of which one must be there.
+        needs_tools: Whether a history with calls wants tools to be declared.
         content_type: Of a stream.
         end: What follows a stream's last event.
     """
 
+    exporter: ClassVar[str]
+    required: ClassVar[tuple[str, ...]] = ("model", "messages")
+    credentials: ClassVar[tuple[str, ...]] = ("authorization",)
+    needs_tools: ClassVar[bool] = False
     content_type: ClassVar[str] = "text/event-stream; charset=utf-8"
     end: ClassVar[bytes] = b""
 
@@ -33,17 +42,47 @@ class Format(ABC):
         """Whether the client asks for a stream."""
         return isinstance(body, dict) and body.get("stream") is True
 
-    @abstractmethod
     def check(self, request: Request) -> None:
         """Judges a request.
 
         Raises:
             RefusedError: It breaks a rule.
         """
+        self.authorise(request)
+        body = request.body
+        need(isinstance(body, dict), "the body must be an object")
+        missing = [name for name in self.required if not body.get(name)]
+        need(not missing, f"Missing required parameter: {', '.join(map(repr, missing))}")
+        try:
+            faults = request_faults(self.exporter, body)
+        except (AttributeError, KeyError, TypeError, RecursionError) as error:  # what a rule counts on isn't there
+            faults = [f"the request can't be read: {error!r}"]
+        need(not faults, "; ".join(faults[:3]))
+        called, declared = list(self.called(body)), self.declared(body)
+        for name in called:
+            known = name in declared or name in self._invented or self._undeclared_calls or self._raw_played
+            need(known, f"the history calls the tool '{name}', which the request does not declare")
+        need(declared or not called or not self.needs_tools, "requests with calls or results must define tools")
+        for name in self.chosen(body):
+            need(name in declared, f"tool choice: the tool '{name}' is not declared")
+
+    def authorise(self, request: Request) -> None:
+        """Refuses a request that has none of the headers for credentials."""
+        if not any(request.headers.get(name) for name in self.credentials):
+            names = ", ".join(self.credentials)
+            raise RefusedError(f"Missing credentials: one of the headers {names} is required", status=401)
 
     @abstractmethod
     def declared(self, body: Json) -> set[str]:
-        """The names of the tools that a checked request declares."""
+        """The names of the tools that a sound request declares."""
+
+    @abstractmethod
+    def called(self, body: Json) -> Iterator[str]:
+        """The names of the tools that its history calls."""
+
+    @abstractmethod
+    def chosen(self, body: Json) -> Iterator[str]:
+        """The names of the tools that the model must call, or may call of those declared."""
 
     @abstractmethod
     def body(self, reply: Reply) -> Json:
@@ -90,30 +129,7 @@ class Format(ABC):
         names = {call.name for call in reply.round.calls}
         self._invented |= names - self.declared(reply.request.body)
 
-    def need_declared(self, name: str, declared: set[str], where: str) -> None:
-        """Refuses a call in the history of a tool that isn't declared, unless a round made up the name."""
-        if name in declared or name in self._invented or self._undeclared_calls or self._raw_played:
-            return
-        raise RefusedError(
-            f"{where}: the history calls the tool '{name}', which the request does not declare", param=where
-        )
-
-
-def authorised(request: Request, *names: str) -> None:
-    """Refuses a request that has none of these headers."""
-    if not any(request.headers.get(name) for name in names):
-        raise RefusedError(f"Missing credentials: one of the headers {', '.join(names)} is required", status=401)
-
 
 def same_json(one: Json, other: Json) -> bool:
     """Whether two JSON values are the same, whatever the order of their keys."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def choice_declared(name: Json, declared: set[str], where: str) -> None:
-    """Refuses a tool choice that names a tool that isn't declared."""
-    need(
-        isinstance(name, str) and name in declared,
-        f"Invalid value for '{where}': the tool '{name}' is not declared",
-        param=where,
-    )

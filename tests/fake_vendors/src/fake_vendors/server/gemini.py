@@ -4,54 +4,27 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from attrs import frozen
 
-from fake_vendors.server.format import Format, authorised, same_json
+from fake_vendors.server.format import Format, same_json
 from fake_vendors.server.script import (
     Call,
     Error,
     Json,
-    RefusedError,
     Reply,
     Request,
     Search,
     Usage,
-    fits,
-    known,
-    mapping,
     need,
-    one_each,
-    optional_text,
-    sequence,
 )
 
-NAME = "^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$"
-MOST_TOOLS = 512
 SKIP = "skip_thought_signature_validator"
 """A signature that Gemini takes for calls that have none, such as another model's."""
 
 _SKIPS = {SKIP, base64.b64encode(SKIP.encode()).decode()}
-
-_DATA = (
-    "text",
-    "inlineData",
-    "fileData",
-    "functionCall",
-    "functionResponse",
-    "executableCode",
-    "codeExecutionResult",
-    "toolCall",
-    "toolResponse",
-)
-_BESIDE = {"thought", "thoughtSignature", "videoMetadata", "partMetadata", "mediaResolution"}
-_MODES = (None, "MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
-_CALL = {"id", "name", "args"}
-_RESPONSE = {"id", "name", "response", "parts", "willContinue", "scheduling"}
-
-Declared = Callable[[str, set[str], str], None]
 
 
 @frozen
@@ -62,27 +35,6 @@ class Issued:
     id: str | None
     args: Json
     signature: str | None
-
-
-def check(request: Request, need_declared: Declared) -> None:
-    """Judges a request.
-
-    Raises:
-        RefusedError: It breaks a rule.
-    """
-    if "key=" not in request.query:
-        authorised(request, "x-goog-api-key", "authorization")
-    body = mapping(request.body, "body")
-    _check_tools(body)
-    contents = sequence(body.get("contents"), "contents")
-    need(contents, "* GenerateContentRequest.contents: contents is not specified")
-    for place, content in enumerate(contents):
-        _check_content(mapping(content, f"contents[{place}]"), f"contents[{place}]")
-    _check_pairs(contents)
-    declared = names(body)
-    for place, content in enumerate(contents):
-        for call in _of(content, "functionCall"):
-            need_declared(call["name"], declared, f"contents[{place}]")
 
 
 def check_signatures(contents: list[Json], issued: list[Issued]) -> None:
@@ -97,17 +49,12 @@ def check_signatures(contents: list[Json], issued: list[Issued]) -> None:
     for place, content in enumerate(contents):
         for at, part in enumerate(content["parts"] if content.get("role") == "model" else ()):
             where = f"contents[{place}].parts[{at}]"
-            given = optional_text(part.get("thoughtSignature"), where)
+            given = part.get("thoughtSignature")
             call = part.get("functionCall")
             legal = _legal(call, issued)
             message = f"Function call is missing a thought_signature in functionCall parts, {where}."
             need(given is not None or None in legal, message)
             need(given in legal or _same_bytes(given, legal), f"Thought signature is not valid: {where}.")
-
-
-def names(body: Json) -> set[str]:
-    """The names that a checked request declares."""
-    return {function["name"] for tool in body.get("tools") or () for function in tool.get("functionDeclarations") or ()}
 
 
 def _legal(call: dict[str, Any] | None, issued: list[Issued]) -> set[str | None]:
@@ -137,117 +84,6 @@ def _bytes(signature: str) -> bytes:
         return signature.encode()
 
 
-def _of(content: Json, kind: str) -> list[dict[str, Any]]:
-    return [part[kind] for part in content["parts"] if kind in part]
-
-
-def _check_tools(body: dict[str, Any]) -> None:
-    found = []
-    for place, tool in enumerate(sequence(body.get("tools") or [], "tools")):
-        functions = mapping(tool, f"tools[{place}]").get("functionDeclarations") or []
-        for at, function in enumerate(sequence(functions, f"tools[{place}].function_declarations")):
-            _check_function(mapping(function, f"tools[{place}]"), f"tools[{place}].function_declarations[{at}]")
-            found.append(function["name"])
-    one_each(found, "Duplicate function declaration found: {}")
-    need(len(found) <= MOST_TOOLS, f"At most {MOST_TOOLS} function declarations are allowed, got {len(found)}")
-    config = mapping(
-        mapping(body.get("toolConfig") or {}, "tool_config").get("functionCallingConfig") or {},
-        "function_calling_config",
-    )
-    mode = config.get("mode")
-    need(mode in _MODES, f"Invalid value at 'tool_config.function_calling_config.mode': {mode!r}")
-    allowed = config.get("allowedFunctionNames") or []
-    for name in sequence(allowed, "tool_config.function_calling_config.allowed_function_names"):
-        need(
-            name in found,
-            f"tool_config.function_calling_config.allowed_function_names: '{name}' is not declared in tools",
-        )
-    fit = not allowed or mode in ("ANY", "VALIDATED")
-    need(fit, "Function calling config is set with allowed_function_names, but the mode is neither ANY nor VALIDATED.")
-
-
-def _check_function(function: dict[str, Any], where: str) -> None:
-    fits(function.get("name"), NAME, f"{where}.name")
-    both = "parameters" in function and "parametersJsonSchema" in function
-    need(not both, f"{where}: parameters and parameters_json_schema can't both be set")
-    schema = function.get("parametersJsonSchema", function.get("parameters"))
-    if schema is not None:
-        kind = mapping(schema, f"{where}.parameters").get("type")
-        need(str(kind).lower() == "object", f"{where}.parameters: schema should be of type OBJECT")
-
-
-def _check_content(content: dict[str, Any], where: str) -> None:
-    known(content, {"role", "parts"}, where)
-    need(content.get("role") in (None, "user", "model", "function"), "Please use a valid role: user, model.")
-    parts = sequence(content.get("parts") or [], f"{where}.parts")
-    need(parts, f"* GenerateContentRequest.{where}.parts: contents.parts must not be empty.")
-    for at, part in enumerate(parts):
-        _check_part(mapping(part, f"{where}.parts[{at}]"), f"{where}.parts[{at}]")
-
-
-def _check_part(part: dict[str, Any], where: str) -> None:
-    known(part, {*_DATA, *_BESIDE}, where)
-    data = [key for key in _DATA if key in part]
-    need(
-        len(data) == 1,
-        f"* GenerateContentRequest.{where}.data: required oneof field 'data' must have one initialized field",
-    )
-    if "functionCall" in part:
-        call = mapping(part["functionCall"], f"{where}.function_call")
-        known(call, _CALL, f"{where}.function_call")
-        need(isinstance(call.get("name"), str) and call["name"], f"{where}.function_call.name: Name cannot be empty.")
-        need(
-            isinstance(call.get("args", {}), dict),
-            f"{where}.function_call.args: Proto field is not repeating, cannot start list or scalar.",
-        )
-    if "functionResponse" in part:
-        response = mapping(part["functionResponse"], f"{where}.function_response")
-        known(response, _RESPONSE, f"{where}.function_response")
-        need(
-            isinstance(response.get("name"), str) and response["name"],
-            f"{where}.function_response.name: Name cannot be empty.",
-        )
-        need(isinstance(response.get("response"), dict), f"{where}.function_response.response: an object is required")
-
-
-def _check_pairs(contents: list[Json]) -> None:
-    """The turn after calls answers each, in their order."""
-    waiting: list[dict[str, Any]] = []
-    before = None
-    for content in [*contents, {"role": "end", "parts": []}]:
-        answers = _of(content, "functionResponse")
-        need(
-            len(answers) == len(waiting),
-            "Please ensure that the number of function response parts is equal to the number of function call parts "
-            "of the function call turn.",
-        )
-        need(
-            not answers or content.get("role") != "model",
-            "Please ensure that function responses are in a turn of the user's.",
-        )
-        for call, answer in zip(waiting, answers, strict=True):
-            _check_answer(call, answer)
-        waiting = _of(content, "functionCall")
-        legal = not waiting or (
-            content.get("role") == "model" and before in (None, "user", "function") and content is not contents[0]
-        )
-        need(
-            legal,
-            "Please ensure that function call turn comes immediately after a user turn "
-            "or after a function response turn.",
-        )
-        before = content.get("role")
-
-
-def _check_answer(call: dict[str, Any], answer: dict[str, Any]) -> None:
-    same = call["name"] == answer["name"] and (call.get("id") is None or answer.get("id") in (None, call["id"]))
-    if not same:
-        raise RefusedError(
-            f"Please ensure that function responses stand in the order of their calls: "
-            f"'{call['name']}' ({call.get('id')}) is answered by '{answer['name']}' ({answer.get('id')})."
-        )
-
-
 _FINISH = {
     "stop": "STOP",
     "tool_calls": "STOP",
@@ -270,6 +106,10 @@ _STATUS = {
 class Gemini(Format):
     """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent?alt=sse`."""
 
+    exporter = "gemini"
+    required = ("contents",)
+    credentials = ("x-goog-api-key", "authorization")
+
     def __init__(self, *, undeclared_calls: bool = False) -> None:
         super().__init__(undeclared_calls=undeclared_calls)
         self._issued: list[Issued] = []
@@ -278,15 +118,33 @@ class Gemini(Format):
         """By the path."""
         return path.endswith(":streamGenerateContent")
 
+    def authorise(self, request: Request) -> None:
+        """By a header, or in the query."""
+        if "key=" not in request.query:
+            super().authorise(request)
+
     def check(self, request: Request) -> None:
         """Judges a request."""
-        check(request, self.need_declared)
+        super().check(request)
+        config = (request.body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+        fit = not config.get("allowedFunctionNames") or config.get("mode") in ("ANY", "VALIDATED")
+        need(fit, "allowed_function_names is set, but the mode is neither ANY nor VALIDATED.")
         if not self._raw_played:
             check_signatures(request.body["contents"], self._issued)
 
     def declared(self, body: Json) -> set[str]:
-        """The tools' names."""
-        return names(body)
+        """The functions' names."""
+        return {each["name"] for tool in body.get("tools") or () for each in tool.get("functionDeclarations") or ()}
+
+    def called(self, body: Json) -> Iterator[str]:
+        """Of `functionCall` parts."""
+        parts = (part for content in body["contents"] for part in content["parts"])
+        return (part["functionCall"]["name"] for part in parts if "functionCall" in part)
+
+    def chosen(self, body: Json) -> Iterator[str]:
+        """Those that are allowed."""
+        config = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+        yield from config.get("allowedFunctionNames") or ()
 
     def remember(self, reply: Reply) -> None:
         """Keeps the calls with their signatures."""

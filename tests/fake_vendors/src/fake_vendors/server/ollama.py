@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from fake_vendors.server.format import Format
@@ -13,84 +13,7 @@ from fake_vendors.server.script import (
     Reply,
     Request,
     json_line,
-    mapping,
-    need,
-    one_each,
-    sequence,
-    text,
 )
-
-_ROLES = ("system", "user", "assistant", "tool")
-
-Declared = Callable[[str, set[str], str], None]
-
-
-def check(request: Request, need_declared: Declared) -> None:
-    """Judges a request.
-
-    Raises:
-        RefusedError: It breaks a rule.
-    """
-    body = mapping(request.body, "body")
-    text(body.get("model"), "model")
-    for place, tool in enumerate(sequence(body.get("tools") or [], "tools")):
-        _check_tool(mapping(tool, f"tools[{place}]"), f"tools[{place}]")
-    one_each([tool["function"]["name"] for tool in body.get("tools") or ()], "duplicate tool name: {}")
-    messages = sequence(body.get("messages"), "messages")
-    need(messages, "messages: at least one is required")
-    for place, message in enumerate(messages):
-        _check_message(mapping(message, f"messages[{place}]"), f"messages[{place}]")
-    _check_pairs(messages)
-    declared = names(body)
-    for place, message in enumerate(messages):
-        for call in message.get("tool_calls") or ():
-            need_declared(call["function"]["name"], declared, f"messages[{place}]")
-
-
-def names(body: Json) -> set[str]:
-    """The names that a checked request declares."""
-    return {tool["function"]["name"] for tool in body.get("tools") or ()}
-
-
-def _check_tool(tool: dict[str, Any], where: str) -> None:
-    need(tool.get("type") == "function", f"{where}.type: 'function' is required")
-    function = mapping(tool.get("function"), f"{where}.function")
-    text(function.get("name"), f"{where}.function.name")
-    mapping(function.get("parameters") or {}, f"{where}.function.parameters")
-
-
-def _check_message(message: dict[str, Any], where: str) -> None:
-    role = message.get("role")
-    need(role in _ROLES, f"{where}.role: invalid role {role!r}")
-    need(
-        isinstance(message.get("content", ""), str),
-        f"json: cannot unmarshal into Go struct field {where}.content of type string",
-    )
-    for image in sequence(message.get("images") or [], f"{where}.images"):
-        text(image, f"{where}.images")
-    for call in sequence(message.get("tool_calls") or [], f"{where}.tool_calls"):
-        function = mapping(mapping(call, f"{where}.tool_calls").get("function"), f"{where}.tool_calls.function")
-        text(function.get("name"), f"{where}.tool_calls.function.name")
-        fit = isinstance(function.get("arguments"), dict)
-        need(
-            fit,
-            "json: cannot unmarshal into Go struct field .tool_calls.function.arguments "
-            "of type api.ToolCallFunctionArguments",
-        )
-
-
-def _check_pairs(messages: list[Json]) -> None:
-    waiting: list[str] = []
-    for place, message in enumerate([*messages, {"role": "end"}]):
-        if message["role"] == "tool":
-            need(waiting, f"messages[{place}]: a tool message that no call waits for")
-            asked = waiting.pop(0)
-            name = message.get("tool_name", asked)
-            need(name == asked, f"messages[{place}]: '{asked}' is answered by '{name}'")
-            continue
-        need(not waiting, f"messages[{place}]: no tool message for {', '.join(waiting)}")
-        waiting = [call["function"]["name"] for call in message.get("tool_calls") or ()]
-
 
 _FINISH = {"tool_calls": "stop", "refusal": "stop", "content_filter": "stop"}
 
@@ -98,19 +21,28 @@ _FINISH = {"tool_calls": "stop", "refusal": "stop", "content_filter": "stop"}
 class Ollama(Format):
     """`POST /api/chat`; streamed unless the client says no."""
 
+    exporter = "ollama"
     content_type: ClassVar[str] = "application/x-ndjson"
 
     def streamed(self, path: str, body: Json) -> bool:
         """Unless `stream` is false."""
         return isinstance(body, dict) and body.get("stream", True) is not False
 
-    def check(self, request: Request) -> None:
-        """Judges a request."""
-        check(request, self.need_declared)
+    def authorise(self, request: Request) -> None:
+        """Anyone may ask."""
 
     def declared(self, body: Json) -> set[str]:
         """The tools' names."""
-        return names(body)
+        return {tool["function"]["name"] for tool in body.get("tools") or ()}
+
+    def called(self, body: Json) -> Iterator[str]:
+        """Of `tool_calls`."""
+        calls = (call for message in body["messages"] for call in message.get("tool_calls") or ())
+        return (call["function"]["name"] for call in calls)
+
+    def chosen(self, body: Json) -> Iterator[str]:
+        """There is no choice."""
+        yield from ()
 
     def body(self, reply: Reply) -> Json:
         """The answer in one object."""

@@ -1,0 +1,652 @@
+"""`registry torture`: what may go wrong with an installed plugin, each fault tried in a child process of its own.
+
+`python -m pegboard.testing.torture` tries one there. A fault is survived where every call got one clear answer, the
+registry and the tools of others work on, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import inspect
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+from attrs import asdict, define, field, frozen
+
+from pegboard.dispatch.events import CallEnded, CallRunning
+from pegboard.dispatch.permissions.permissions import Permissions
+from pegboard.errors import cause_of
+from pegboard.plugins.discovery import Discovery, FoundPlugin
+from pegboard.plugins.load import load
+from pegboard.plugins.manager import PluginManager, gather, imported, manifest_of
+from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, probe, run_jobs
+from pegboard.plugins.side_effects import observed
+from pegboard.registry import ToolRegistry
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.references import References
+from pegboard.schema.validator import Validator
+from pegboard.testing.check import broken, values_round
+from pegboard.testing.samples import NoSampleError, Samples
+from pegboard.threads import SHARED
+from pegboard.timeout import WATCHDOG, place_of
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import ToolResult
+from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.spec import Origin, ResultLimits
+from pegboard.tools.tool import Tool, tool as as_tool
+
+FAULT_SECONDS: Final = 60.0
+_CALL_SECONDS: Final = 10.0
+_END_SECONDS: Final = 3.0
+_LITTLE_MEMORY: Final = 512 << 20
+_MOST_VALUES: Final = 60  # of one tool, in one fault
+_AT_ONCE: Final = 20
+_MOST_CAUSES: Final = 10
+_SHOWN: Final = 120
+_ON_TOP: Final = 2_000  # bytes of words that say what was left out
+_NEIGHBOUR: Final = "torture_neighbour"
+_OUTSIDE: Final = "lies outside of the working folder"
+_PASSES: Final = (0, 1, 2, 3, 5, 8, 13, 21, 50)  # of the event loop, before a call is cancelled
+_HOSTILE: Final = (
+    *("", " ", "\x00", "a\x00b", "\x1b[2J\x1b]0;x\x07", "\u202eabc\u2066", "\u200b", "\ud800", "a\udcffb", "e\u0301"),
+    *("../secret.txt", "../../../../../../etc/passwd", "/etc/passwd", "link/secret.txt", "~/x", "$HOME", "-rf"),
+    *("; touch x #", "$(touch x)", "%s%n", "{0.__class__}", "(" * 500, "[" * 500, "(a+)+$", "\\", "*" * 500, "nan"),
+    *("a" * 100_000, "\n" * 10_000, "🙂" * 10_000, "../" * 1_000, "1e400", "-1", "9" * 400, "\r\n", "\ufeff"),
+)
+_MALFORMED: Final = (
+    *("", " ", "{", "}", "null", "1", '"a"', "[]", "{}{}", "{'a': 1}", '{"a":1,"a":2}', '{"a":NaN}', '{"a":1e999}'),
+    *('{"\\ud800":"\\udfff"}', '{"a":' + "9" * 5_000 + "}", "[" * 100_000, '{"a":' * 5_000, "\x00", "\ufeff{}"),
+    *(b"\xff\xfe", b'{"a":"\xed\xa0\x80"}', "a" * 2_000_000),
+)
+
+
+class _Fault(NamedTuple):
+    group: str
+    name: str
+    function: Callable[..., Any]
+    memory: int
+    calls: bool
+
+
+@frozen
+class Tried:
+    """What came of a fault.
+
+    Attributes:
+        plugin: The plugin's name.
+        group: Of the fault.
+        fault: Its name.
+        calls: How many calls were made.
+        causes: Why it wasn't survived; empty where it was.
+        not_called: The tools that weren't called, as they may change something.
+    """
+
+    plugin: str
+    group: str
+    fault: str
+    calls: int = 0
+    causes: tuple[str, ...] = ()
+    not_called: tuple[str, ...] = ()
+
+    @property
+    def survived(self) -> bool:
+        """Whether all went on as it should."""
+        return not self.causes
+
+    def to_json(self) -> dict[str, Any]:
+        """All facts by name."""
+        return {**asdict(self), "survived": self.survived}
+
+
+FAULTS: Final[dict[str, _Fault]] = {}
+GROUPS: Final = ("import", "registration", "arguments", "cancellation", "limits", "results", "names")
+
+
+def _fault(
+    group: str, memory: int = MOST_MEMORY, *, calls: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds a fault: a function that gets the trial, and where it needs `calls`, a registry and the tools to call."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = function.__name__.strip("_").replace("_", " ")
+        FAULTS[name] = _Fault(group, name, function, memory, calls)
+        return function
+
+    return add
+
+
+def torture(
+    plugins: Sequence[FoundPlugin],
+    settings: Mapping[str, Mapping[str, Any]],
+    *,
+    include_mutating: bool = False,
+    groups: Iterable[str] = (),
+    seconds: float = FAULT_SECONDS,
+) -> Iterator[Tried]:
+    """Tries every fault that applies to each of these plugins.
+
+    The network is blocked meanwhile, and the working folder, `HOME` and the temporary folder are a new one.
+
+    Args:
+        plugins: What to try.
+        settings: The settings by plugin name.
+        include_mutating: Whether tools are called, too, that aren't marked read-only.
+        groups: Limits the faults to those of these groups.
+        seconds: How long one fault may take.
+
+    Yields:
+        What came of each, in order; where a plugin doesn't load, that alone.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        todo: list[tuple[FoundPlugin, _Fault]] = []
+        for probed in probe(plugins, settings):
+            if probed.manifest is None:
+                yield Tried(probed.found.name, "import", "loads", 0, (probed.cause or "failed",))
+                continue
+            has_tools = bool(probed.manifest.tools or probed.manifest.toolsets)
+            wanted = (each for each in FAULTS.values() if not groups or each.group in groups)
+            todo += [(probed.found, each) for each in wanted if has_tools or not (each.calls or each.group == "names")]
+        jobs = (
+            _job(Path(folder, str(number)), found, fault, settings.get(found.name, {}), include_mutating)
+            for number, (found, fault) in enumerate(todo)
+        )
+        with closing(run_jobs(jobs, seconds)) as answers:
+            for (found, fault), done in zip(todo, answers, strict=True):
+                calls, causes, not_called = (0, [done.cause], ()) if done.cause else done.answer
+                left = ["it leaves a process behind, which was ended"] if done.left else []
+                yield Tried(found.name, fault.group, fault.name, calls, (*causes, *left), tuple(not_called))
+
+
+def _job(folder: Path, found: FoundPlugin, fault: _Fault, settings: Mapping[str, Any], include_mutating: bool) -> Job:
+    (folder / "here").mkdir(parents=True)
+    (folder / "here" / "sample").write_text("sample\n", encoding="utf-8")
+    (folder / "here" / "link").symlink_to(folder)
+    (folder / "secret.txt").write_text(f"{_OUTSIDE}\n", encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PEGBOARD_"))}
+    environ = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    facts = {
+        **asdict(found),
+        "settings": dict(settings),
+        "fault": fault.name,
+        "memory": fault.memory,
+        "include_mutating": include_mutating,
+    }
+    return Job(__spec__.name, facts, environ, str(folder / "here"))
+
+
+# In the child process -------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _Guard:
+    """Audit hook that blocks the network, and notes what is written outside of a folder."""
+
+    folder: str
+    network: list[str] = field(factory=list[str])
+    outside: list[str] = field(factory=list[str])
+    read_only: bool = False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            self._written(arguments[0])
+        elif event in ("os.mkdir", "os.remove", "os.rmdir", "os.symlink", "os.truncate", "os.chmod"):
+            self._written(arguments[0 if event != "os.symlink" else 1])
+        elif event in ("os.rename", "os.link"):
+            self._written(arguments[1])
+        elif event in ("socket.connect", "socket.sendto") and not isinstance(arguments[1], tuple):
+            return  # a local socket
+        elif event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
+            self.network.append(f"{arguments[0] if 'get' in event else arguments[1]}")
+            raise OSError(errno.ENETUNREACH, "the network is blocked")
+
+    def _written(self, path: str | bytes | int) -> None:
+        real = "" if isinstance(path, int) else os.fsdecode(os.path.realpath(path))
+        if not real or real.startswith("/dev/"):
+            return
+        if self.read_only:
+            raise OSError(errno.EROFS, "Read-only file system", real)
+        if not real.startswith(self.folder):
+            self.outside.append(real)
+
+
+_Tools = list[tuple[Tool, dict[str, Any]]]
+
+
+@as_tool(name=_NEIGHBOUR, read_only=True)
+async def _neighbour() -> str:
+    """Answers, whatever a plugin does."""
+    return "here"
+
+
+@define(eq=False)
+class Trial:
+    """A fault that is tried on a plugin."""
+
+    found: FoundPlugin
+    settings: Mapping[str, Any]
+    guard: _Guard
+    include_mutating: bool = False
+    causes: list[str] = field(factory=list[str])
+    calls: int = 0
+    not_called: list[str] = field(factory=list[str])
+    context: ReadonlyContext = field(factory=lambda: ReadonlyContext(work_dir=str(Path.cwd())))
+    registries: list[ToolRegistry] = field(factory=list[ToolRegistry])
+
+    def broke(self, cause: str) -> None:
+        """Notes why the fault isn't survived."""
+        if cause not in self.causes and len(self.causes) < _MOST_CAUSES:
+            self.causes.append(cause)
+
+    def gathered(self) -> Any:
+        """What the plugin brings, loaded in this thread; what is wrong with it is noted."""
+        loaded = gather(self.found.origin, imported(self.found.module, self.found.attribute), self.settings)
+        for fault in loaded.faults:
+            self.broke(f"it loads in part only: {fault}")
+        return loaded
+
+    def registry(self, *, before: Sequence[Tool] = (), **options: Any) -> ToolRegistry:
+        """A registry with a neighbour and the plugin.
+
+        Args:
+            before: Tools that are there before the plugin.
+            options: Of `PluginManager`: `rename` and `prefix`.
+        """
+        registry = ToolRegistry(permissions=Permissions(mode="bypass"))
+        self.registries.append(registry)
+        registry.register(_neighbour, *before)
+        manager = registry.plugin_manager = PluginManager(registry, {self.found.name: self.settings}, **options)
+        record = manager.load(self.found)
+        if record.status != "loaded" and not before:
+            self.broke(f"it doesn't load: {record.cause}")
+        return registry
+
+    async def tools(self, registry: ToolRegistry) -> _Tools:
+        """The plugin's tools that may be called, each with ordinary arguments."""
+        found: list[tuple[Tool, dict[str, Any]]] = []
+        for tool in (await registry.resolve(self.context)).tools:
+            if tool.name == _NEIGHBOUR or tool.handler is None:
+                continue
+            if not (self.include_mutating or tool.spec.annotations.read_only_hint):
+                self.not_called.append(tool.name)
+                continue
+            known = next(iter(_samples(tool)), None)
+            if known is not None:
+                found.append((tool, known))
+        return found
+
+    async def run(
+        self,
+        registry: ToolRegistry,
+        calls: Iterable[tuple[Tool, Any]],
+        *,
+        interrupt: bool = False,
+        **options: Any,
+    ) -> list[ToolResult]:
+        """Runs calls, some together; each has to get one clear answer. Gives the results in order."""
+        results: list[ToolResult] = []
+        waiting = iter(calls)
+        resolved = await registry.resolve(self.context)
+        while batch := list(islice(waiting, _AT_ONCE)):
+            results += await self._batch(registry, resolved, batch, interrupt=interrupt, **options)
+        return results
+
+    async def _batch(
+        self,
+        registry: ToolRegistry,
+        resolved: Any,
+        batch: list[tuple[Tool, Any]],
+        *,
+        interrupt: bool,
+        timeout: float = _CALL_SECONDS,  # noqa: ASYNC109  of each call
+        **options: Any,
+    ) -> Sequence[ToolResult]:
+        self.calls += len(batch)
+        ended: list[int] = []
+
+        def listen(event: Any) -> None:
+            if isinstance(event, CallEnded):
+                ended.append(event.index)
+            elif interrupt and isinstance(event, CallRunning):
+                running.interrupt("interrupted", "abort")
+
+        asked = [ToolCall(tool.name, arguments, f"call {place}") for place, (tool, arguments) in enumerate(batch)]
+        running = await registry.batch(asked, resolved, self.context, listener=listen, timeout=timeout, **options)
+        outcome = await running.run()
+        if sorted(ended) != list(range(len(batch))) or len(outcome) != len(batch):
+            self.broke(f"{len(batch)} calls were answered {len(outcome)} times, and ended {len(ended)} times")
+        if outcome.fatal is not None:
+            self.broke(f"a call ends the turn: {outcome.fatal}")
+        for (tool, arguments), result in zip(batch, outcome.results, strict=True):
+            cause = broken(result) if result.kind != "aborted" or not interrupt else None
+            if result.kind == "timeout" and timeout < _CALL_SECONDS:
+                cause = None
+            if cause is None and tool.work_dir is not None and _OUTSIDE in result.text:
+                cause = "it shows what lies outside of its working folder"
+            if cause is not None:
+                self.broke(f"{tool.name}({_cut(arguments)}): {_cut(cause)}")
+        return outcome.results
+
+
+def _cut(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
+    """Arguments that the tool's schema and its own check take: its examples first."""
+    yield from (dict(example) for example in tool.spec.examples)
+    with suppress(NoSampleError):
+        for sample in Samples(References(tool.spec.input_schema), tool.validator.accepts).of(tool.spec.input_schema):
+            if not tool.check(sample.value):
+                yield sample.value
+
+
+def _with_text(value: Any, text: str) -> Iterator[Any]:
+    """The value with this in place of each of its texts, one after the other."""
+    if isinstance(value, str):
+        yield text
+    elif is_object(value):
+        yield from ({**value, key: changed} for key, item in value.items() for changed in _with_text(item, text))
+    elif is_array(value):
+        for place, item in enumerate(value):
+            yield from ([*value[:place], changed, *value[place + 1 :]] for changed in _with_text(item, text))
+
+
+@_fault("import")
+def _closed_stdin(trial: Trial) -> None:
+    os.close(0)
+    sys.stdin = None
+    trial.gathered()
+
+
+@_fault("import")
+def _read_only_folder(trial: Trial) -> None:
+    trial.guard.read_only = True
+    trial.gathered()
+
+
+@_fault("import")
+def _without_HOME(trial: Trial) -> None:  # noqa: N802  the variable's name
+    del os.environ["HOME"]
+    trial.gathered()
+
+
+@_fault("import")
+def _blocked_network(trial: Trial) -> None:
+    trial.gathered()
+    for address in trial.guard.network:
+        trial.broke(f"it reaches for the network as it is imported: {address}")
+
+
+@_fault("import")
+def _hostile_environment(trial: Trial) -> None:
+    os.environ.update(PATH="", LANG="none", LC_ALL="none", TZ="none", TERM="", COLUMNS="x", LINES="x", EDITOR="\n")
+    os.environ.update(TMPDIR="/none", http_proxy="::", https_proxy="::", NO_PROXY="[", SSL_CERT_FILE="/none", USER="")
+    os.environb[b"\xff\xfe"] = b"\xff" * 10_000
+    trial.gathered()
+
+
+@_fault("import")
+def _side_effects(trial: Trial) -> None:
+    notes: list[str] = []
+    signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    known = set(threading.enumerate())
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        with observed(notes):  # in the main thread, where it can do most
+            trial.gathered()
+        sys.stdout.flush()
+        file.seek(0)
+        printed = file.read(_SHOWN)
+    notes += [f"printed {printed.decode(errors='replace')!r}"] if printed else []
+    notes += [f"handles {signal.Signals(each).name}" for each in signals if signal.getsignal(each) != signals[each]]
+    notes += [f"started a thread ({thread.name})" for thread in set(threading.enumerate()) - known]
+    for note in notes:
+        trial.broke(f"as it is imported, it has side effects: it {note}")
+
+
+@_fault("registration")
+async def _twice(trial: Trial) -> None:
+    registry = trial.registry()
+    names = [tool.name for tool in registry.tools()]
+    assert isinstance(registry.plugin_manager, PluginManager)
+    thing = imported(trial.found.module, trial.found.attribute)
+    registry.plugin_manager.register(thing, Origin(f"{trial.found.name}-again", trial.found.distribution))
+    if [tool.name for tool in registry.tools()] != names:
+        trial.broke("registered under a second name, it adds or removes tools")
+    await trial.run(registry, await trial.tools(registry))
+
+
+@_fault("registration")
+async def _two_registries(trial: Trial) -> None:
+    first, second = manifest_of(trial.gathered()), manifest_of(trial.gathered())
+    for difference in second.differences(first):
+        trial.broke(f"a second registry gets something else: {difference}")
+    one, other = trial.registry(), trial.registry()
+    await trial.run(one, await trial.tools(one))
+    await one.aclose()
+    await trial.run(other, await trial.tools(other))
+
+
+@_fault("registration")
+async def _names_taken(trial: Trial) -> None:
+    async def mine() -> str:
+        """The host's."""
+        return "mine"
+
+    taken = [Tool.from_function(mine, name=tool.name) for tool in trial.gathered().tools]
+    registry = trial.registry(before=taken)
+    for each in taken:
+        if (await registry.call(each.name)).text != "mine":
+            trial.broke(f"it replaces the host's own tool {each.name!r}")
+
+
+@_fault("registration")
+def _blocked(trial: Trial) -> None:
+    registry = load(block=[trial.found.name], discovery=Discovery((trial.found,)), live=True)
+    if registry.tools() or trial.found.module in sys.modules:
+        trial.broke("though it is blocked, it is imported")
+
+
+@_fault("arguments", calls=True)
+async def _allowed_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    await trial.run(registry, [(tool, value) for tool, _ in tools for value in islice(_samples(tool), _MOST_VALUES)])
+
+
+def _forbidden(tool: Tool, known: dict[str, Any]) -> Iterator[Any]:
+    """Values round a known one that the schema forbids; an empty text and `None` stand for no arguments."""
+    return (value for value in values_round(known) if value not in ("", None) and not tool.validator.accepts(value))
+
+
+@_fault("arguments", calls=True)
+async def _forbidden_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    calls = [(tool, value) for tool, known in tools for value in islice(_forbidden(tool, known), _MOST_VALUES)]
+    for (tool, value), result in zip(calls, await trial.run(registry, calls), strict=True):
+        if not result.is_error:
+            trial.broke(f"{tool.name}({_cut(value)}) runs, though its schema forbids that")
+
+
+@_fault("arguments", calls=True)
+async def _hostile_texts(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    texts = [(tool, changed) for tool, known in tools for text in _HOSTILE for changed in _with_text(known, text)]
+    keys = [(tool, {**known, text: 1}) for tool, known in tools for text in _HOSTILE]
+    await trial.run(registry, [*texts, *keys])
+
+
+@_fault("arguments", calls=True)
+async def _malformed_JSON(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:  # noqa: N802
+    await trial.run(registry, [(tool, text) for tool, _ in tools for text in _MALFORMED])
+
+
+@_fault("arguments", calls=True)
+async def _deep_nesting(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    calls: list[tuple[Tool, Any]] = []
+    for tool, known in tools:
+        for name in [*tool.spec.input_schema.get("properties", {}), "more"]:
+            for depth in (50, 900, 20_000):
+                calls.append((tool, {**known, name: json.loads("[" * 50 + "]" * 50)}))
+                rest = json.dumps(known)[1:-1]
+                deep = f"{json.dumps(name)}: {'[' * depth}{']' * depth}"
+                calls.append((tool, f"{{{', '.join(filter(None, (rest, deep)))}}}"))
+    await trial.run(registry, calls)
+
+
+@_fault("cancellation", calls=True)
+async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    for tool, known in tools:
+        for passes in _PASSES:
+            trial.calls += 1
+            call = asyncio.ensure_future(registry.call(tool.name, known, trial.context))
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call], timeout=_CALL_SECONDS)
+            if not call.done():
+                trial.broke(f"{tool.name} goes on for {_CALL_SECONDS:g} s after it is cancelled")
+            elif not call.cancelled() and (error := call.exception()) is not None:
+                trial.broke(f"{tool.name}, cancelled after {passes} steps, raises {cause_of(error)}")
+
+
+@_fault("cancellation", calls=True)
+async def _interrupted_batch(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    for tool, known in tools:
+        await trial.run(registry, [(tool, known)] * 4, interrupt=True)
+
+
+@_fault("limits", calls=True)
+async def _time_limit(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    for tool, known in tools:
+        for seconds in (0.001, 0.05):
+            begun = monotonic()
+            await trial.run(registry, [(tool, known)], timeout=seconds)
+            if monotonic() - begun > _CALL_SECONDS:
+                trial.broke(f"{tool.name} goes on for {_CALL_SECONDS:g} s past its time limit")
+
+
+@_fault("limits", calls=True)
+async def _small_results(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    small = ResultLimits(lines=1, bytes=100)
+    calls = [(tool, value) for tool, known in tools for value in (known, *_few(tool))]
+    for (tool, _), result in zip(calls, await trial.run(registry, calls, results=small), strict=True):
+        _check_size(trial, tool, result, small)
+
+
+@_fault("limits", _LITTLE_MEMORY, calls=True)
+async def _little_memory(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    await trial.run(registry, [(tool, value) for tool, _ in tools for value in _few(tool)])
+
+
+def _few(tool: Tool) -> list[dict[str, Any]]:
+    return list(islice(_samples(tool), 5))
+
+
+def _check_size(trial: Trial, tool: Tool, result: ToolResult, limits: ResultLimits) -> None:
+    limits = tool.policy.result_limits or limits
+    size = len(result.text.encode(errors="replace"))
+    if limits.bytes is not None and size > limits.bytes + _ON_TOP:
+        trial.broke(f"{tool.name} gives {size:,} bytes, {limits.bytes:,} are the limit")
+
+
+@_fault("results", calls=True)
+async def _serialisable_and_valid(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    calls = [(tool, value) for tool, _ in tools for value in islice(_samples(tool), _MOST_VALUES)]
+    for (tool, _), result in zip(calls, await trial.run(registry, calls), strict=True):
+        text = json.dumps(result.to_json(), allow_nan=False)
+        if ToolResult.from_json(json.loads(text)).text != result.text:
+            trial.broke(f"{tool.name}: its result isn't the same after it was written and read")
+        schema = tool.spec.output_schema
+        if schema is not None and not result.is_error and not Validator(schema).accepts(result.structured_content):
+            trial.broke(f"{tool.name}: its result breaks its output schema")
+        _check_size(trial, tool, result, registry.limits.results)
+
+
+@_fault("results", calls=True)
+async def _same_calls_at_once(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    for tool, known in tools:
+        results = await trial.run(registry, [(tool, known)] * _AT_ONCE)
+        if len({result.kind for result in results}) > 1:
+            trial.broke(f"{tool.name}: the same call, {_AT_ONCE} times at once, fails now and then")
+
+
+async def _named(trial: Trial, registry: ToolRegistry, names: Mapping[str, str]) -> None:
+    there = {tool.name for tool in registry.tools()}
+    for old, new in names.items():
+        if new not in there or old in there:
+            trial.broke(f"tool {old!r} isn't called {new!r} as configured")
+    await trial.run(registry, await trial.tools(registry))
+
+
+@_fault("names")
+async def _renamed(trial: Trial) -> None:
+    names = {tool.name: f"renamed_{place}" for place, tool in enumerate(trial.gathered().tools)}
+    rename = {f"{trial.found.name}:{old}": new for old, new in names.items()}
+    await _named(trial, trial.registry(rename=rename), names)
+
+
+@_fault("names")
+async def _prefixed(trial: Trial) -> None:
+    names = {tool.name: f"my_{tool.name}" for tool in trial.gathered().tools}
+    await _named(trial, trial.registry(prefix={trial.found.name: "my_"}), names)
+
+
+@_fault("names")
+async def _shadowed(trial: Trial) -> None:
+    registry = trial.registry()
+    for tool in registry.tools():
+        if tool.name != _NEIGHBOUR:
+            registry.register(Tool.from_function(_neighbour, name=tool.name), on_conflict="shadow")
+            if (await registry.call(tool.name)).text != "here":
+                trial.broke(f"the host's {tool.name!r} doesn't take its place")
+
+
+async def _whole(trial: Trial, fault: _Fault) -> None:
+    """Tries the fault, then looks at what is left of it."""
+    folder, known = Path.cwd(), set(threading.enumerate())
+    own = [trial.registry()] if fault.calls else []
+    answer = fault.function(trial, *own, *[await trial.tools(registry) for registry in own])
+    if inspect.isawaitable(answer):
+        await answer
+    for registry in trial.registries:
+        if (await registry.call(_NEIGHBOUR)).text != "here":
+            trial.broke("the tools of others fail from then on")
+        await registry.aclose()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in (await asyncio.wait(tasks, timeout=_END_SECONDS))[1] if tasks else ():
+        trial.broke(f"it leaves a task behind in the event loop: {_cut(task.get_coro())}")
+    SHARED.close()
+    until = monotonic() + _END_SECONDS
+    for thread in set(threading.enumerate()) - known:
+        thread.join(max(until - monotonic(), 0.0))
+        if thread.is_alive() and thread.name != WATCHDOG:
+            trial.broke(f"it leaves a thread behind ({thread.name}){place_of(thread.ident or 0)}")
+    if Path.cwd() != folder:
+        trial.broke("it changes the working folder")
+    for path in trial.guard.outside:
+        trial.broke(f"it writes outside of the temporary folder: {path}")
+
+
+def _tried(job: Mapping[str, Any]) -> tuple[int, list[str], list[str]]:
+    guard = _Guard(os.path.realpath(os.environ["TMPDIR"]))
+    trial = Trial(found_in(job), job["settings"], guard, job["include_mutating"])
+    sys.addaudithook(guard)
+    try:
+        asyncio.run(_whole(trial, FAULTS[job["fault"]]))
+    except BaseException as error:  # noqa: BLE001  whatever the plugin raises costs only this fault
+        trial.broke(cause_of(error))
+    return trial.calls, trial.causes, sorted({*trial.not_called})
+
+
+if __name__ == "__main__":
+    answer_job(_tried)
