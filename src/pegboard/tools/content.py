@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import converters, field, frozen, validators
+from attrs import converters, evolve, field, frozen, validators
 
 from pegboard.schema.converter import UnreadError, json_key, read_by, read_record, tagged
 from pegboard.schema.json import is_unicode
