@@ -1,4 +1,4 @@
-"""pegboard-mcp: a registry's tools for programs that speak the Model Context Protocol.
+"""pegboard-mcp: a registry's tools for programs that speak the Model Context Protocol, and the tools of its servers.
 
 Its names are imported at first use: listing tools loads no `mcp`.
 """
@@ -11,7 +11,12 @@ from pegboard.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pegboard_mcp.server import ToolServer
+    from pegboard_mcp.settings import ServerSettings
+    from pegboard_mcp.toolset import McpToolset, mcp_toolset
 
-__all__ = ("ToolServer",)
+__all__ = ("McpToolset", "ServerSettings", "ToolServer", "mcp_toolset")
 
-__getattr__, __dir__ = lazy_names(__name__, {"ToolServer": "server"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {"McpToolset": "toolset", "ServerSettings": "settings", "ToolServer": "server", "mcp_toolset": "toolset"},
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pegboard import hookimpl
 
@@ -11,8 +12,28 @@ if TYPE_CHECKING:
 
 
 @hookimpl
+def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings a toolset for each server of the settings.
+
+    Args:
+        register: Registers a toolset.
+        settings: `[plugins.mcp]`: `servers`, a table by name (see `ServerSettings`), and `mcp_config`, a JSON file.
+
+    Raises:
+        ValueError: There is another setting.
+    """
+    if settings:
+        from pegboard_mcp.toolset import configured
+
+        for toolset in configured(settings):
+            register(toolset)
+
+
+@hookimpl
 def pegboard_register_commands(group: click.Group) -> None:
-    """Adds `registry serve`."""
+    """Adds `registry serve` and `registry mcp`."""
+    from pegboard_mcp.accept import mcp_command
     from pegboard_mcp.serve import serve_command
 
     group.add_command(serve_command)
+    group.add_command(mcp_command)

@@ -1,0 +1,132 @@
+"""`registry mcp`: the configured servers, what was accepted of them, and whether they work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import click
+
+from pegboard.cli.options import Options, registry_options
+from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
+from pegboard.cli.session import Session, open_session
+from pegboard.config.secrets import with_secrets
+from pegboard.errors import cause_of, did_you_mean, suggest
+from pegboard.tools.context import EMPTY_CONTEXT
+from pegboard_mcp.definitions import Accepted
+from pegboard_mcp.settings import Servers, servers_from
+from pegboard_mcp.toolset import McpToolset
+
+
+@click.group("mcp", invoke_without_command=True)
+@registry_options()
+@click.pass_context
+def mcp_command(context: click.Context) -> Any:
+    """Look at the MCP servers whose tools are here, and accept what they offer."""
+    return context.invoke(list_command) if context.invoked_subcommand is None else None
+
+
+@mcp_command.command("list")
+@registry_options()
+@click.pass_obj
+def list_command(options: Options) -> int:
+    """List the configured servers, and how many tools were accepted of each. None is started."""
+    servers = _servers(open_session(options))
+    rows: list[tuple[str, str, str]] = []
+    for name, settings in sorted(servers.settings.items()):
+        accepted = Accepted.of(name, settings).read()
+        state = "nothing accepted yet" if accepted is None else f"{len(accepted.tools):,} tools accepted"
+        rows.append((name, state if settings.accept == "first" else "whatever it lists", one_line(str(settings))))
+    write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()) if rows else "")
+    if not rows:
+        remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
+    return 1 if servers.faults else 0
+
+
+@mcp_command.command("accept")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Accept without asking.")
+@registry_options()
+@click.pass_obj
+def accept_command(options: Options, name: str, *, yes: bool) -> int:
+    """Start a server, show what has changed since it was accepted, and accept it."""
+    session = open_session(options)
+    toolset = _toolset(_servers(session), name)
+
+    async def ask() -> tuple[bool, list[str]]:
+        before, now = await toolset.pending()
+        return bool(before.tools), list(before.diff(now))
+
+    def work() -> Coroutine[Any, Any, tuple[bool, list[str]]]:
+        return _closing(toolset, ask)
+
+    was_known, lines = session.run(work)
+    count = len(toolset.listed.tools)
+    if was_known and not lines:
+        remark(f"{name}: nothing has changed; {count:,} tools are accepted")
+        return 0
+    write("".join(f"{line}\n" for line in lines))
+    if not yes and not click.confirm(f"Accept these {count:,} tools of {name}?", err=True):
+        remark(f"{name}: nothing was accepted")
+        return 1
+    toolset.accept()
+    remark(f"{name}: {count:,} tools are accepted")
+    return 0
+
+
+@mcp_command.command("test")
+@click.argument("names", nargs=-1)
+@registry_options()
+@click.pass_obj
+def test_command(options: Options, names: tuple[str, ...]) -> int:
+    """Start servers, all by default, and show whether they answer and what is wrong with their tools."""
+    session = open_session(options)
+    servers, code = _servers(session), 0
+    for name in names or sorted(servers.settings):
+        toolset, started = _toolset(servers, name), time.monotonic()
+        try:
+            offer = session.run(lambda toolset=toolset: _closing(toolset, lambda: _tested(toolset)))
+        except Exception as error:  # noqa: BLE001  whatever it is, the other servers are tested too
+            write(f"{name}: {one_line(cause_of(error))}\n")
+            code = 1
+            continue
+        write(f"{name}: {len(offer):,} tools in {time.monotonic() - started:.1f} s\n")
+        for problem in offer.problems:
+            write(f"  {one_line(problem.cause)}\n")
+            code = 1
+    return code
+
+
+async def _tested(toolset: McpToolset) -> Any:
+    await toolset.pending()
+    return await toolset.tools(EMPTY_CONTEXT)
+
+
+async def _closing(toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    try:
+        return await work()
+    finally:
+        await toolset.close()
+
+
+def _servers(session: Session) -> Servers:
+    """The configured servers, with the secrets that they refer to; what is wrong is remarked."""
+    missing: list[str] = []
+    servers = servers_from(with_secrets(session.config.settings("mcp", "pegboard-mcp"), missing, []))
+    for fault in (*missing, *servers.faults):
+        remark(fault)
+    return servers
+
+
+def _toolset(servers: Servers, name: str) -> McpToolset:
+    """The toolset of a configured server.
+
+    Raises:
+        click.UsageError: There is none of this name.
+    """
+    settings = servers.settings.get(name)
+    if settings is None:
+        near = did_you_mean(suggest(name, servers.settings))
+        raise click.UsageError(f"no server is called {name!r}.{near}")
+    return McpToolset(name, settings, Accepted.of(name, settings))

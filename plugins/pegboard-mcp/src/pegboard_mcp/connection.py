@@ -1,0 +1,415 @@
+"""`Connection`: one connection to an MCP server, started at first use and shared; the thread in which all of them live.
+
+A thread of its own has their event loop: a host may use a toolset from several loops, one after the other or at the
+same time, and each server runs once all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, cast
+
+from attrs import define, field
+from mcp import Client
+from mcp.client.session import ClientRequestContext
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    Implementation,
+    ListRootsResult,
+    LoggingMessageNotificationParams,
+    Root,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from pegboard.errors import cause_of
+from pegboard_mcp.settings import ServerError, ServerSettings
+from pegboard_mcp.transport import Inbox, expanded, groups, kill, transport_to
+
+T = TypeVar("T")
+
+FIRST_WAIT: Final = 0.5
+"""Seconds after a failed start before which there is no other; doubled for each that fails again."""
+
+LONGEST_WAIT: Final = 30.0
+STEADY_SECONDS: Final = 10.0
+"""A connection that has held so long is made again at once when it is lost."""
+
+READ_SECONDS: Final = 30.0
+"""How long a server may take to answer anything but a call."""
+
+MOST_PAGES: Final = 1_000
+_CLOSE_SECONDS: Final = 5.0
+_Mode = Literal["auto", "legacy"]
+_WAYS: Final[Mapping[str, tuple[tuple[bool, _Mode], ...]]] = {
+    "command": ((False, "auto"), (False, "legacy")),  # there are servers that end where the first message is unknown
+    "auto": ((False, "auto"), (True, "legacy")),
+    "http": ((False, "auto"),),
+    "sse": ((True, "legacy"),),
+}
+"""Whether by SSE, and whether to shake hands at once, in the order of trying."""
+_TERMINATED: Final = "Session terminated"  # the SDK's text for a session that an HTTP server has forgotten
+
+
+class _Loop:
+    """An event loop in a thread of its own, made at first use, and anew in a forked process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What a coroutine gives that runs there; it is cancelled with the caller."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._started()))
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._process != os.getpid():
+                self._loop, self._process = asyncio.new_event_loop(), os.getpid()
+                threading.Thread(target=self._loop.run_forever, name="mcp-servers", daemon=True).start()
+            return self._loop
+
+    def end(self) -> None:
+        """Closes what is still open as the program exits, and kills what doesn't end."""
+        loop = self._loop
+        if loop is None or self._process != os.getpid():
+            return
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(_close_open(), loop).result(_CLOSE_SECONDS)
+        for group in tuple(groups):
+            kill(group)
+
+
+_loop: Final = _Loop()
+_open: Final[set[Connection]] = set()
+atexit.register(_loop.end)
+
+
+async def _close_open() -> None:
+    await asyncio.gather(*(each.end() for each in tuple(_open)), return_exceptions=True)
+
+
+@define(eq=False)
+class Callbacks:
+    """What a connection calls, in its own thread.
+
+    Attributes:
+        listed: Called with the definitions of the server's tools, whenever they were listed, and its instructions.
+        log: Called with level, logger and data of each message that the server logs.
+        elicit: Answers what the server asks of the user, or `None`.
+        sample: Answers what the server asks of a model, or `None`.
+        auth: Makes what logs in, or `None`.
+    """
+
+    listed: Callable[[list[Any], str], None]
+    log: Callable[[str, str, Any], None]
+    elicit: Callable[[Any], Awaitable[Any]] | None = None
+    sample: Callable[[Any], Awaitable[Any]] | None = None
+    auth: Callable[[], Any] | None = None
+
+
+@define(eq=False)
+class _Session:
+    """A connection as long as it holds."""
+
+    client: Client
+    inbox: Inbox
+    closing: asyncio.Event = field(factory=asyncio.Event)
+    relist: asyncio.Event = field(factory=asyncio.Event)
+    began: float = field(factory=time.monotonic)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is closed, or about to be."""
+        return self.closing.is_set() or self.inbox.ended.is_set()
+
+
+class Connection:
+    """Connection to one server. It is started at first use, and again after it was lost; one task owns it.
+
+    Args:
+        name: The server's.
+        settings: How it is reached.
+        callbacks: What it calls.
+    """
+
+    def __init__(self, name: str, settings: ServerSettings, callbacks: Callbacks) -> None:
+        self.name = name
+        self._settings = settings
+        self._callbacks = callbacks
+        self._log = logging.getLogger(f"pegboard.mcp.{name}")
+        self._owner: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[_Session] | None = None
+        self._session: _Session | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        self._cause = ""
+
+    async def start(self) -> None:
+        """Connects, where it isn't connected yet; the server's tools have been listed then.
+
+        Raises:
+            ServerError: It can't be reached.
+        """
+        await _loop.run(self._connected_once())
+
+    async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """What a function of the connected client gives; it runs in the connection's thread.
+
+        Raises:
+            ServerError: The server can't be reached, has ended meanwhile, or answered an error.
+        """
+        return await _loop.run(self._ask(work))
+
+    async def close(self) -> None:
+        """Ends the connection, and the server where it was started; a later use connects again."""
+        if self._owner is not None:
+            await _loop.run(self.end())
+
+    async def end(self) -> None:
+        """`close`, in the connection's thread."""
+        owner, session = self._owner, self._session
+        if owner is None:
+            return
+        if session is None:
+            owner.cancel()
+        else:
+            session.closing.set()
+        await asyncio.wait([owner], timeout=_CLOSE_SECONDS)
+        owner.cancel()  # where that was too long; does nothing to one that is done
+        self._owner = None
+
+    async def _connected_once(self) -> None:
+        await self._connected()
+
+    async def _ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        session = await self._connected()
+        asked = asyncio.ensure_future(work(session.client))
+        ended = asyncio.ensure_future(session.inbox.ended.wait())
+        try:
+            await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():  # the SDK wakes those that wait, once it sees the end
+                await asyncio.wait([asked], timeout=1.0)
+            if not asked.done():
+                raise ServerError(self._lost_text(session), "lost")
+            return await asked
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                raise ServerError(self._lost_text(session), "lost") from error
+            if str(error) == _TERMINATED:
+                session.closing.set()
+                raise ServerError(f"the server {self.name!r} has forgotten the session; call again") from error
+            raise ServerError(str(error), "answered") from error
+        except (ValueError, RuntimeError) as error:  # pydantic's is a ValueError
+            raise ServerError(cause_of(error), "unreadable") from error
+        finally:
+            ended.cancel()
+            asked.cancel()
+
+    def _lost_text(self, session: _Session) -> str:
+        """What is known of why a connection was lost."""
+        words = f"; its last words: {session.inbox.last_words[-1]}" if session.inbox.last_words else ""
+        return f"the server {self.name!r} ended the connection{_because(session.inbox.broken)}{words}"
+
+    async def _connected(self) -> _Session:
+        """The session, once there is one."""
+        if self._owner is not None and self._session is not None and self._session.is_over:
+            await asyncio.wait([self._owner])  # it is being closed
+        if self._owner is None or self._owner.done():
+            wait = self._not_before - time.monotonic()
+            if wait > 0:
+                text = f"the server {self.name!r} can't be reached; it is tried again in {wait:.1f} s: {self._cause}"
+                raise ServerError(text, retry_after=wait)
+            self._ready = asyncio.get_running_loop().create_future()
+            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by nobody else
+            self._owner = asyncio.create_task(self._own(self._ready))
+            _open.add(self)
+        assert self._ready is not None
+        return await asyncio.shield(self._ready)
+
+    async def _own(self, ready: asyncio.Future[_Session]) -> None:
+        """Connects, and holds the connection until it is closed or lost."""
+        inbox = Inbox()
+        try:
+            async with AsyncExitStack() as stack:
+                session = self._session = await self._open(stack, inbox)
+                ready.set_result(session)
+                await self._hold(session)
+            self._note_end(session, inbox.broken)
+        except asyncio.CancelledError:
+            if not ready.done():
+                ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
+            raise
+        except BaseException as error:  # noqa: BLE001  whatever a transport raises ends only this connection
+            words = "; ".join(list(inbox.last_words)[-3:])
+            cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
+            self._note_end(self._session, cause)
+            if not ready.done():
+                ready.set_exception(ServerError(f"the server {self.name!r} can't be reached: {cause}"))
+        finally:
+            inbox.ended.set()
+            self._session = None
+            _open.discard(self)
+
+    def _note_end(self, session: _Session | None, cause: str | None) -> None:
+        """Notes when it may be tried again."""
+        if session is not None and session.closing.is_set():
+            return
+        held = 0.0 if session is None else time.monotonic() - session.began
+        self._failures = 1 if held > STEADY_SECONDS else self._failures + 1
+        wait = 0.0 if held > STEADY_SECONDS else min(FIRST_WAIT * 2 ** (self._failures - 1), LONGEST_WAIT)
+        self._not_before, self._cause = time.monotonic() + wait, cause or "it ended the connection"
+        self._log.warning("the connection ended: %s", self._cause)
+
+    async def _open(self, stack: AsyncExitStack, inbox: Inbox) -> _Session:
+        """Connects, and lists the tools, in the first way that works."""
+        settings, failure = self._settings, None
+        try:
+            async with asyncio.timeout(settings.start_timeout):
+                for sse, mode in _WAYS["command" if settings.url is None else settings.transport]:
+                    try:
+                        async with AsyncExitStack() as trying:
+                            session = await self._try(trying, inbox, mode, sse=sse)
+                            stack.push_async_exit(trying.pop_all())
+                            return session
+                    except OSError:
+                        raise  # no such program: it isn't looked for twice
+                    except Exception as error:  # noqa: BLE001  the first of the ways says why
+                        failure = failure or error
+        except TimeoutError:
+            raise TimeoutError(f"it didn't start within {settings.start_timeout:g} s (start_timeout)") from failure
+        assert failure is not None
+        raise failure
+
+    async def _try(self, stack: AsyncExitStack, inbox: Inbox, mode: _Mode, *, sse: bool) -> _Session:
+        settings, callbacks = self._settings, self._callbacks
+        inbox.ended.clear()
+        inbox.broken = None
+        auth = None if callbacks.auth is None else callbacks.auth()
+        relist = asyncio.Event()
+
+        async def on_message(message: Any) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                relist.set()
+
+        async def on_log(params: LoggingMessageNotificationParams) -> None:
+            callbacks.log(params.level, params.logger or "", params.data)
+
+        client = Client(
+            transport_to(self.name, settings, inbox, auth, sse=sse),
+            read_timeout_seconds=None,
+            client_info=Implementation(name="pegboard", version="0.2"),
+            message_handler=on_message,
+            logging_callback=on_log,
+            log_level="info",
+            list_roots_callback=None if settings.roots == () else self._roots,
+            elicitation_callback=_answered_by(callbacks.elicit),
+            sampling_callback=_answered_by(callbacks.sample),
+            cache=None,
+            mode=mode,
+        )
+        await stack.enter_async_context(client)
+        session = _Session(client, inbox, relist=relist)
+        await self._list(session)
+        return session
+
+    async def _list(self, session: _Session) -> None:
+        """Lists the server's tools, all pages."""
+        inbox, cursor, seen = session.inbox, None, set[str]()
+        inbox.definitions = []
+        if session.client.server_capabilities.tools is not None:
+            for _ in range(MOST_PAGES):
+                page = await asyncio.wait_for(session.client.list_tools(cursor=cursor), READ_SECONDS)
+                cursor = page.next_cursor
+                if cursor is None or cursor in seen or len(inbox.definitions) > self._settings.most_tools:
+                    break
+                seen.add(cursor)
+        definitions, inbox.definitions = inbox.definitions, []
+        self._callbacks.listed(definitions, session.client.instructions or "")
+
+    async def _hold(self, session: _Session) -> None:
+        """Waits until the connection is closed or lost; lists the tools again when they have changed."""
+        listening = asyncio.create_task(self._listen(session))
+        waiting = [asyncio.create_task(each.wait()) for each in (session.closing, session.inbox.ended)]
+        try:
+            while not (session.closing.is_set() or session.inbox.ended.is_set()):
+                changed = asyncio.create_task(session.relist.wait())
+                await asyncio.wait([*waiting, changed], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if session.relist.is_set():
+                    session.relist.clear()
+                    await self._list_again(session)
+        finally:
+            for task in (listening, *waiting):
+                task.cancel()
+
+    async def _list_again(self, session: _Session) -> None:
+        try:
+            await self._list(session)
+        except (MCPError, ValueError, TimeoutError) as error:
+            self._log.warning("the tools have changed, and can't be listed: %s", error)
+
+    async def _listen(self, session: _Session) -> None:
+        """Subscribes to changes of the tools, in those revisions where they are to be asked for."""
+        client = session.client
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+            return
+        wait = FIRST_WAIT
+        while True:
+            with suppress(SubscriptionLost):
+                try:
+                    async with client.listen(tools_list_changed=True) as subscription:
+                        async for _ in subscription:
+                            session.relist.set()
+                except (MCPError, TimeoutError) as error:
+                    self._log.info("changes of its tools aren't heard of: %s", error)
+                    return
+            wait = min(2 * wait, LONGEST_WAIT)
+            await asyncio.sleep(wait)
+            session.relist.set()  # what changed meanwhile wasn't heard of
+
+    async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
+        del context
+        folders = self._settings.roots or (self._settings.cwd or ".",)
+        paths = [Path(expanded(each)) for each in folders]
+        return ListRootsResult(roots=[Root.model_validate({"uri": path.as_uri(), "name": path.name}) for path in paths])
+
+
+def _answered_by(function: Callable[[Any], Awaitable[Any]] | None) -> Any:
+    """A callback of the SDK's that answers a server's request by a function of its parameters."""
+    if function is None:
+        return None
+
+    async def answered(context: ClientRequestContext, params: Any) -> Any:
+        del context
+        return await function(params)
+
+    return answered
+
+
+def _because(cause: str | None) -> str:
+    return "" if cause is None else f": {cause}"
+
+
+def _cause_of(error: BaseException, settings: ServerSettings) -> str:
+    """The first thing that went wrong, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseException", error.exceptions[0])
+    if isinstance(error, FileNotFoundError) and settings.command is not None:
+        return f"there is no program {settings.command!r}, or no folder {settings.cwd!r}"
+    return cause_of(error, [*settings.env.values(), *settings.headers.values()])
+
+
+__all__ = ["Callbacks", "Connection", "ServerError"]

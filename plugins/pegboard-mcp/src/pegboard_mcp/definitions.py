@@ -1,0 +1,235 @@
+"""Definitions of tools, as a server lists them, made into tools; what was accepted of them, kept in a file."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, cast
+
+from attrs import define, field, frozen
+
+from pegboard.errors import PegboardError
+from pegboard.files import read_private, user_folder, write_private
+from pegboard.schema.json import digest_of
+from pegboard.tools.spec import HOST, Origin, ToolAnnotations, mapped_name
+from pegboard.tools.tool import Tool
+from pegboard.tools.visible import visible
+from pegboard.toolsets.toolset import ToolsetProblem, error_text
+from pegboard.typing import JsonObject
+from pegboard_mcp.settings import SEPARATOR, ServerSettings, is_among
+
+MOST_DEFINITION: Final = 500_000
+"""Characters of one tool's definition."""
+
+MOST_INSTRUCTIONS: Final = 20_000
+_MOST_FILE: Final = 128 * 1024 * 1024
+_FORMAT: Final = 1
+_FACTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons")
+_UNTRUSTED: Final = Origin(trusted=False)
+
+
+@frozen(eq=False)
+class Definition:
+    """Definition of a tool, as its server wrote it.
+
+    Attributes:
+        facts: What matters of it, by MCP's names.
+    """
+
+    facts: JsonObject
+
+    @property
+    def name(self) -> str:
+        """The name that the server gives it."""
+        return self.facts["name"]
+
+    @cached_property
+    def digest(self) -> str:
+        """`"sha256:..."` over all of it."""
+        return digest_of(self.facts)
+
+    def lines(self) -> list[str]:
+        """It as lines of JSON, with nothing hidden in them."""
+        return [visible(line) for line in json.dumps(self.facts, indent=2, ensure_ascii=False).splitlines()]
+
+
+@define(eq=False)
+class Definitions:
+    """The definitions of a server's tools.
+
+    Attributes:
+        tools: By the server's own names.
+        problems: What is wrong with others, each with the tool's name where it has one.
+        instructions: What the server wants the model to read.
+    """
+
+    tools: dict[str, Definition] = field(factory=dict[str, Definition])
+    problems: list[tuple[str | None, str]] = field(factory=list[tuple[str | None, str]])
+    instructions: str = ""
+
+    @classmethod
+    def of(cls, listed: Iterable[Any], most: int, instructions: str = "") -> Definitions:
+        """Reads what a server has listed; what is wrong with a tool costs only that."""
+        definitions = cls(instructions=instructions[:MOST_INSTRUCTIONS])
+        for number, each in enumerate(listed):
+            if number == most:
+                definitions.problems.append((None, f"it lists more than {most:,} tools; the others are left out"))
+                break
+            definitions._add(number, each)
+        return definitions
+
+    def _add(self, number: int, listed: Any) -> None:
+        given = cast("JsonObject", listed) if isinstance(listed, dict) else {}
+        name = given.get("name")
+        if not isinstance(name, str) or not name:
+            self.problems.append((None, f"tool {number} of its list has no name"))
+            return
+        facts = {key: value for key in _FACTS if (value := given.get(key)) is not None}
+        try:
+            size = len(json.dumps(facts))
+        except (ValueError, RecursionError) as error:
+            self.problems.append((name, f"it can't be written as JSON: {error}"))
+            return
+        if size > MOST_DEFINITION:
+            self.problems.append((name, f"its definition has {size:,} characters, and at most {MOST_DEFINITION:,}"))
+        elif name in self.tools:
+            self.problems.append((name, "it is listed twice; the first counts"))
+        else:
+            self.tools[name] = Definition(facts)
+
+    def changes_to(self, other: Definitions) -> Changes:
+        """What is different in `other`."""
+        return Changes(
+            tuple(name for name in other.tools if name not in self.tools),
+            tuple(name for name in self.tools if name not in other.tools),
+            tuple(
+                name
+                for name, own in self.tools.items()
+                if (new := other.tools.get(name)) is not None and new.digest != own.digest
+            ),
+        )
+
+    def diff(self, other: Definitions) -> Iterable[str]:
+        """The lines of a unified diff, tool by tool."""
+        if self.instructions != other.instructions:
+            old, new = (visible(each.instructions, newlines=True).splitlines() for each in (self, other))
+            yield from difflib.unified_diff(old, new, "instructions accepted", "instructions now", lineterm="")
+        changes = self.changes_to(other)
+        for name in sorted({*changes.added, *changes.removed, *changes.changed}):
+            tools = self.tools.get(name), other.tools.get(name)
+            old, new = ([] if each is None else each.lines() for each in tools)
+            label = visible(name)
+            yield from difflib.unified_diff(old, new, f"{label} accepted", f"{label} now", lineterm="")
+
+
+@frozen
+class Changes:
+    """Changes of a server's tools: the names of those that came, went, and are defined otherwise."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def __str__(self) -> str:
+        words = (("new", self.added), ("gone", self.removed), ("changed", self.changed))
+        return "; ".join(f"{word}: {_some(names)}" for word, names in words if names)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(visible(name)[:80] for name in names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
+
+
+@frozen(eq=False)
+class Accepted:
+    """File of the user's state folder that keeps which definitions of a server were accepted.
+
+    Attributes:
+        path: Of the file. A server that is started or reached otherwise is another, and has another file.
+    """
+
+    path: str
+
+    @classmethod
+    def of(cls, name: str, settings: ServerSettings) -> Accepted:
+        """That of a server."""
+        return cls(os.path.join(user_folder("state"), "mcp", f"{name}-{settings.identity}.json"))  # noqa: PTH118
+
+    def read(self) -> Definitions | None:
+        """What was accepted; `None` where nothing was, or it can't be read."""
+        try:
+            data: Any = json.loads(read_private(self.path, _MOST_FILE))
+            if data["format"] != _FORMAT:
+                return None
+            return Definitions.of(data["tools"], len(data["tools"]), str(data.get("instructions", "")))
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            return None
+
+    def write(self, name: str, definitions: Definitions) -> None:
+        """Keeps what is accepted.
+
+        Raises:
+            OSError: It can't be kept.
+        """
+        tools = [each.facts for each in definitions.tools.values()]
+        data = {"format": _FORMAT, "server": name, "instructions": definitions.instructions, "tools": tools}
+        write_private(self.path, json.dumps(data, indent=1).encode())
+
+
+Handlers = Callable[[str], Callable[..., Any]]
+"""Gives the handler of the server's tool of a name."""
+
+
+def tools_of(
+    server: str, settings: ServerSettings, definitions: Iterable[Definition], handlers: Handlers
+) -> tuple[list[Tool], list[ToolsetProblem]]:
+    """The tools that are offered of these definitions; one that is refused costs only itself."""
+    tools: list[Tool] = []
+    problems: list[ToolsetProblem] = []
+    for definition in definitions:
+        if settings.offers(definition.name):
+            try:
+                tools.append(_tool(server, settings, definition, handlers(definition.name)))
+            except (PegboardError, ValueError, TypeError, RecursionError) as error:
+                text = f"tool {visible(definition.name)[:80]!r} is refused: {error_text(error)}"
+                problems.append(ToolsetProblem(server, text, definition.name, error=error))
+    return tools, problems
+
+
+def _tool(server: str, settings: ServerSettings, definition: Definition, handler: Callable[..., Any]) -> Tool:
+    facts, own = definition.facts, definition.name
+    prefix = f"{server}{SEPARATOR}" if settings.prefix is None else settings.prefix
+    foreign = f"{prefix}{settings.rename.get(own, own)}"
+    name, annotations = mapped_name(foreign), facts.get("annotations", {})
+    for key in ("title", "description"):
+        if not isinstance(facts.get(key, ""), str):
+            raise ValueError(f"{key} is no text")  # noqa: TRY004  data from outside
+    if not isinstance(facts.get("inputSchema"), dict):
+        raise ValueError("inputSchema is missing, or no object")  # noqa: TRY004  likewise
+    if not isinstance(annotations, Mapping):
+        raise ValueError("annotations is no object")  # noqa: TRY004  likewise
+    hints = cast("Mapping[str, Any]", annotations)
+    title: Any = facts.get("title") or hints.get("title")
+    options: dict[str, Any] = {} if settings.timeout is None else {"timeout": settings.timeout}
+    if (output := facts.get("outputSchema")) is not None:
+        options["output_schema"] = output
+    if isinstance(facts.get("icons"), list):
+        options["provider_options"] = {"mcp": {"icons": facts["icons"]}}
+    tool = Tool.from_schema(
+        name,
+        facts["inputSchema"],
+        handler,
+        description=facts.get("description", ""),
+        title=title if isinstance(title, str) else None,
+        annotations=ToolAnnotations.from_json(hints),
+        requires_confirmation=is_among(own, settings.confirm),
+        **options,
+    )
+    spec = tool.spec.evolve(original_name=None if name == own else own)
+    return tool.evolve(spec=spec, origin=HOST if settings.trusted else _UNTRUSTED)

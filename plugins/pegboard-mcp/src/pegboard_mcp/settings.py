@@ -1,0 +1,254 @@
+"""`ServerSettings`: how one MCP server is reached, and what is offered of it; read from `pegboard.toml` and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from attrs import define, field, fields_dict, frozen
+
+from pegboard.errors import did_you_mean, suggest
+from pegboard.files import read_bounded
+from pegboard.schema.converter import read_record
+from pegboard.schema.json import digest_of
+
+SEPARATOR: Final = "__"
+"""Stands between a server's name and a tool's: no server's name holds it, so `NAME__*` in a rule is one server's."""
+
+_NAME: Final = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9-])*")
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-([^}]*))?\}")
+_MOST_FILE: Final = 1_000_000
+
+
+class ServerError(Exception):
+    """A server can't be reached, or doesn't answer as it should.
+
+    Attributes:
+        kind: `"unreachable"`: nothing was sent; `"lost"`: the connection ended before the answer, so that the outcome
+            isn't known; `"answered"`: it answered an error; `"unreadable"`: what it answered isn't of the protocol.
+        retry_after: Seconds before which it isn't tried again, or `None`.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        kind: Literal["unreachable", "lost", "answered", "unreadable"] = "unreachable",
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        self.kind = kind
+        self.retry_after = retry_after
+        super().__init__(text)
+
+
+@frozen(kw_only=True)
+class ServerSettings:
+    """How an MCP server is reached, and what is offered of it. Either `command` or `url` is given.
+
+    Attributes:
+        command: The program that is started; it speaks over standard input and output.
+        args: Its arguments.
+        env: Variables for it, besides the few that every server gets (`HOME`, `PATH` and the like).
+        inherit: Names of variables of this process that it gets too.
+        cwd: The folder that it is started in.
+        url: The address of a server that runs already.
+        headers: Headers for each request to it.
+        transport: How it speaks at that address; `"auto"` tries streamable HTTP, then SSE.
+        oauth: Whether to log in by OAuth where the server asks for it.
+        prefix: Stands before the names of its tools; `None` is the server's name and `__`.
+        include: The server's tools that are offered, by names with wildcards.
+        exclude: Those that aren't.
+        rename: The names by which tools are offered, without the prefix, by the names that the server gives them.
+        confirm: The tools whose calls have to be confirmed although the server is trusted.
+        trusted: Whether the annotations of its tools may be believed, so that calls just run.
+        accept: `"first"`: what it lists first is accepted, and what changes later is held back until it is accepted;
+            `"always"`: whatever it lists is offered.
+        instructions: Whether the model reads the server's instructions.
+        resources: Whether there are tools to list and read its resources.
+        prompts: Whether there are tools to list and get its prompts.
+        elicitation: Whether it may ask the user, through the host's approver.
+        sampling: The model that it may use, as `"PROVIDER/MODEL"`; `None`: it may use none.
+        roots: The folders that it is told of; `None` is the one that it is started in, else the current one.
+        start_timeout: Seconds that it may take to start, and to list its tools.
+        timeout: Seconds for one call; `None` is the registry's limit.
+        most_bytes: How long one message of it may be.
+        most_tools: How many tools are taken of its list.
+    """
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    inherit: tuple[str, ...] = ()
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    transport: Literal["auto", "http", "sse"] = "auto"
+    oauth: bool = False
+    prefix: str | None = None
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(factory=dict[str, str])
+    confirm: tuple[str, ...] = ()
+    trusted: bool = False
+    accept: Literal["first", "always"] = "first"
+    instructions: bool = False
+    resources: bool = False
+    prompts: bool = False
+    elicitation: bool = False
+    sampling: str | None = None
+    roots: tuple[str, ...] | None = None
+    start_timeout: float = 60.0
+    timeout: float | None = None
+    most_bytes: int = 16_000_000
+    most_tools: int = 50_000
+
+    def __attrs_post_init__(self) -> None:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("it needs a command or a url, and not both")
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            raise ValueError("url: an address is wanted, such as https://example.com/mcp")
+        for key in ("env", "headers", "rename"):
+            table: Mapping[Any, Any] = getattr(self, key)
+            if not all(isinstance(value, str) for each in table.items() for value in each):
+                raise ValueError(f"{key}: names and values have to be texts")
+
+    def offers(self, name: str) -> bool:
+        """Whether the server's tool of this name is offered."""
+        return is_among(name, self.include) and not is_among(name, self.exclude)
+
+    @property
+    def identity(self) -> str:
+        """A digest of what decides which server it is: how it is started, or where."""
+        return digest_of([self.command, list(self.args), self.cwd, self.url]).partition(":")[2][:16]
+
+    def __str__(self) -> str:
+        return self.url or " ".join([self.command or "", *self.args])
+
+
+def is_among(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the patterns (`*` and `?`) matches a name."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@define
+class Servers:
+    """The servers of a configuration, and what is wrong with others.
+
+    Attributes:
+        settings: By the server's name.
+        faults: Why a server is left out, each with its name.
+    """
+
+    settings: dict[str, ServerSettings] = field(factory=dict[str, ServerSettings])
+    faults: list[str] = field(factory=list[str])
+
+    def add(self, where: str, name: str, facts: Any) -> None:
+        """Adds a server as a table describes it; where something is wrong with it, a fault."""
+        try:
+            self.settings[name] = read_server(name, facts)
+        except ValueError as error:
+            self.faults.append(f"{where}.{name}: {error}")
+
+
+def read_server(name: str, facts: Any) -> ServerSettings:
+    """Reads how a server is reached.
+
+    Raises:
+        ValueError: The name, a key or a value is wrong; the text names it.
+    """
+    check_server_name(name)
+    if not isinstance(facts, Mapping):
+        raise ValueError("expected a table with command or url")  # noqa: TRY004  the one error of settings
+    given, known = cast("Mapping[str, Any]", facts), list(fields_dict(ServerSettings))
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{key}: there is no such setting.{did_you_mean(suggest(key, known))}")
+    return read_record(ServerSettings, given, "")
+
+
+def check_server_name(name: str) -> None:
+    """Raises `ValueError` for a name that no server can have."""
+    if not _NAME.fullmatch(name) or len(name) > 30:
+        raise ValueError("a server's name is up to 30 letters, digits, '-' and single '_', a letter first")
+
+
+def servers_from(settings: Mapping[str, Any]) -> Servers:
+    """Reads the plugin's settings: `servers`, and the file that `mcp_config` names.
+
+    Raises:
+        ValueError: There is another key, or the servers are no table.
+    """
+    for key in settings:
+        if key not in ("servers", "mcp_config"):
+            near = did_you_mean(suggest(key, ("servers", "mcp_config")))
+            raise ValueError(f"plugins.mcp.{key}: there is no such setting.{near}")
+    servers, table = Servers(), settings.get("servers", {})
+    if not isinstance(table, Mapping):
+        raise ValueError("plugins.mcp.servers: expected a table of servers")  # noqa: TRY004  as above
+    for name, facts in cast("Mapping[str, Any]", table).items():
+        servers.add("plugins.mcp.servers", name, facts)
+    if (file := settings.get("mcp_config")) is not None:
+        add_json(servers, Path(str(file)).expanduser())
+    return servers
+
+
+def add_json(servers: Servers, file: Path) -> None:
+    """Adds the servers of a JSON file as other programs have it: `{"mcpServers": {NAME: {"command": ...}}}`.
+
+    Keys that aren't known are passed over. `${NAME}`, `${NAME:-default}` and `${env:NAME}` stand for variables of the
+    environment.
+    """
+    try:
+        data: Any = json.loads(read_bounded(str(file), _MOST_FILE))
+        table: Any = data.get("mcpServers", data.get("servers"))
+        items: list[tuple[str, Any]] = list(table.items())
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        servers.faults.append(f"{file}: no mcpServers can be read from it: {error}")
+        return
+    for name, facts in items:
+        if not isinstance(facts, Mapping):
+            servers.faults.append(f"{file}: {name!r:.80} is no object")
+            continue
+        given = cast("Mapping[str, Any]", facts)
+        if given.get("disabled") is True or name in servers.settings:
+            continue
+        missing: list[str] = []
+        known = {key: _filled(given[key], missing) for key in _JSON_KEYS if given.get(key) is not None}
+        if "url" not in known and (url := given.get("serverUrl", given.get("httpUrl"))) is not None:
+            known["url"] = _filled(url, missing)
+        if given.get("type") == "sse":
+            known["transport"] = "sse"
+        if missing:
+            servers.faults.append(f"{file}: server {name!r:.80} is left out: the environment has no {missing[0]}")
+        else:
+            servers.add(str(file), _mended(name), known)
+
+
+_JSON_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers")
+
+
+def _mended(name: str) -> str:
+    """A server's name as it can be here: such files have any text."""
+    return re.sub(r"_{2,}|[^A-Za-z0-9_-]+", "-", name).strip("_-")
+
+
+def _filled(value: Any, missing: list[str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _filled(each, missing) for key, each in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_filled(each, missing) for each in cast("list[Any]", value)]
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        default: str | None = found[2]
+        if found[1] not in os.environ and default is None:
+            missing.append(found[1])
+        return os.environ.get(found[1], default or "")
+
+    return _VARIABLE.sub(variable, value)

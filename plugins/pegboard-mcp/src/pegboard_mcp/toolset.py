@@ -1,0 +1,333 @@
+"""`McpToolset`: the tools of one MCP server; `mcp_toolset` makes one in a program."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard.threads import off_loop
+from pegboard.tools.visible import visible
+from pegboard.toolsets.toolset import Offer, ToolsetProblem
+from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
+from pegboard_mcp.settings import ServerError, Servers, ServerSettings, check_server_name, servers_from
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from pegboard_mcp.connection import Connection
+
+_MOST_ERROR: Final = 2_000
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
+
+
+@frozen(eq=False)
+class _Known:
+    """What is known of a server's tools at one moment.
+
+    Attributes:
+        offered: What may be offered.
+        changes: In what the server's list differs from what was accepted.
+    """
+
+    offered: Definitions
+    changes: Changes = field(factory=Changes)
+
+
+@define(eq=False)
+class _Running:
+    """A call that runs, and the loop that it runs in."""
+
+    context: ToolContext
+    loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop)
+
+    def tell(self, function: Callable[..., None], *arguments: Any, **keywords: Any) -> None:
+        """Calls a method of the context, from any thread."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(partial(function, *arguments, **keywords))
+
+
+class McpToolset(ToolsetBase):
+    """The tools of one MCP server, which is started at first use.
+
+    What the server lists first is accepted. As long as that is kept in a file, the tools are known without the server,
+    which a call starts. What changes later is held back until it is accepted.
+
+    Args:
+        name: The server's, and so the toolset's.
+        settings: How it is reached, and what is offered of it.
+        accepted: Keeps what was accepted; `None` keeps it as long as the toolset lives.
+    """
+
+    def __init__(self, name: str, settings: ServerSettings, accepted: Accepted | None = None) -> None:
+        check_server_name(name)
+        self.name = name
+        self.settings = settings
+        self.publishes = [accepted.path] if accepted is not None and settings.accept == "first" else None
+        self._file = accepted
+        self._accepted: Definitions | None = None
+        self._listed: Definitions | None = None
+        self._known: _Known | None = None
+        self._tools: dict[str, Tool] = {}  # by digest of the definition, so that the same tool stays the same
+        self._offer: tuple[_Known, Offer] | None = None
+        self._changed: list[Callable[[], None]] = []
+        self._running: set[_Running] = set()
+        self._made: Connection | None = None
+        self._making = threading.Lock()
+
+    def on_change(self, function: Callable[[], None]) -> None:
+        """Subscribes a function to changes of the tools."""
+        self._changed.append(function)
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """The tools that were accepted; the server is asked only where none were."""
+        del context
+        if self._known is None and self.settings.accept == "first" and self._file is not None:
+            accepted = await off_loop(self._file.read)
+            if accepted is not None and self._known is None:
+                self._accepted, self._known = accepted, _Known(accepted)
+        if self._known is None:
+            await (await self.connection()).start()
+        return await off_loop(self._offered)
+
+    async def close(self) -> None:
+        """Ends the connection, and the server where it was started."""
+        if self._made is not None:
+            await self._made.close()
+
+    async def connection(self) -> Connection:
+        """The connection to the server; the SDK is loaded for it, which takes long."""
+        return self._made or await off_loop(self._make)
+
+    def _make(self) -> Connection:
+        from pegboard_mcp.connection import Callbacks, Connection
+
+        with self._making:
+            if self._made is None:
+                self._made = Connection(self.name, self.settings, Callbacks(self._take_list, self._log))
+            return self._made
+
+    # What is accepted ------------------------------------------------------------------------------------------------
+
+    async def pending(self) -> tuple[Definitions, Definitions]:
+        """What was accepted, and what the server lists now, which is asked for it; nothing is accepted by that."""
+        if self._file is not None and self._accepted is None:
+            self._accepted = await off_loop(self._file.read)
+        before = self._accepted = self._accepted or Definitions()
+        await (await self.connection()).start()
+        return before, self.listed
+
+    @property
+    def listed(self) -> Definitions:
+        """What the server has listed last."""
+        return self._listed or Definitions()
+
+    def accept(self) -> None:
+        """Accepts what the server has listed last.
+
+        Raises:
+            OSError: It can't be kept.
+        """
+        self._keep(self.listed)
+        self._compare(self.listed)
+
+    def _keep(self, definitions: Definitions) -> None:
+        self._accepted = definitions
+        if self._file is not None:
+            self._file.write(self.name, definitions)
+
+    def _take_list(self, listed: list[Any], instructions: str) -> None:
+        """Takes in what the server has listed; called in the connection's thread."""
+        definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions)
+        log = logging.getLogger(f"pegboard.mcp.{self.name}")
+        for name, cause in definitions.problems[:20]:
+            log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
+        if self._accepted is None or self.settings.accept == "always":
+            try:
+                self._keep(definitions)
+            except OSError as error:
+                log.warning("what was accepted can't be kept: %s", error)
+        self._compare(definitions)
+
+    def _compare(self, listed: Definitions) -> None:
+        """Works out what may be offered: what was accepted, and still is so."""
+        accepted = self._accepted or listed
+        changes = accepted.changes_to(listed)
+        held = {*changes.removed, *changes.changed}
+        kept = {name: each for name, each in accepted.tools.items() if name not in held}
+        before, known = self._known, _Known(Definitions(kept, listed.problems, accepted.instructions), changes)
+        self._known = known
+        if before is not None and _digests(before) != _digests(known):
+            for function in tuple(self._changed):
+                function()
+
+    def _offered(self) -> Offer:
+        known = self._known
+        assert known is not None
+        if self._offer is None or self._offer[0] is not known:
+            self._offer = known, self._made_offer(known)
+        return self._offer[1]
+
+    def _made_offer(self, known: _Known) -> Offer:
+        new = [each for each in known.offered.tools.values() if each.digest not in self._tools]
+        tools, problems = tools_of(self.name, self.settings, new, self._handler)
+        fresh = {tool.spec.original_name or tool.spec.name: tool for tool in tools}
+        made = {
+            definition.digest: tool
+            for name, definition in known.offered.tools.items()
+            if (tool := fresh.get(name) or self._tools.get(definition.digest)) is not None
+        }
+        self._tools = made
+        names: dict[str, Tool] = {}
+        for tool in made.values():
+            if names.setdefault(tool.name, tool) is not tool:
+                problems.append(ToolsetProblem(self.name, f"two of its tools are called {tool.name!r}", tool.name))
+        for name, cause in known.offered.problems:
+            text = cause if name is None else f"tool {visible(name)[:80]!r} is left out: {cause}"
+            problems.append(ToolsetProblem(self.name, text, name))
+        changes = known.changes
+        if changes:
+            text = f"what it lists isn't what was accepted ({changes}); look at it by 'registry mcp accept {self.name}'"
+            problems.append(ToolsetProblem(self.name, text))
+        return Offer(names.values(), problems[:20])
+
+    # Calls -----------------------------------------------------------------------------------------------------------
+
+    def _handler(self, name: str) -> Callable[..., Any]:
+        async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+            return await self._call(name, arguments, context)
+
+        return run
+
+    async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Runs the server's tool of this name."""
+        connection = await self.connection()
+        running = _Running(context)
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            if running in self._running:
+                running.tell(context.report, progress, total, message)
+
+        async def call(client: Client) -> Any:
+            return await client.call_tool(name, dict(arguments), progress_callback=on_progress)
+
+        try:
+            definition = self._definition(name)
+            await connection.start()
+            self._check_unchanged(name, definition)
+            self._running.add(running)
+            answer = await connection.ask(call)
+        except ServerError as error:
+            return _failed(name, error)
+        finally:
+            self._running.discard(running)
+        return result_of(name, answer.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    def _definition(self, name: str) -> Definition | None:
+        return None if self._accepted is None else self._accepted.tools.get(name)
+
+    def _check_unchanged(self, name: str, before: Definition | None) -> None:
+        """Refuses a call of a tool that isn't what was offered.
+
+        Raises:
+            ToolError: It was changed, or is gone.
+        """
+        now = None if self._listed is None else self._listed.tools.get(name)
+        if now is None:
+            raise ToolError(f"{name} was not run: the server {self.name!r} doesn't have it any more.")
+        accepted = self._definition(name)
+        if accepted is None or accepted.digest != now.digest or (before is not None and before.digest != now.digest):
+            raise ToolError(
+                f"{name} was not run: the server {self.name!r} now defines it otherwise than it was accepted. "
+                f"Tell the user to look at it by 'registry mcp accept {self.name}'."
+            )
+
+    def _log(self, level: str, logger: str, data: Any) -> None:
+        """Passes on what the server logs: to the log, and to the calls that run; called in the connection's thread."""
+        text = visible(data if isinstance(data, str) else repr(data))[:_MOST_ERROR]
+        logging.getLogger(f"pegboard.mcp.{self.name}").log(
+            _LEVELS.get(level, logging.ERROR), "%s%s", f"{visible(logger)}: " if logger else "", text
+        )
+        for running in tuple(self._running):
+            running.tell(running.context.metadata, log=text)
+
+
+def _digests(known: _Known) -> dict[str, str]:
+    return {name: each.digest for name, each in known.offered.tools.items()}
+
+
+def _failed(name: str, error: ServerError) -> ToolResult:
+    """The result of a call that the server didn't answer.
+
+    Raises:
+        ToolError: It wasn't run, or the server answered an error.
+    """
+    words = visible(str(error))[:_MOST_ERROR]
+    if error.kind == "unreachable":
+        text = f"{name} was not run: {words}"
+        raise ToolError(text, retryable=True, retry_after=error.retry_after) from error
+    if error.kind == "answered":
+        raise ToolError(f"{name}: the server answered an error: {words}") from error
+    if error.kind == "lost":
+        text = f"It isn't known what became of {name}: {words}. Look before you call it again."
+        return ToolResult.error("unknown_outcome", text)
+    return ToolResult.error("invalid_output", f"{name}: what the server answered is no result of a tool.", detail=words)
+
+
+def result_of(name: str, data: dict[str, Any]) -> ToolResult:
+    """The result that a server has answered, as MCP's JSON has it."""
+    try:
+        return ToolResult.from_json(data)
+    except ValueError as error:
+        text = f"{name}: what the server answered can't be read."
+        return ToolResult.error("invalid_output", text, detail=str(error))
+
+
+def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> McpToolset:
+    """The tools of an MCP server, for `registry.register`.
+
+    Args:
+        name: A name for it: `toolset:NAME` in predicates, and `NAME__` before the names of its tools.
+        accepted: A file that keeps what was accepted of its tools; without one, that ends with the program.
+        settings: As in `ServerSettings`: `command=` and `args=`, or `url=`; and more.
+
+    Raises:
+        ValueError: A setting is wrong.
+        TypeError: There is no such setting.
+    """
+    return McpToolset(name, ServerSettings(**settings), None if accepted is None else Accepted(accepted))
+
+
+class _Configuration(ToolsetBase):
+    """A toolset without tools: what is wrong with the configuration of servers, and the file that it stands in."""
+
+    name = "mcp"
+
+    def __init__(self, servers: Servers, file: str | None) -> None:
+        self.publishes = [] if file is None else [file]
+        self._offer = Offer((), [ToolsetProblem(self.name, fault) for fault in servers.faults])
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """What is wrong."""
+        del context
+        return self._offer
+
+
+def configured(settings: Mapping[str, Any]) -> list[McpToolset | _Configuration]:
+    """The toolsets of the servers in the plugin's settings.
+
+    Raises:
+        ValueError: There is a setting that isn't known.
+    """
+    servers, file = servers_from(settings), settings.get("mcp_config")
+    made = [McpToolset(name, each, Accepted.of(name, each)) for name, each in servers.settings.items()]
+    if not servers.faults and file is None:
+        return [*made]
+    return [*made, _Configuration(servers, None if file is None else os.path.abspath(os.path.expanduser(str(file))))]  # noqa: PTH100, PTH111  a text is wanted

@@ -1,0 +1,359 @@
+"""Transports to one server: a child process, or HTTP; every message is bounded, and so is how many there are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import httpx2
+from attrs import define, field
+from mcp.client.sse import sse_client
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, jsonrpc_message_adapter
+
+from pegboard_mcp.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import ReadStream, TransportStreams
+
+MOST_A_SECOND: Final = 10_000
+"""Messages that a server may send in a second; with more, its connection ends."""
+
+MOST_GARBAGE: Final = 1_000
+"""Lines that are no messages, one after the other; then the connection ends."""
+
+EXIT_SECONDS: Final = 1.0
+"""How long a process may take to end once its input is closed."""
+
+TERMINATE_SECONDS: Final = 0.5
+"""How long it may take once it is told to; then it is killed, with all that it has started in its group."""
+
+_MOST_LAST_WORDS: Final = 20
+_HTTP_SECONDS: Final = 30.0
+_HTTP_READ_SECONDS: Final = 3_600.0  # calls have limits of their own, and a stream may be silent for long
+
+
+class BrokenServerError(Exception):
+    """The server broke a rule of the protocol, or a limit, so that its connection was ended."""
+
+
+@define(eq=False)
+class Inbox:
+    """What comes from a server, before the SDK reads it.
+
+    The definitions in a `tools/list` are taken out, and a stub is left of each: the SDK refuses a whole page for one
+    bad tool, and checks results by schemas that aren't checked yet.
+
+    Attributes:
+        ended: Set once nothing more comes.
+        broken: Why the connection was ended, or `None`.
+        definitions: Of the tools that were listed since it was cleared, as the server wrote them.
+        last_words: The last lines that the process wrote to standard error.
+    """
+
+    ended: asyncio.Event = field(factory=asyncio.Event)
+    broken: str | None = None
+    definitions: list[Any] = field(factory=list[Any])
+    last_words: deque[str] = field(factory=lambda: deque[str](maxlen=_MOST_LAST_WORDS))
+    _second: int = field(default=0, init=False)
+    _count: int = field(default=0, init=False)
+
+    def take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        """The item as the SDK may have it.
+
+        Raises:
+            BrokenServerError: There are too many.
+        """
+        second = int(time.monotonic())
+        self._second, self._count = second, self._count + 1 if second == self._second else 1
+        if self._count > MOST_A_SECOND:
+            raise BrokenServerError(f"it sent more than {MOST_A_SECOND:,} messages in a second")
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+            listed: Any = item.message.result.get("tools")
+            if isinstance(listed, list):
+                self.definitions += listed
+                item.message.result["tools"] = _stubs(cast("list[Any]", listed))
+        return item
+
+
+def _stubs(listed: list[Any]) -> list[dict[str, Any]]:
+    """What the SDK needs of each tool: its name, and the arguments that go into headers."""
+    stubs: list[dict[str, Any]] = []
+    for each in listed:
+        facts = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        name, schema = facts.get("name"), facts.get("inputSchema")
+        if (
+            isinstance(name, str)
+            and isinstance(schema, dict)
+            and cast("dict[str, Any]", schema).get("type") == "object"
+        ):
+            stubs.append({"name": name, "inputSchema": schema})
+    return stubs
+
+
+class _Checked:
+    """A read stream whose items pass an inbox."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], inbox: Inbox) -> None:
+        self._inner = inner
+        self._inbox = inbox
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return self._inbox.take(await self._inner.receive())
+        except BrokenServerError as error:
+            self._inbox.broken = str(error)
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            pass
+        self._inbox.ended.set()
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def __aiter__(self) -> ReadStream[SessionMessage | Exception]:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def transport_to(
+    name: str, settings: ServerSettings, inbox: Inbox, auth: httpx2.Auth | None, *, sse: bool
+) -> AsyncGenerator[TransportStreams]:
+    """The streams of a connection, which ends with the context.
+
+    Args:
+        name: The server's.
+        settings: How it is reached.
+        inbox: What comes passes it.
+        auth: Logs in, or `None`.
+        sse: Whether to speak SSE, where it is reached by HTTP.
+    """
+    async with AsyncExitStack() as stack:
+        if settings.command is not None:
+            streams = await stack.enter_async_context(child_process(name, settings, inbox))
+        elif sse:
+            assert settings.url is not None
+
+            def client(*_: Any, **_options: Any) -> httpx2.AsyncClient:
+                return _http_client(settings, auth)
+
+            streams = await stack.enter_async_context(sse_client(settings.url, httpx_client_factory=client))
+        else:
+            assert settings.url is not None
+            http = await stack.enter_async_context(_http_client(settings, auth))
+            connect = streamable_http_client(settings.url, http_client=http, max_sse_event_size=settings.most_bytes)
+            streams = await stack.enter_async_context(connect)
+        yield _Checked(streams[0], inbox), streams[1]
+
+
+# Child processes --------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> AsyncGenerator[TransportStreams]:
+    """A server in a child process; the SDK's own transport reads lines of any length, and lets grandchildren live.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    inherited = {key: value for key in settings.inherit if (value := os.environ.get(key)) is not None}
+    process = await asyncio.create_subprocess_exec(
+        settings.command or "",
+        *settings.args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**get_default_environment(), **inherited, **settings.env},
+        cwd=None if settings.cwd is None else expanded(settings.cwd),
+        start_new_session=True,
+        limit=settings.most_bytes,
+    )
+    groups.add(process.pid)
+    incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    tasks = [
+        asyncio.create_task(_read(name, process, incoming, inbox)),
+        asyncio.create_task(_write(process, outgoing, incoming)),
+        asyncio.create_task(_listen(name, process, inbox)),
+    ]
+    try:
+        yield read_stream, write_stream
+    finally:
+        write_stream.close()
+        read_stream.close()
+        with anyio.CancelScope(shield=True):
+            await _end(process)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (incoming, outgoing):
+            stream.close()
+        groups.discard(process.pid)
+
+
+def expanded(folder: str) -> str:
+    """The folder, absolute, `~` filled in."""
+    return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111  a text is wanted
+
+
+groups: Final[set[int]] = set()
+"""The process groups of the servers that run."""
+
+
+def kill(group: int, number: int = signal.SIGKILL) -> None:
+    """Sends a signal to a process group, if there still is one."""
+    with suppress(OSError):
+        os.killpg(group, number)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Closes a process's input, and waits; then ends it, and all that it has started in its group."""
+    assert process.stdin is not None
+    process.stdin.close()
+    for seconds, number in ((EXIT_SECONDS, signal.SIGTERM), (TERMINATE_SECONDS, signal.SIGKILL)):
+        # also waits until its pipes are closed, which what it has started may hold
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), seconds)
+            break
+        kill(process.pid, number)
+    kill(process.pid)  # those of its group that hold no pipe
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), TERMINATE_SECONDS)
+
+
+async def _read(
+    name: str,
+    process: asyncio.subprocess.Process,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    inbox: Inbox,
+) -> None:
+    """Passes on the messages that a process writes, one a line; what is none is passed over."""
+    log, garbage = logging.getLogger(f"pegboard.mcp.{name}"), 0
+    assert process.stdout is not None
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError), incoming:
+        while line := await _line(process.stdout, inbox):
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                if line.isspace():
+                    continue
+                garbage += 1
+                log.log(logging.WARNING if garbage == 1 else logging.DEBUG, "not a message: %.200r", line)
+                if garbage > MOST_GARBAGE:
+                    inbox.broken = f"it wrote {MOST_GARBAGE:,} lines to standard output that are no messages"
+                    return
+                continue
+            garbage = 0
+            await incoming.send(SessionMessage(message))
+
+
+async def _line(stdout: asyncio.StreamReader, inbox: Inbox) -> bytes:
+    """The next line; nothing at the end, and where it is too long."""
+    try:
+        return await stdout.readuntil()
+    except asyncio.IncompleteReadError:
+        return b""
+    except asyncio.LimitOverrunError as error:
+        inbox.broken = f"it wrote a line of more than {error.consumed:,} bytes"
+        return b""
+
+
+async def _write(
+    process: asyncio.subprocess.Process,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    assert process.stdin is not None
+    try:
+        async for item in outgoing:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(text.encode() + b"\n")
+            await process.stdin.drain()
+    except OSError:
+        incoming.close()  # it reads no more: nothing is waited for
+
+
+async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) -> None:
+    """Keeps the last lines that a process writes to standard error."""
+    log = logging.getLogger(f"pegboard.mcp.{name}")
+    assert process.stderr is not None
+    while part := await process.stderr.read(4_096):
+        for line in part.decode(errors="replace").splitlines():
+            inbox.last_words.append(line[:500])
+            log.debug("%s", line)
+
+
+# HTTP -------------------------------------------------------------------------------------------------------------
+
+
+def _http_client(settings: ServerSettings, auth: httpx2.Auth | None) -> httpx2.AsyncClient:
+    # A compressed answer could grow beyond every limit once it is read.
+    headers = {"accept-encoding": "identity", **settings.headers}
+    timeout = httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS)
+    bounded = _BoundedTransport(httpx2.AsyncHTTPTransport(), settings.most_bytes)
+    return httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, transport=bounded)
+
+
+class _BoundedTransport(httpx2.AsyncBaseTransport):
+    """HTTP whose answers have a limited size; streams of events are bounded by the event."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx2.DecodingError("the answer is compressed, which wasn't asked for", request=request)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _BoundedStream(response.stream, self._most)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: Any, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._most
+        async for part in self._inner:
+            left -= len(part)
+            if left < 0:
+                raise httpx2.ReadError(f"the answer has more than {self._most:,} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

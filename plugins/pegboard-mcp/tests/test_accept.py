@@ -1,0 +1,86 @@
+"""A configured server in `registry list`, and `registry mcp`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SERVER = str(Path(__file__).with_name("real_server.py"))
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def more(tmp_path):
+    """The file that the server reads more tools from; it is configured as `real`, its secret in the environment."""
+    file = tmp_path / "more.json"
+    configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
+    configuration.parent.mkdir(parents=True)
+    lines = [f"command = {json.dumps(sys.executable)}", f"args = {json.dumps([SERVER, 'stdio', str(file)])}"]
+    table = "\n".join([*lines, 'env.KEY = { env = "MCP_TEST_KEY" }', ""])
+    configuration.write_text(f"[plugins.mcp.servers.real]\n{table}")
+    return file
+
+
+@pytest.fixture
+def registry(tmp_path):
+    """Runs `registry`, with folders of its own."""
+    folders = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "CACHE", "STATE")}
+
+    def run(*words, code=0, **variables):
+        done = subprocess.run(
+            [sys.executable, "-m", "pegboard", *words],
+            capture_output=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, **folders, "MCP_TEST_KEY": "hidden-key", **variables},
+            text=True,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more, tmp_path):
+    assert "real__echo" in registry("list", "--names")
+    (accepted,) = (tmp_path / "state" / "pegboard" / "mcp").iterdir()
+    assert accepted.stat().st_mode & 0o077 == 0
+    assert registry("mcp").splitlines()[1].startswith("real    15 tools accepted")
+    # Without the server it is listed all the same: neither does a listing start it.
+    assert "real__echo" in registry("list", "--names", PATH="/nowhere")
+    facts = json.loads(registry("call", "--yes", "real__env"))
+    assert facts["env"]["KEY"] == "hidden-key"
+
+
+def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(registry, more):
+    registry("list")
+    more.write_text(json.dumps([{"name": "echo", "description": "Now\u202eother.", "inputSchema": {"type": "object"}}]))
+    assert "defines it otherwise" in registry("call", "--yes", "real__echo", code=1)
+    tested = registry("mcp", "test", code=1)
+    assert "what it lists isn't what was accepted (changed: echo)" in tested
+    shown = registry("mcp", "accept", "real", code=130)  # nobody answers
+    assert '+  "description": "Now\\u{202e}other.",' in shown
+    assert '-  "description": "Echoes.",' in shown
+    assert "15 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "nothing has changed" in registry("mcp", "accept", "real")
+    assert "other." in registry("show", "real__echo")
+    assert registry("mcp", "test").startswith("real: 15 tools in ")
+
+
+def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, tmp_path):
+    servers = {"gone": {"command": "no-such-program"}, "real": {"command": "taken"}, "x": {"url": "${NOT_THERE}"}}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {**servers, "off": {"disabled": True}}}))
+    configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
+    table = '[plugins.mcp]\nmcp_config = "servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
+    configuration.write_text(table + configuration.read_text())
+    assert "real__echo" in registry("list", "--names")
+    said = registry("mcp", "test", code=1)
+    assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
+    assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said
+    assert "server 'x' is left out: the environment has no NOT_THERE" in said
+    assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
