@@ -50,6 +50,9 @@ _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 """A string that isn't closed goes on to the end: nothing is looked at twice."""
 
 
+_HALF_A_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
+
+
 _DICT: Final[type[Any]] = dict
 
 
@@ -401,7 +404,7 @@ def parse_partial(
 ) -> Partial:
     """Reads as much of a JSON object's text as there is. Never raises; of what is no text nothing can be read.
 
-    What was begun and can't be shown yet (a name, a number's fraction, `tru`) is left out; a number may still grow.
+    What was begun and can't be shown yet (a name, `tru`) is left out; what was shown stays, a number may still grow.
     What is more than the limits allow isn't shown at all.
 
     Args:
@@ -419,6 +422,8 @@ def parse_partial(
         data = text.encode() if isinstance(text, str) else text
         if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
             return Partial({})
+        if _HALF_A_NUMBER.search(data) and not _STRINGS.sub(b'"', data).endswith(b'"'):
+            data = _HALF_A_NUMBER.sub(b"", data)  # what was shown of it stays
         begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
         return Partial(_plain_object(begun, most_nodes))
     except (CallError, TypeError, ValueError):
