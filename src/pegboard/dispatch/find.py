@@ -11,7 +11,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.callbacks import Callback, ChainError, settle
-from pegboard.errors import StaleSpecError, detail_of, did_you_mean, suggest
+from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import LateHandler, Tool
@@ -64,7 +64,7 @@ async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
     except StaleSpecError as error:
         text = f"{state.call.name} has changed since it was listed and was not run."
         raise CallError("tool_failure", text, detail=str(error)) from error
-    except Exception as error:
+    except PluginError as error:
         text = f"{state.call.name} can't be run: what brings it failed to load."
         raise CallError("tool_failure", text, detail=str(error)) from error
 
