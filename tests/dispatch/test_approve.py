@@ -547,6 +547,8 @@ def test_an_approved_call_stays_approved_when_it_runs_again():
         ("", ["a"], ValueError),
         ("*", ["a"], ValueError),
         ("ed?t", ["a"], ValueError),
+        ("edit\nasked because safe", ["a"], ValueError),
+        (" edit", ["a"], ValueError),
         (7, ["a"], TypeError),
         ("edit", [], ValueError),
         ("edit", [""], ValueError),

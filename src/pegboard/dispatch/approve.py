@@ -24,7 +24,7 @@ from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
-from pegboard.dispatch.permissions.rule import Rule, exactly
+from pegboard.dispatch.permissions.rule import Rule, is_name
 from pegboard.dispatch.state import BATCH, CallState
 from pegboard.schema.json import digest_of, json_faults, json_text
 from pegboard.tools.call import CallError, Confirmation, writable
@@ -254,14 +254,14 @@ async def ask_inside(
     Raises:
         RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
         SuspendedError: `confirmation_required`: the answer comes later.
-        ValueError: No patterns, an empty text, or a permission that is a pattern.
+        ValueError: No patterns, an empty text, or a permission that is a pattern or has hidden characters.
         TypeError: Something that is no text.
     """
     patterns = _texts("patterns", patterns)
     always = _texts("always", always) if always else ()
     (permission,) = _texts("permission", [permission])
-    if exactly(permission) is None:
-        raise ValueError(f"a permission is a name, not a pattern: {permission!r:.100}")
+    if not is_name(permission):
+        raise ValueError(f"a permission is a name, not a pattern, and without hidden characters: {permission!r:.100}")
     tool, permissions = tool_of(state), permissions_of(state)
     if permissions is None:
         return

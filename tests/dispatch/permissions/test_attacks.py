@@ -379,13 +379,20 @@ def test_this_machine_is_found_by_each_of_its_names(top, forbidden, host):
     assert registry_of(permissions=rules).call_sync("fetch", {"url": f"http://{host}/"}).kind == "denied"
 
 
-@pytest.mark.parametrize("to", [{"address": "x@evil.com"}, [{"a": ["x@evil.com"]}], {"x@evil.com": 1}, "x@evil.com"])
-def test_a_text_inside_of_a_value_is_found(top, to):
-    @tool(permission="mail", permission_arguments={"to": "text"})
+INNER = [{"address": "x@evil.com"}, [{"a": ["x@evil.com"]}], {"x@evil.com": 1}, "x@evil.com"]
+INNER += [text for value in INNER[:3] for text in (json.dumps(value), f"\ufeff {json.dumps(json.dumps(value))}")]
+
+
+@pytest.mark.parametrize("to", INNER)
+@pytest.mark.parametrize("field", [None, "to"])
+def test_a_text_inside_of_a_value_is_found(top, to, field):
+    """Of one that is JSON, too; by a rule that names the argument, too."""
+
+    @tool(permission_arguments={} if field else {"to": "text"})
     def mail(to: str | dict | list) -> str:
         return "ran"
 
-    rules = Permissions([Rule("mail", "*@evil.com", "deny", forbid=True)], "bypass")
+    rules = Permissions([Rule("mail", "*@evil.com", "deny", forbid=True, field=field)], "bypass")
     assert registry_of(mail, permissions=rules).call_sync("mail", {"to": to}).kind == "denied"
     assert registry_of(mail, permissions=rules).call_sync("mail", {"to": {"address": "x@ok.com"}}).text == "ran"
 

@@ -320,9 +320,10 @@ def test_a_strangers_hints_only_add_caution():
     assert action(tool(origin=STRANGER, edit=True, destructive=True), mode="accept_edits") == "ask"
 
 
-def test_a_permission_that_is_a_pattern_is_not_asked_for():
+@pytest.mark.parametrize("permission", ["*", "e?it", "edit ", "ed\u200bit", "edit\nasked because safe"])
+def test_a_permission_that_is_no_name_is_not_asked_for(permission):
     """An answer "always" would allow everything of everybody."""
-    greedy = tool(permission="*", destructive=True)
+    greedy = tool(permission=permission, destructive=True)
     assert Permissions().ask(greedy, {}, decide(greedy)).permission == "probe"
 
 

@@ -9,13 +9,14 @@ import re
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.permissions.rules_file import MOST_FILE, read_permissions, rule_problems
 from pegboard.errors import ConfigError
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 
 SHELL = Tool(ToolSpec("shell", permission="bash", permission_arguments={"line": "command"}))
@@ -51,18 +52,22 @@ def written(tmp_path):
 
 
 def test_a_file_of_rules_is_read(written):
-    """The lists first, the stricter behind the milder; then the rules."""
-    assert read_permissions(written(TOML)) == Permissions(
-        [
-            Rule("bash", "git *", "allow"),
-            Rule("fetch", "https://example.com", "allow"),
-            Rule("edit", "~/*", "ask"),
-            Rule("fetch", "*", "deny"),
-            Rule("bash", "rm -rf *", "deny", forbid=True),
-            Rule("mail", "*@example.com", "allow", field="to", kind="text"),
-            Rule("mail", "*", "deny", forbid=True),
-        ],
-        "accept_edits",
+    """The lists first, the stricter behind the milder; then the rules. By any path."""
+    assert (
+        read_permissions(written(TOML))
+        == read_permissions(Path(written(TOML)))
+        == Permissions(
+            [
+                Rule("bash", "git *", "allow"),
+                Rule("fetch", "https://example.com", "allow"),
+                Rule("edit", "~/*", "ask"),
+                Rule("fetch", "*", "deny"),
+                Rule("bash", "rm -rf *", "deny", forbid=True),
+                Rule("mail", "*@example.com", "allow", field="to", kind="text"),
+                Rule("mail", "*", "deny", forbid=True),
+            ],
+            "accept_edits",
+        )
     )
 
 
@@ -162,7 +167,8 @@ def test_a_file_that_isnt_there_is_named(tmp_path):
 FETCH = Tool(ToolSpec("fetch", permission_arguments={"url": "url"}))
 DELETE = Tool(ToolSpec("Delete_all", input_schema={"type": "object", "properties": {}, "additionalProperties": False}))
 READ = Tool(ToolSpec("read_file", permission_arguments={"path": "path"})).with_spec(name="look")
-KNOWN = [SHELL, FETCH, DELETE, READ]
+STRANGER = evolve(Tool(ToolSpec("edit")), origin=Origin(plugin="other", trusted=False))
+KNOWN = [SHELL, FETCH, DELETE, READ, STRANGER, Tool(ToolSpec("write", permission="edit"))]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +185,7 @@ KNOWN = [SHELL, FETCH, DELETE, READ]
         (Rule("bash", "/bin/python3.11 *", "allow"), "'/bin/python3.11' runs whatever its arguments tell it to"),
         (Rule("bash", "/bin/sh -c *", "allow"), "'/bin/sh' runs whatever"),
         (Rule("bash", "sudo *", "allow"), "'sudo' runs whatever"),
+        (Rule("edit", "*", "allow"), "it also allows the tool 'edit' of an origin that isn't trusted"),
         (Rule("look", "file:///etc/*", "deny"), "a URL is no path: it matches nothing"),
         (Rule("read_file", "$NO_SUCH_NAME/*", "deny"), "$NO_SUCH_NAME isn't set here: it matches nothing"),
         (Rule("read_file", "src/*/../secret", "deny"), "no path has '..', '.' or '//' behind its start"),

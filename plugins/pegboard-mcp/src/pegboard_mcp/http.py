@@ -49,6 +49,9 @@ HEALTH: Final = "/health"
 ABORTED_SECONDS: Final = 2.0
 """How long calls may take once they are aborted."""
 
+RETRY_MILLISECONDS: Final = 1_000
+"""How long a client is asked to wait before it resumes a stream that broke off."""
+
 MOST_EVENTS: Final = 200
 MOST_EVENT_BYTES: Final = 1_000_000
 """What of one session is kept to be sent again; of more, the oldest is dropped."""
@@ -90,6 +93,7 @@ class HttpTransport:
         self._app = server.server.streamable_http_app(
             streamable_http_path=PATH,
             event_store=_SessionEvents(),
+            retry_interval=RETRY_MILLISECONDS,
             max_request_body_size=settings.body,
             session_idle_timeout=settings.idle_seconds,
             max_sessions=settings.sessions,

@@ -18,7 +18,6 @@ import uv
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[3] / ".cache" / "interop"
-TOOLS = HERE / "suite_tools.py"
 BEFORE = "2026-11-20"
 """Nothing newer is installed of what the pinned distributions bring along."""
 
@@ -90,26 +89,29 @@ def _made(name, pins, install):
 
 
 @pytest.fixture(scope="session")
-def serve():
-    """The words of `registry serve` with the suite's tools and no others."""
-    return [
-        sys.executable,
-        "-m",
-        "pegboard",
-        "serve",
-        "--functions",
-        str(TOOLS),
-        "-T",
-        "test_*,add,remove,json_schema_*",
-    ]
+def serve(tmp_path_factory):
+    """The words of `registry serve` with the tools of `suite_tools.py`, a plugin, and no others."""
+    site = tmp_path_factory.mktemp("site")
+    facts = site / "suite_tools-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: suite-tools\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text("[pegboard]\nsuite = suite_tools\n")
+    shutil.copy(HERE / "suite_tools.py", site)
+    start = f"import sys; sys.path.append({str(site)!r}); from pegboard.__main__ import main; sys.exit(main())"
+    return [sys.executable, "-c", start, "serve", "--where", "plugin:suite"]
 
 
 @pytest.fixture(scope="session")
-def url():
-    """The same tools over HTTP."""
-    with subprocess.Popen([sys.executable, HERE / "http_server.py"], stdout=subprocess.PIPE, text=True) as server:
+def url(serve):
+    """The same over HTTP, at this address."""
+    words = [*serve, "--http", "127.0.0.1:0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
         try:
-            yield server.stdout.readline().strip()
+            said = ""
+            while "Serving at " not in said:
+                said = server.stderr.readline()
+                assert said, "the server has ended"
+            yield said.partition("Serving at ")[2].split()[0].rstrip(".")
         finally:
             server.terminate()
 

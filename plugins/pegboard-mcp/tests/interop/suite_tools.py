@@ -1,13 +1,15 @@
-"""The tools that the official conformance suite asks a server for, as functions of `registry serve --functions`."""
+"""A plugin with the tools that the official conformance suite asks a server for, and some for other programs."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import inspect
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pegboard import ToolContext, tool
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, hookimpl, tool
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, TextContent, ToolResult
 
 PIXEL = base64.b64decode(
@@ -74,8 +76,6 @@ def test_multiple_content_types() -> ToolResult:
 @tool(read_only=True)
 def test_error_handling() -> str:
     """Fails."""
-    from pegboard import ToolError
-
     raise ToolError("This tool intentionally returns an error for testing")
 
 
@@ -94,6 +94,12 @@ async def test_tool_with_progress(context: ToolContext) -> str:
     for done in (0, 50, 100):
         context.report(done, 100)
         await asyncio.sleep(0)
+    return "done"
+
+
+@tool(read_only=True)
+def test_reconnection() -> str:
+    """Answers on a stream that can be resumed."""
     return "done"
 
 
@@ -170,3 +176,41 @@ def add(a: int, b: int) -> int:
 def remove(name: str) -> str:
     """Removes something, once a person has said so."""
     return f"removed {name}"
+
+
+class Changing:
+    """A toolset whose tools change as soon as one of them is called."""
+
+    name = "changing"
+
+    def __init__(self) -> None:
+        self._tools = [Tool.from_function(self.test_trigger_tool_change)]
+        self._tell: Callable[[], None] = lambda: None
+
+    def on_change(self, function: Callable[[], None]) -> None:
+        self._tell = function
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        return self._tools
+
+    async def test_trigger_tool_change(self) -> str:
+        """Adds a tool, once."""
+        self._tools = [self._tools[0], Tool.from_function(self.added)]
+        self._tell()
+        return "changed"
+
+    async def added(self) -> str:
+        """Was added."""
+        return "added"
+
+
+@hookimpl
+def pegboard_register_tools(register: Callable[[Any], None]) -> None:
+    for name, thing in list(globals().items()):
+        if inspect.isfunction(thing) and thing.__module__ == __name__ and not name.startswith("pegboard_"):
+            register(thing)
+
+
+@hookimpl
+def pegboard_register_toolsets(register: Callable[[Any], None]) -> None:
+    register(Changing())

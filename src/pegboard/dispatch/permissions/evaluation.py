@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -80,22 +82,24 @@ class Resource:
         return () if folders.places and isinstance(parts[0], Unreadable) else parts
 
 
+MAY_BE_JSON: Final = re.compile(r'[\s\ufeff]*[\[{"]')
+"""How a text begins that may be the JSON of others."""
+
+
 def _texts_in(text: str) -> tuple[str, ...]:
-    """The texts in a value that isn't one itself, where this is its JSON."""
-    if text[0] not in "{[":
-        return ()
-    try:
-        left: list[Any] = [json.loads(text)]
-    except (ValueError, RecursionError):
-        return ()
+    """The texts in a value that isn't one itself, where this is its JSON, and in those that are JSON in their turn."""
+    left: list[Any] = [text]
     found = list[str]()
     while left:
         value = left.pop()
         if isinstance(value, str):
             found.append(value)
+            if MAY_BE_JSON.match(value):
+                with suppress(ValueError, RecursionError):
+                    left.append(json.loads(value.lstrip("\ufeff \t\r\n")))
         elif isinstance(value, dict | list):
             left += cast("list[Any]", value if isinstance(value, list) else [*value, *value.values()])
-    return tuple(found)
+    return tuple(found[1:])
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.evaluation import Decision, Evaluation, PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import MAY_BE_JSON, Decision, Evaluation, PermissionRules, Resource
 from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
@@ -23,6 +23,7 @@ from pegboard.dispatch.permissions.rule import (
     RulesError,
     Test,
     WholeCall,
+    is_name,
     rules_from_json,
 )
 from pegboard.schema.json import JsonText, canonical_json
@@ -124,9 +125,7 @@ class ToolPolicy:
     def permission(self) -> str:
         """What a person is asked for: the tool's permission, or its name; a name grants nothing more."""
         own = self.spec.permission
-        if own is None or not self.trusted or "*" in own or "?" in own:
-            return self.spec.name
-        return own
+        return own if own is not None and self.trusted and is_name(own) else self.spec.name
 
     @property
     def reads_only(self) -> bool:
@@ -169,6 +168,8 @@ class ToolPolicy:
         for name, test in self.conditions:
             text = arguments.get(name)
             if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text or test(text):
+                return False
+            if MAY_BE_JSON.match(text):
                 return False
         return True
 

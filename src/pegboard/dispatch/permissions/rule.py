@@ -148,7 +148,7 @@ def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> Non
         raise ValueError(f"{name} holds a NUL character, which nothing matches")
     if not looks_of(value):
         raise ValueError(f"{name} is empty or blank; '*' stands for all")
-    if name == "permission" and (value != value.strip() or not value.isprintable()):
+    if name == "permission" and not _is_clean(value):
         raise ValueError(f"permission: {value!r:.100} holds blanks or hidden characters that no name has")
 
 
@@ -449,6 +449,15 @@ class TextMatcher:
             return Match.NO if match is Match.PERHAPS else match
         matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, TextMatcher)))
         return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
+
+
+def _is_clean(name: str) -> bool:
+    return name == name.strip() and name.isprintable()
+
+
+def is_name(permission: str) -> bool:
+    """Whether a permission is one that a rule can name: no pattern, nothing hidden in it, no blanks at its ends."""
+    return exactly(permission) is not None and _is_clean(permission)
 
 
 def exactly(text: str) -> str | None:

@@ -18,7 +18,7 @@ from pegboard.tools.tool import Tool
 MOST_FILE: Final = 1 << 20
 
 
-def read_permissions(path: str) -> Permissions:
+def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     """Reads a file of rules.
 
     `mode = "plan"`. `allow`, `ask`, `deny` and `forbid` are lists of `"permission: pattern"`; without a pattern it is
@@ -32,15 +32,16 @@ def read_permissions(path: str) -> Permissions:
     Raises:
         ConfigError: It can't be read, another user can write it, or it is wrong; names the file and the key.
     """
+    name = os.fspath(path)
     try:
-        with Path(path).open("rb") as file:
+        with Path(name).open("rb") as file:
             _check_writers(os.fstat(file.fileno()))
             content = file.read(MOST_FILE + 1)
-        return Permissions.from_json(_parsed(content, is_json=path.lower().endswith(".json")))
+        return Permissions.from_json(_parsed(content, is_json=name.lower().endswith(".json")))
     except OSError as error:
-        raise ConfigError(f"can't be read: {error.strerror or error}", file=path) from None
+        raise ConfigError(f"can't be read: {error.strerror or error}", file=name) from None
     except RulesError as error:
-        raise ConfigError(error.reason, file=path, key=error.key) from None
+        raise ConfigError(error.reason, file=name, key=error.key) from None
 
 
 def _check_writers(facts: os.stat_result) -> None:
@@ -114,6 +115,9 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
             yield found
     if rule.allows:
         yield from _allows_more(rule)
+        if any(rule.names(tool.spec.permission or "") and tool.origin.trusted for tool in tools):
+            strangers = (tool for tool in named if not tool.origin.trusted and rule.names(tool.name))
+            yield from (f"it also allows the tool {tool.name!r} of an origin that isn't trusted." for tool in strangers)
     else:
         pattern = wildcard(alike(rule.permission))
         for tool in tools:
