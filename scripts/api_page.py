@@ -76,7 +76,7 @@ TOPICS = {  # heading: what stands below it, and the names
     ),
     "Callbacks": (
         "See [Stand round calls](../how-to/stand-round-calls.md).",
-        "ChangeArguments Deny Abort RepairRequest quick Chain",
+        "ChangeArguments Deny Abort RepairRequest only quick Chain",
     ),
     "Permission and approval": (
         "See [Decide what may run](../how-to/decide-what-may-run.md) and [Ask a person](../how-to/ask-a-person.md).",

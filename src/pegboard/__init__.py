@@ -163,6 +163,7 @@ _MODULES = {
     "kept_result_tool": "dispatch.truncate",
     "load": "plugins.load",
     "load_config": "config.config",
+    "only": "callbacks",
     "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.arguments",
     "parse_predicate": "toolsets.expression",

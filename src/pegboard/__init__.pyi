@@ -1,6 +1,6 @@
 # The public names for type checkers. Written by scripts/public_types.py; don't edit.
 
-from pegboard.callbacks import quick as quick
+from pegboard.callbacks import only as only, quick as quick
 from pegboard.catalogue import (
     Catalogue as Catalogue,
     Handle as Handle,

@@ -13,6 +13,7 @@ from attrs import Factory, field, frozen
 F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
 _BEHIND: Final = "__pegboard_behind__"
+ONLY: Final = "__pegboard_only__"
 
 
 def quick(function: F) -> F:
@@ -32,6 +33,21 @@ def quick(function: F) -> F:
     except AttributeError:
         raise TypeError(f"{_name_of(function)} can't be marked as quick; wrap it in a function") from None
     return function
+
+
+def only(where: str) -> Callable[[F], F]:
+    """Limits a hook round calls to the tools that fit a predicate; `add_callback(..., where=...)` does so for a host's.
+
+    @hookimpl
+    @only("tag:network")
+    def pegboard_before_tool(context): ...
+    """
+
+    def marked(function: F) -> F:
+        setattr(function, ONLY, where)
+        return function
+
+    return marked
 
 
 def may_block(function: Callable[..., Any]) -> bool:
@@ -75,11 +91,13 @@ class Callback:
     Attributes:
         function: Plain or async.
         owner: What brought it, for error messages.
+        where: Whether it is asked about calls of a tool, given with the context; `None`: about all calls.
         blocking: Whether it has to be called off the event loop; settled once, by what the function is.
     """
 
     function: Callable[..., Any]
     owner: str = "the host"
+    where: Callable[[Any, Any], bool] | None = None
     blocking: bool = field(default=Factory(lambda self: may_block(self.function), takes_self=True), eq=False)
 
 

@@ -22,6 +22,9 @@ from pegboard.toolsets.toolset import Toolset
 if TYPE_CHECKING:
     from typing import Self
 
+    from pegboard.tools.context import ReadonlyContext
+    from pegboard.toolsets.predicates import Predicate
+
 
 class Handle:
     """Handle of one registration: `dispose()`, or leaving its `with`, takes back exactly what it brought.
@@ -118,7 +121,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "wrap_tool": ("context", "tool", "arguments", "call_next"),
     "repair_call": ("request",),
     "before_model": ("context", "request"),
-    "after_model": ("context", "request", "response"),
+    "after_model": ("context", "request", "response", "error"),
     "on_model_error": ("context", "request", "error"),
     "wrap_model": ("context", "request", "call_next"),
     "before_turn": ("context", "request"),
@@ -127,6 +130,26 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "observe": ("event",),
 }
 """Where code may stand round calls, models and turns, and what it is handed there; each is a hook `pegboard_<name>`."""
+
+Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
+"""A predicate, a plain function of a tool and a context, or a predicate's text."""
+
+
+def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
+    """The predicate by which a callback of a stage is limited to some tools.
+
+    Raises:
+        TypeError: The stage has no tool.
+        ExpressionError: The text doesn't parse.
+    """
+    if where is None:
+        return None
+    if "tool" not in CALLBACK_STAGES[stage]:
+        raise TypeError(f"where= chooses among tools, and {stage} is about none")
+    from pegboard.toolsets.expression import as_predicate
+
+    return as_predicate(where, custom)
+
 
 TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "observe")
 """Those that act on calls of tools."""

@@ -8,7 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pegboard.callbacks import Callback, by_name
-from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
+from pegboard.catalogue import (
+    CALLBACK_STAGES,
+    EMPTY,
+    EXTRAS,
+    Catalogue,
+    Handle,
+    LazyPlugins,
+    PluginRecord,
+    Problem,
+    Where,
+    limit_of,
+)
 from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, log_failure, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool, tools_html
@@ -157,7 +168,7 @@ class Contributions:
                 raise RegistrationError(str(error)) from None
         return Handle(lambda: self.change(lambda catalogue: catalogue.without_extra(kind, name)))
 
-    def add_callback(self, stage: str, function: Callable[..., Any]) -> Handle:
+    def add_callback(self, stage: str, function: Callable[..., Any], *, where: Where = None) -> Handle:
         """Adds a callback of the host's, behind those of plugins and earlier ones.
 
         Args:
@@ -165,16 +176,18 @@ class Contributions:
                 round an answer of a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`; round
                 a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
             function: Plain or async; takes what the hook of that name takes, or some of it, by name.
+            where: A predicate on tools, or its text: round calls of other tools the function isn't called.
 
         Raises:
-            RegistrationError: No such stage, or the function takes something else.
+            RegistrationError: No such stage, it has no tool, or the function takes something else.
         """
         names = CALLBACK_STAGES.get(stage)
         if names is None:
             near = did_you_mean(suggest(stage, CALLBACK_STAGES))
             raise RegistrationError(f"there is no stage {stage!r}.{near} There are {', '.join(CALLBACK_STAGES)}")
         try:
-            link = Callback(by_name(function, names))
+            limit = limit_of(stage, where, self._catalogue.extras.get("predicates"))
+            link = Callback(by_name(function, names), where=limit)
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
         self._change_callbacks(stage, lambda own: (*own, link))

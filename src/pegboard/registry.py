@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pegboard.catalogue import TOOL_STAGES
+from pegboard.catalogue import TOOL_STAGES, Where
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
 from pegboard.errors import (
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
     from pegboard.request.pipeline import Pipeline
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
-
-
-Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
-"""A predicate, a plain function of a tool and a context, or a predicate's text."""
 
 _MOST_UNDER_WAY: Final = 256
 

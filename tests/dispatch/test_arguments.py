@@ -700,14 +700,23 @@ def test_whatever_json_holds_becomes_a_call_that_can_be_written(raw):
 objects = st.dictionaries(st.text(max_size=4), json_values(), max_size=4)
 
 
+def number_of(value):
+    """How many values it shows."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(number_of, inside))
+
+
 @given(objects, st.booleans(), st.booleans())
 def test_each_beginning_can_be_shown_and_the_last_is_what_the_strict_parser_reads(value, escaped, as_bytes):
     text = json.dumps(value, ensure_ascii=escaped)
     if as_bytes:
         text = text.encode()
+    places = 0
     for end in range(len(text)):
         shown = parse_partial(text[:end])
         assert (type(shown.value), shown.complete) == (dict, False)
+        assert number_of(shown.value) >= places, "what was shown is gone"
+        places = number_of(shown.value)
     assert parse_partial(text) == Partial(parse_arguments(text, most_bytes=1_000_000), complete=True)
 
 
@@ -737,7 +746,11 @@ def test_anything_can_be_shown_and_is_complete_where_the_strict_parser_takes_it(
         ('{"path": "a\\ud83d\\ude', {"path": "a"}),
         (b'{"path": "a\xc3', {"path": "a"}),
         ('{"n": 12', {"n": 12}),
-        ('{"n": 1.', {}),
+        ('{"n": 1.', {"n": 1}),
+        ('{"n": 1.5e-', {"n": 1.5}),
+        ('{"n": -', {}),
+        ('{"n": "1.', {"n": "1."}),
+        ('{"n": ["\\"2e', {"n": ['"2e']}),
         ('{"n": tr', {}),
         ('{"n": [1, {"a": "b', {"n": [1, {"a": "b"}]}),
         ('{"n": 1, "m', {"n": 1}),

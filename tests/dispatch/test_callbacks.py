@@ -11,11 +11,12 @@ from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
-from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
+from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
 from pegboard.timeout import Watchdog
-from pegboard.tools.call import CallError
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import DEFAULT_LIMITS, ResultLimits
+from pegboard.tools.tool import Tool
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
@@ -170,7 +171,31 @@ def test_any_other_answer_is_the_callbacks_error(make, send, diary, stage, answe
     assert state.result.kind == "callback_failure"
     assert "lambda" in state.result.detail
     assert f"answered {type(answer).__name__}" in state.result.detail
-    assert "next" not in diary
+    assert ("next" in diary) is (stage == "after")
+
+
+@pytest.mark.parametrize("stage", ["before_tool", "after_tool", "wrap_tool"])
+@pytest.mark.parametrize("where", ["tag:network", lambda tool, context: "network" in tool.spec.tags])
+def test_a_callback_may_be_limited_to_some_tools(stage, where):
+    def tagged(*tags):
+        return Tool.from_function(lambda: "done", name="_".join(("tool", *tags)), tags=tags)
+
+    registry, seen = ToolRegistry(), []
+    registry.register(tagged(), tagged("network"))
+
+    def note(tool, call_next=None):
+        seen.append(tool.name)
+        return call_next and call_next()
+
+    registry.add_callback(stage, note, where=where)
+    kinds = [registry.call_sync(name).kind for name in ("tool", "tool_network", "unknown")]
+    assert (kinds, seen) == ([None, None, "unknown_tool"], ["tool_network"])
+
+
+@pytest.mark.parametrize("stage", ["before_model", "observe", "repair_call"])
+def test_a_callback_that_is_about_no_tool_cant_be_limited_to_some(stage):
+    with pytest.raises(RegistrationError, match="where= chooses among tools"):
+        ToolRegistry().add_callback(stage, nothing, where="read_only")
 
 
 def test_before_is_asked_only_for_valid_arguments(make, send, diary):
@@ -241,25 +266,42 @@ def test_on_error_is_not_asked_where_nothing_failed(make, send, diary):
     assert diary == ["tool"]
 
 
-def test_an_error_result_that_a_tool_gives_back_is_a_result(make, send, diary):
-    """Only what was raised is an error to recover from."""
-    state = send(
-        make(lambda: ToolResult.error("tool_failure", "its own")), on_error=[diary.callback("on error", EMPTY)]
-    )
-    assert (state.result.text, diary) == ("its own", [])
+@pytest.mark.parametrize("answer", [None, EMPTY])
+def test_on_error_sees_an_error_result_that_a_tool_gives_back(make, send, answer):
+    seen, own = [], ToolResult("its own", is_error=True)
+
+    def look(context, tool, arguments, error):
+        seen.append((type(error), error.kind, error.text))
+        return answer
+
+    assert send(make(lambda: own), on_error=[look]).result == (own if answer is None else EMPTY)
+    assert seen == [(CallError, "tool_failure", "its own")]
+
+
+def test_on_error_is_not_told_of_a_call_that_the_provider_has_executed(make, prepare, diary):
+    state = prepare(make(diary.tool), on_error=[diary.callback("on error")], after=[diary.callback("after")])
+    state.call = ToolCall("probe", provider_executed=True)
+    asyncio.run(run_stages(state))
+    assert (state.result.kind, diary) == ("not_executed", ["after"])
 
 
 # after ----------------------------------------------------------------------------------------------------------------
 
 
 @both
-def test_the_first_answer_from_after_replaces_the_result(make, send, diary, as_written):
-    state = send(
-        make(diary.tool),
-        after=[nothing, as_written(diary.callback("after 1", EMPTY)), diary.callback("after 2")],
-    )
-    assert state.result is EMPTY
-    assert diary == ["tool", "after 1"]
+def test_each_after_sees_the_result_as_the_one_before_has_left_it(make, send, diary, as_written):
+    def redact(context, tool, arguments, result):
+        return ToolResult(result.text.replace("secret", "***"))
+
+    note = as_written(diary.callback("note", ToolResult("done, secret")))
+    assert send(make(diary.tool), after=[nothing, note, as_written(redact), nothing]).result.text == "done, ***"
+
+
+def test_an_after_that_fails_makes_an_error_which_the_others_see(make, send):
+    seen = []
+    after = [lambda *_: 1 / 0, lambda _context, _tool, _arguments, result: seen.append(result.kind)]
+    assert send(make(lambda: "done"), after=after).result.kind == "callback_failure"
+    assert seen == ["callback_failure"]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +351,7 @@ def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_onl
     assert "plugin 1" in state.result.detail
     assert "secret" in state.result.detail
     assert told == [("callback of plugin 1", error)]
-    assert "next" not in diary
+    assert ("next" in diary) is (stage == "after")
 
 
 def test_the_operator_also_reads_what_a_failed_on_error_was_handling(make, send, diary):
@@ -328,10 +370,12 @@ def test_a_failing_callback_does_not_swallow_what_ends_the_turn(make, send):
     assert state.fatal is error
 
 
-def test_a_callbacks_tool_error_is_its_failure_not_the_tools(make, send, diary):
-    state = send(make(diary.tool), before=[raising(ToolError("for the model"))])
-    assert state.result.kind == "callback_failure"
-    assert "for the model" not in state.result.text
+@pytest.mark.parametrize("stage", ["before", "after", "on_error"])
+def test_a_callbacks_tool_error_speaks_to_the_model_as_a_tools_does(make, send, diary, stage):
+    told, function = [], diary.failing_tool if stage == "on_error" else diary.tool
+    raises = [raising(ToolError("for the model", hint="try later"))]
+    result = send(make(function), observe=lambda *failure: told.append(failure), **{stage: raises}).result
+    assert (result.kind, result.text, told) == ("tool_failure", "for the model\ntry later", [])
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
@@ -375,12 +419,17 @@ def test_abort_after_ends_the_turn_and_the_result_stands(make, send, diary, as_w
     )
     assert (state.result.text, state.result.is_error) == ("done", False)
     assert isinstance(state.fatal, TurnAbortedError)
-    assert diary == ["tool", "after 1"]
+    assert diary == ["tool", "after 1", "after 2"]
 
 
-def test_abort_is_no_answer_to_an_error(make, send, diary):
+def test_abort_on_an_error_ends_the_turn_and_the_error_stands(make, send, diary):
     state = send(make(diary.failing_tool), on_error=[lambda *_: Abort("enough")])
-    assert (state.result.kind, state.fatal) == ("callback_failure", None)
+    assert (state.result.kind, state.fatal.reason) == ("tool_failure", "enough")
+
+
+@pytest.mark.parametrize(("answer", "text"), [(Deny(""), "probe was denied."), (Abort(""), "probe was not run.")])
+def test_no_reason_is_no_broken_sentence(make, send, answer, text):
+    assert send(make(nothing), before=[lambda *_: answer]).result.text == text
 
 
 def test_what_ended_the_turn_first_is_what_ended_it(make, send):
@@ -536,7 +585,7 @@ def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary
     function = diary.failing_tool if stage == "on_error" else diary.tool
     limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=1))
     state = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
-    assert state.result.text.startswith("1\n[Only the first 1 of 3 lines")
+    assert state.result.text.startswith("1\n[Only the first of 3 lines is")
 
 
 # Chain ----------------------------------------------------------------------------------------------------------------
@@ -810,7 +859,7 @@ def test_what_the_tool_raises_stays_the_tools(wrap, notes, error):
     assert caught.value is error
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), ToolError("secret"), SystemExit("secret"), StopIteration()])
+@pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), StopIteration()])
 def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wrap, notes, error):
     told = []
 
@@ -826,7 +875,7 @@ def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wr
     assert told == ["callback of plugin 1"]
 
 
-def test_an_error_that_is_made_of_the_tools_is_the_wrappers(wrap):
+def test_a_wrapper_may_word_the_tools_error_for_the_model(wrap):
     async def failing():
         raise ValueError("broken")
 
@@ -836,7 +885,7 @@ def test_an_error_that_is_made_of_the_tools_is_the_wrappers(wrap):
         except ValueError as error:
             raise ToolError("better") from error
 
-    with pytest.raises(CallError, match="a check round it failed"):
+    with pytest.raises(ToolError, match="better"):
         wrap(failing, other)
 
 

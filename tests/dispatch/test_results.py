@@ -566,7 +566,7 @@ def test_of_what_is_too_long_the_model_gets_a_part(make, send, value):
 
 def test_a_tools_own_limits_win_over_the_registrys(make, send):
     tool = make(lambda: "1\n2\n3\n", blocking=False, policy=Policy(result_limits=ResultLimits(lines=1)))
-    assert send(tool).result.text.startswith("1\n[Only the first 1 of 3 lines")
+    assert send(tool).result.text.startswith("1\n[Only the first of 3 lines is")
     limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=2))
     assert send(make(lambda: "1\n2\n3\n", blocking=False), limits=limits).result.text.startswith("1\n2\n[Only")
 
@@ -665,6 +665,13 @@ def test_of_any_other_exception_the_model_learns_tool_and_type_only(make, send, 
     assert "/etc/secret" in state.result.detail
     assert "Traceback" in state.result.detail
     assert state.fatal is None
+
+
+@pytest.mark.parametrize(("error", "told"), [(KeyError("x"), 1), (ToolError("no"), 0), (asyncio.CancelledError(), 0)])
+def test_only_what_a_tool_didnt_mean_to_raise_is_for_the_operators_log(make, send, error, told):
+    failures = []
+    send(make(raising(error)), observe=lambda *failure: failures.append(failure))
+    assert failures == [("probe", error)] * told
 
 
 def test_real_recursion_is_an_error_result(make, send):

@@ -8,7 +8,7 @@ import threading
 import pluggy
 import pytest
 
-from pegboard import Deny, Tool, ToolRegistry, ToolResult, hookimpl, tool
+from pegboard import Deny, Tool, ToolRegistry, ToolResult, hookimpl, only, tool
 from pegboard.plugins import hookspecs
 from pegboard.plugins.manager import PluginManager, gather, imported
 from pegboard.plugins.side_effects import within
@@ -134,6 +134,20 @@ def test_callbacks_stand_in_pluggys_order(registry, manager) -> None:
     registry.call_sync("t")
     known.hook.pegboard_before_tool(context=None, tool=None, arguments={})
     assert ours == theirs
+
+
+def test_a_hook_may_be_limited_to_some_tools(registry, manager) -> None:
+    class Careful:
+        @hookimpl
+        @only("tag:network")
+        def pegboard_before_tool(self):
+            return Deny("no")
+
+    manager.register(Careful(), Origin("careful"))
+    registry.register(
+        *(Tool.from_function(lambda: "done", name=f"tool_{tag}", tags=[tag]) for tag in ("disk", "network"))
+    )
+    assert [registry.call_sync(name).kind for name in ("tool_disk", "tool_network")] == [None, "denied"]
 
 
 def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:

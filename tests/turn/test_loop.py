@@ -312,9 +312,33 @@ class TestStopping:
             return "bye"
 
         registry.register(leave)
-        outcome, _ = turn([[ADD, ToolCall("leave", {}, "l")]])
+        other = ToolCall("leave", {}, "c1") if action == "skip_summarization" else ADD
+        outcome, _ = turn([[other, ToolCall("leave", {}, "l")]])
         assert ((outcome.ended, outcome.detail), getattr(outcome.actions, action)) == (end, value)
-        assert results(outcome) == [("c1", "3"), ("l", "bye")]
+        assert results(outcome)[-1] == ("l", "bye")
+
+    @pytest.mark.parametrize("answer", [Once(), Reject("no")])
+    def test_the_summary_is_skipped_where_all_calls_of_an_answer_agree(self, registry, turn, answer):
+        """Those that wait for a person, too; a call that failed agrees to nothing."""
+
+        @tool(requires_confirmation=True)
+        def ask(context: ToolContext) -> str:
+            """Asks."""
+            context.actions.skip_summarization = True
+            return "asked"
+
+        @tool
+        def show(context: ToolContext) -> str:
+            """Shows."""
+            context.actions.skip_summarization = True
+            return "shown"
+
+        registry.register(ask, show)
+        assert turn([[ADD, ToolCall("show", {}, "s")], "Done."])[0].ended == "answered"
+        outcome, _ = turn([[ToolCall("show", {}, "s"), ToolCall("ask", {}, "a")]], approver=ask_later)
+        model, answers = ScriptedModel(["Done."]), {each.id: answer for each in outcome.pending}
+        ended = resume_turn(model, ModelRequest(), registry, suspended=outcome, answers=answers)
+        assert asyncio.run(ended).ended == ("results" if answer == Once() else "answered")
 
     def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn):
         @quick
@@ -656,9 +680,25 @@ class TestModelCallbacks:
         outcome, model = turn([])
         assert (outcome.text, model.requests) == ("from a cache", [])
 
-    def test_after_replaces_the_answer(self, registry, turn):
-        registry.add_callback("after_model", quick(lambda response: response.evolve(message=Message.assistant("***"))))
-        assert turn(["secret"])[0].text == "***"
+    def test_before_may_change_the_request_and_the_next_sees_that(self, registry, turn):
+        registry.add_callback("before_model", quick(lambda request: request.with_instructions("Be kind.")))
+        registry.add_callback("before_model", quick(lambda request: request.with_instructions("Be brief.")))
+        assert turn(["ok"])[1].requests[0].instructions == ("Be kind.", "Be brief.")
+
+    def test_each_after_sees_the_answer_as_the_one_before_has_left_it(self, registry, turn):
+        def add(word, seen):
+            def after(response, error):
+                seen.append(error)
+                return response.evolve(message=Message.assistant(response.text + word))
+
+            return quick(after)
+
+        seen, down = [], ModelError("down")
+        registry.add_callback("on_model_error", quick(lambda: ModelResponse("sorry")))
+        for word in (" one", " two"):
+            registry.add_callback("after_model", add(word, seen))
+        assert [turn([answer])[0].text for answer in ("ok", down)] == ["ok one two", "sorry one two"]
+        assert seen == [None, None, down, down]
 
     def test_on_error_recovers(self, registry, turn):
         async def recover(context, error):

@@ -268,6 +268,64 @@ async def test_a_client_that_cant_ask_its_user_is_refused_plainly(registry, mode
         assert "needs approval" in result.content[0].text
 
 
+@BOTH
+async def test_with_search_a_client_lists_what_it_has_found(registry, mode):
+    async with connected(registry, mode, {"search": True, "where": "not name:fail"}) as client:
+
+        async def names():
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+        assert await names() == ["search_tools"]
+        with pytest.raises(MCPError, match="has to be found before it is called: call search_tools"):
+            await client.call_tool("add", {"a": 1, "b": 2})
+        with pytest.raises(MCPError, match="Unknown tool: fail"):  # which it may not use
+            await client.call_tool("fail", {})
+        found = await client.call_tool("search_tools", {"query": "add numbers"})
+        assert "add: Adds." in found.content[0].text
+        assert await names() == ["add", "search_tools"]
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+
+
+async def test_what_a_session_has_found_no_other_lists(registry):
+    for _ in range(2):
+        async with connected(registry, "legacy", {"search": True}) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["search_tools"]
+            await client.call_tool("search_tools", {"query": "add"})
+
+
+@BOTH
+async def test_a_deferred_tool_is_listed_once_a_search_has_found_it(registry, mode):
+    from pegboard_search import search_tool
+
+    registry.register(search_tool("find_tools"))
+    async with connected(registry, mode) as client:
+        assert "find_tools" not in [tool.name for tool in (await client.list_tools()).tools]
+
+        @tool(deferred=True)
+        def rarely() -> str:
+            """Is used rarely."""
+            return "used"
+
+        registry.register(rarely)
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert ("find_tools" in names, "rarely" in names) == (True, False)
+        await client.call_tool("find_tools", {"query": "rarely"})
+        assert (await client.call_tool("rarely", {})).content[0].text == "used"
+
+
+async def test_the_state_that_tools_note_is_kept_for_the_session(registry):
+    @tool
+    def count(context: ToolContext) -> str:
+        """Counts its calls."""
+        context.state["calls"] = context.state.get("calls", 0) + 1
+        return str(context.state["calls"])
+
+    registry.register(count)
+    for _ in range(2):
+        async with connected(registry, "legacy") as client:
+            assert [(await client.call_tool("count", {})).content[0].text for _ in range(2)] == ["1", "2"]
+
+
 async def test_always_holds_for_the_session(registry):
     asked = []
 

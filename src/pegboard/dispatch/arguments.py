@@ -18,15 +18,15 @@ from pegboard.dispatch.state import CallState
 from pegboard.errors import detail_of
 from pegboard.schema.json import (
     MAX_DEPTH,
-    MAX_DIGITS,
     MOST_PROBLEMS,
+    NotPlainError,
     canonical_json,
     is_array,
     is_object,
-    is_unicode,
     json_faults,
     kind_shown,
     path_text,
+    plain_copy,
     problem,
 )
 from pegboard.schema.references import References
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 # Parse ----------------------------------------------------------------------------------------------------------------
 
-_FLAT: Final = frozenset({bool, type(None)})
-_INFINITY: Final = float("inf")
-_TOO_LARGE: Final = 10**MAX_DIGITS
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before
 an e), or very many digits."""
@@ -53,8 +50,7 @@ _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 """A string that isn't closed goes on to the end: nothing is looked at twice."""
 
 
-class _NotPlainError(Exception):
-    """Something in it is no JSON, or there is too much of it; `json_faults` finds what."""
+_HALF_A_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
 
 
 _DICT: Final[type[Any]] = dict
@@ -142,9 +138,7 @@ def _taken(given: object, limits: Limits) -> dict[str, Any]:
 
 
 def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
-    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types. A tuple becomes a list.
-
-    Some 3 us for what a model usually writes, which is less than to look at it twice.
+    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types.
 
     Raises:
         CallError: It isn't a mapping, holds what isn't JSON, holds too much, or holds itself.
@@ -160,36 +154,11 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
         given = {key: mapping[key] for key in keys}
     left = [most_nodes]
     try:
-        return _copied(given, MAX_DEPTH, left)
-    except _NotPlainError:
+        return plain_copy(given, MAX_DEPTH, left)
+    except NotPlainError:
         if left[0] < 0:
             _refuse(_too_many(most_nodes))
         raise _refused(json_faults(given, most_nodes)) from None
-
-
-def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
-    kind = cast("type[Any]", type(value))
-    if kind is dict or kind is list or kind is tuple:
-        left[0] -= len(value)
-        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
-            raise _NotPlainError
-        if kind is not dict:
-            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
-        copy: dict[str, Any] = dict(value)
-        for key, item in copy.items():
-            if type(key) is not str or not (key.isascii() or is_unicode(key)):
-                raise _NotPlainError
-            if type(item) is str and item.isascii():  # what most are
-                continue
-            if type(item) not in _FLAT:
-                copy[key] = _copied(item, levels - 1, left)
-        return copy
-    if kind is str:
-        if value.isascii() or is_unicode(value):
-            return value
-    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
-        return value  # a number that JSON can write, and Python too
-    raise _NotPlainError
 
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
@@ -435,7 +404,7 @@ def parse_partial(
 ) -> Partial:
     """Reads as much of a JSON object's text as there is. Never raises; of what is no text nothing can be read.
 
-    What was begun and can't be shown yet (a name, a number's fraction, `tru`) is left out; a number may still grow.
+    What was begun and can't be shown yet (a name, `tru`) is left out; what was shown stays, a number may still grow.
     What is more than the limits allow isn't shown at all.
 
     Args:
@@ -453,6 +422,8 @@ def parse_partial(
         data = text.encode() if isinstance(text, str) else text
         if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
             return Partial({})
+        if _HALF_A_NUMBER.search(data) and not _STRINGS.sub(b'"', data).endswith(b'"'):
+            data = _HALF_A_NUMBER.sub(b"", data)  # what was shown of it stays
         begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
         return Partial(_plain_object(begun, most_nodes))
     except (CallError, TypeError, ValueError):

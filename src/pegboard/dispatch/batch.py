@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import settle
@@ -38,7 +39,7 @@ class Outcome:
         fatal: What ends the turn (`FatalToolError`, `TurnAbortedError`), or `None`; raise it once the results are kept.
         ended: Why the turn should end all the same: `"fatal"`, `"rejected"`, `"cancelled"`, what `interrupt` was given
             (`"interrupted"` by steering), or `None`.
-        actions: What the calls ask the host to do, merged in call order.
+        actions: What the calls ask the host to do, merged in call order; `skip_summarization` where all ask for it.
         pending: The calls that wait for an answer that comes later.
         ignored: For a resumption: answers that fit no pending call.
     """
@@ -362,6 +363,12 @@ class Batch:
         if has_spoken:
             self.interrupt("interrupted", self.on_steering)
 
+    def _actions(self) -> Actions:
+        """What the calls ask for together; those that wait for an answer are asked later."""
+        asked = [state.context.internals.pending_actions for state in self.states if state.pending is None]
+        actions = [Actions() if each is None else each.actions for each in asked]
+        return attrs.evolve(merged(actions), skip_summarization=all(each.skip_summarization for each in actions))
+
     def _result(self) -> Outcome:
         states = self.states
         return Outcome(
@@ -369,7 +376,7 @@ class Batch:
             tuple(state.result or ToolResult() for state in states),
             self._fatal,
             self._ended,
-            merged([each.actions for state in states if (each := state.context.internals.pending_actions) is not None]),
+            self._actions(),
             PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left)),
             self.ignored,
         )

@@ -11,9 +11,9 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
-from pegboard.dispatch.results import hold_to_limits
+from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
-from pegboard.errors import FatalToolError, TurnAbortedError, detail_of, log_failure
+from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
@@ -75,10 +75,10 @@ class _CallNext:
         self._runs += 1
 
 
-def _failure(state: CallState, link: Callback, error: BaseException) -> CallError:
+def _failure(state: CallState, link: Callback, error: BaseException) -> Exception:
     """The model learns that something failed; the operator, who and how, and what was being handled."""
-    if isinstance(error, CallError):
-        return error  # what the callback asked for was denied
+    if isinstance(error, CallError | ToolError):
+        return error  # what the callback says, as a tool does, or what it asked for was denied
     if state.services.observe is not None:
         state.services.observe(_title_of(link), error)
     if isinstance(state.error, FatalToolError):
@@ -182,9 +182,11 @@ class Chain:
                 link, f"took more than {limits.callback_timeout:g} s beside what it stands round"
             ) from None
         except BaseException as error:
-            if call_next.has_raised(error) or cancels_the_call(error):
+            own = call_next.has_raised(error) or cancels_the_call(error)
+            failure = error if own else self._failure(link, error)
+            if failure is error:
                 raise
-            raise self._failure(link, error) from error
+            raise failure from error
         finally:
             await call_next.end(limits.grace)
 
@@ -200,7 +202,10 @@ def _title_of(link: Callback) -> str:
 
 
 def _chain_of(state: CallState, stage: str) -> Chain:
-    return Chain(getattr(state.services.callbacks, stage), state.services, partial(_failure, state))
+    """The callbacks of a stage that are about this call's tool."""
+    links, tool, context = getattr(state.services.callbacks, stage), state.tool, state.context.request
+    links = tuple(link for link in links if link.where is None or (tool is not None and link.where(tool, context)))
+    return Chain(links, state.services, partial(_failure, state))
 
 
 async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
@@ -241,9 +246,9 @@ class Deny:
 
 @frozen
 class Abort:
-    """A before or an after callback's answer: the turn ends, once every call has its result.
+    """The answer of a callback before, after or on an error: the turn ends, once every call has its result.
 
-    Before, the tool doesn't run; after, its result stands.
+    Before, the tool doesn't run; after, its result stands, and so does an error.
 
     Attributes:
         reason: For the model, and for the host.
@@ -266,42 +271,57 @@ async def before(state: CallState) -> None:
             return
         if isinstance(answer, Abort):
             _abort(state, answer)
-            state.result = ToolResult.error("aborted", f"{state.call.name} was not run: {answer.reason}")
+            state.result = ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason))
             return
         if isinstance(answer, Deny):
-            raise CallError("denied", f"{state.call.name} was denied: {answer.reason}")
+            raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
         if isinstance(answer, ChangeArguments):
             state.arguments, state.parsed, state.changed = answer.arguments, False, True
         elif answer is not None:
             raise _nonsense(state, link, answer, "ToolResult, ChangeArguments, Deny, Abort")
 
 
+def _with_reason(text: str, reason: str) -> str:
+    return f"{text}: {reason}" if reason else f"{text}."
+
+
 async def on_error(state: CallState) -> None:
-    """Asks each callback; the first result clears the error.
+    """Asks each callback; the first result clears the error, `Abort` leaves it and ends the turn.
 
     Raises:
         CallError: `callback_failure`, which then stands instead of the error.
     """
-    answered = await _chain_of(state, "on_error").answers(state.context, state.tool, shown(state), state.error)
+    error, given = state.error, state.result
+    if error is None and given is not None:  # the tool has answered that it failed
+        error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
+    answered = await _chain_of(state, "on_error").answers(state.context, state.tool, shown(state), error)
     if answered is not None:
-        answer, link = answered
-        state.result, state.error = await _result_of(state, answer, link, "ToolResult"), None
+        await _take(state, *answered)
 
 
 async def after(state: CallState) -> None:
-    """Shows each callback the result; the first that answers replaces it, or ends the turn.
+    """Shows each callback the result as the one before has left it; any may replace it, or end the turn.
 
-    Raises:
-        CallError: `callback_failure`, which then stands instead of the result.
+    One that fails makes it an error, which the others see.
     """
-    answered = await _chain_of(state, "after").answers(state.context, state.tool, shown(state), state.result)
-    if answered is None:
-        return
-    answer, link = answered
+    chain = _chain_of(state, "after")
+    for link in chain:
+        try:
+            answer = await chain.ask(link, state.context, state.tool, shown(state), state.result)
+            if answer is not None:
+                await _take(state, answer, link)
+        except (CallError, ToolError) as error:
+            state.result = failure_result(state, error)
+
+
+async def _take(state: CallState, answer: object, link: Callback) -> None:
+    """Replaces the result, or notes that the turn ends."""
     if isinstance(answer, Abort):
         _abort(state, answer)
+    elif isinstance(answer, ToolResult):
+        state.result, state.error = await hold_to_limits(state, answer), None
     else:
-        state.result = await _result_of(state, answer, link, "ToolResult, Abort")
+        raise _nonsense(state, link, answer, "ToolResult, Abort")
 
 
 def _abort(state: CallState, answer: Abort) -> None:
@@ -309,11 +329,5 @@ def _abort(state: CallState, answer: Abort) -> None:
         state.fatal = TurnAbortedError(answer.reason)
 
 
-async def _result_of(state: CallState, answer: object, link: Callback, wanted: str) -> ToolResult:
-    if not isinstance(answer, ToolResult):
-        raise _nonsense(state, link, answer, wanted)
-    return await hold_to_limits(state, answer)
-
-
-def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> CallError:
+def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> Exception:
     return _failure(state, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))

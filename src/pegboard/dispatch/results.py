@@ -340,10 +340,16 @@ def store_access(state: CallState) -> StoreAccess:
 # What a function raises -----------------------------------------------------------------------------------------------
 
 
+_FORESEEN: Final = (CallError, ToolError, asyncio.CancelledError)
+"""What ends a call as its tool, a callback or a rule has meant it; anything else is for the operator's log."""
+
+
 def failure_result(state: CallState, error: BaseException) -> ToolResult:
     """The error result for what ended a call. Never raises."""
     if isinstance(error, FatalToolError):
         state.fatal = error
+    elif state.services.observe is not None and not isinstance(error, _FORESEEN):
+        state.services.observe(state.call.name, error)
     policy = None if state.tool is None else state.tool.policy.expose_errors
     expose = state.services.limits.expose_errors if policy is None else policy
     return error_result(state.call.name, error, limits_of(state), expose=expose)

@@ -152,7 +152,8 @@ def _left_out(done: Cut) -> str:
     if is_inside or not shown.lines:
         return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in all."
     part = "first" if done.head else "last"
-    return f"Only the {part} {shown.lines} of {whole.lines} lines are shown ({sizes})."
+    lines = f"of {whole.lines} lines is" if shown.lines == 1 else f"{shown.lines} of {whole.lines} lines are"
+    return f"Only the {part} {lines} shown ({sizes})."
 
 
 def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:

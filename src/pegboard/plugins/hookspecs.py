@@ -183,24 +183,24 @@ def pegboard_after_tool(
 
     Returns:
         `None` to leave it, the `ToolResult` that replaces it, or `Abort` to leave it and end the turn, once every call
-        has its result.
+        has its result. Each is called, with the outcome as the one before has left it.
     """
 
 
 @hookspec
 def pegboard_on_tool_error(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], error: BaseException
-) -> ToolResult | Awaitable[ToolResult | None] | None:
-    """Called when a call failed: the tool raised, or the call is unknown, invalid or denied. Since 0.1.
+) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
+    """Called when a call failed: its tool raised or gave an error, or it is unknown, invalid or denied. Since 0.1.
 
     Args:
         context: As for `pegboard_before_tool`.
         tool: The tool, or `None` where the name is unknown.
         arguments: As far as they are known, read-only.
-        error: What was raised.
+        error: What was raised; of an error that the tool has given, a `CallError` with its kind and text.
 
     Returns:
-        `None` to leave it, or a `ToolResult`, which clears the error.
+        `None` to leave it, a `ToolResult`, which clears the error, or `Abort` to leave it and end the turn.
     """
 
 
@@ -243,29 +243,31 @@ def pegboard_repair_call(
 @hookspec
 def pegboard_before_model(
     context: ReadonlyContext, request: ModelRequest
-) -> ModelResponse | Awaitable[ModelResponse | None] | None:
+) -> ModelResponse | ModelRequest | Awaitable[ModelResponse | ModelRequest | None] | None:
     """Called before a model is asked, in every round of a turn. Since 0.1.
 
     Args:
         context: The user and session of the turn, with the session's state.
-        request: What is asked, after all processors. To change it, bring a processor.
+        request: What is asked, after all processors and the callbacks before.
 
     Returns:
-        `None` to go on, or a `ModelResponse` that answers instead of the model. Anything else, and whatever is raised,
-        is a `CallbackError`, which `pegboard_on_model_error` may recover from, and which ends the turn if none does.
+        `None` to go on, the `ModelRequest` to go on with, or a `ModelResponse` that answers instead of the model.
+        Anything else, and whatever is raised, is a `CallbackError`, which `pegboard_on_model_error` may recover from,
+        and which ends the turn if none does.
     """
 
 
 @hookspec
 def pegboard_after_model(
-    context: ReadonlyContext, request: ModelRequest, response: ModelResponse
+    context: ReadonlyContext, request: ModelRequest, response: ModelResponse, error: Exception | None
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
     """Called with a model's answer, and with what stood in for one. Since 0.1.
 
     Args:
         context: The user and session of the turn.
         request: What was asked.
-        response: The answer.
+        response: The answer, as the callbacks before have left it.
+        error: What the answer stands in for, if `pegboard_on_model_error` has recovered; or `None`.
 
     Returns:
         `None` to leave it, or the `ModelResponse` that replaces it. Anything else, and whatever is raised, ends the

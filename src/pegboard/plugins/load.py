@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field
 
-from pegboard.catalogue import Problem
+from pegboard.catalogue import Problem, Where
 from pegboard.config.config import Config, is_named, normalised
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.manager import PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
 from pegboard.plugins.side_effects import LOAD_SECONDS
-from pegboard.registry import ToolRegistry, Where
+from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
 
 if TYPE_CHECKING:

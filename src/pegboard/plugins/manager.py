@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 from attrs import define, field
 
-from pegboard.callbacks import Callback, by_name
-from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status
+from pegboard.callbacks import ONLY, Callback, by_name
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status, limit_of
 from pegboard.config.secrets import with_secrets
 from pegboard.errors import (
     InvalidNameError,
@@ -167,7 +167,8 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                 loaded.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
                     function = by_name(implementation.function, CALLBACK_STAGES[stage])
-                    loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}")
+                    limit = limit_of(stage, getattr(implementation.function, ONLY, None))
+                    loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}", limit)
             elif not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
                 loaded.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")

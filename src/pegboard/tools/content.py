@@ -171,7 +171,7 @@ class ToolResult:
         content: For the model. A text, one content or several may be given.
         structured_content: The same as JSON data (an object where there is an output schema), or `None`.
         is_error: Whether the call failed.
-        kind: Why, for an error; else `None`.
+        kind: Why, for an error (`"tool_failure"` where nothing else is given); else `None`.
         display: Text for people, where it differs from what the model gets.
         title: A short heading for people.
         metadata: Facts for the user interface; never sent to the model.
@@ -190,6 +190,10 @@ class ToolResult:
     detail: str | None = field(default=None, converter=_optionally_writable)
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.is_error and self.kind is None:
+            object.__setattr__(self, "kind", "tool_failure")
 
     @classmethod
     def of_text(cls, text: TextContent, structured_content: Any = None) -> ToolResult:
@@ -235,8 +239,7 @@ class ToolResult:
             ValueError: It is no result; the error names the path.
         """
         known = {key: value for key, value in data.items() if key in _OF_MCP} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]
-        result = read_record(cls, known, "result")
-        return evolve(result, kind="tool_failure") if result.is_error else result
+        return read_record(cls, known, "result")
 
     def to_data(self) -> JsonObject:
         """Everything as JSON data, for hosts that keep results and for other processes. Never raises.

@@ -109,16 +109,18 @@ class TurnProgress:
     def take_results(self, outcome: Outcome) -> Message:
         """Adds the results of the last answer's calls, and what they ask for."""
         self.calls += len(outcome)
-        self._take_actions(outcome)
+        self._take_actions(outcome, skips=True)
         return self._add_results(outcome)
 
     def take_late_results(self, outcome: Outcome) -> list[Message]:
         """Adds the results of calls that waited for an approval; gives the messages that hold them."""
-        self._take_actions(outcome)
+        self._take_actions(outcome, skips=self.actions.skip_summarization)
         return self.replace_results({call.id: result for call, result in outcome})
 
-    def _take_actions(self, outcome: Outcome) -> None:
-        self.actions = merged([self.actions, outcome.actions])
+    def _take_actions(self, outcome: Outcome, *, skips: bool) -> None:
+        """`skips` is whether the calls of this answer that have ended before agree to skip the summary."""
+        skips = skips and outcome.actions.skip_summarization
+        self.actions = attrs.evolve(merged([self.actions, outcome.actions]), skip_summarization=skips)
         outcome.actions.apply_to(self.state)
         self.pending = outcome.pending
         self.ignored += outcome.ignored

@@ -40,7 +40,8 @@ from pegboard.turn.options import DEFAULT_TURN_LIMITS, Steering, StopCondition, 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.registry import ToolRegistry, Where
+    from pegboard.catalogue import Where
+    from pegboard.registry import ToolRegistry
     from pegboard.toolsets.resolve import ResolvedTools
 
 
@@ -251,7 +252,7 @@ class Turn:
         if self.suspended is not None:
             await self._resume(*self.suspended)
         else:
-            request = await first_answer_of(self.registry, "before_turn", ModelRequest, self.context, self.request)
+            request = await first_answer_of(self.registry, "before_turn", (ModelRequest,), self.context, self.request)
             if request is not None:
                 self.request = request
                 self._progress = TurnProgress.at_the_start(request.messages, self.context)

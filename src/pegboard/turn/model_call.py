@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
@@ -19,10 +20,15 @@ from pegboard.turn.options import TurnLimits
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
 
+_RESPONSE: Final = (ModelResponse,)
+
 
 @define(eq=False)
 class ModelCaller:
     """One call of a model: before -> wrap(the model) -> on an error: on_error -> after.
+
+    Each callback before may change the request or answer, the first answer ends that; each after sees the answer as the
+    one before it has left it.
 
     Attributes:
         model: The model.
@@ -50,19 +56,27 @@ class ModelCaller:
             CallbackError: A callback failed.
         """
         self._forget()
+        response = handled = None
         try:
-            response = await self._first("before_model", context, request)
+            kinds = (ModelRequest, ModelResponse)
+            async with aclosing(answers_of(self.registry, "before_model", kinds, lambda: (context, request))) as before:
+                async for answer in before:
+                    if isinstance(answer, ModelResponse):
+                        response = answer
+                        break
+                    request = answer
             if response is None:
                 response = await self._wrapped(request, context)
         except Exception as error:
-            recovered = await self._first("on_model_error", context, request, error)
-            if recovered is None:
+            handled = error
+            response = await first_answer_of(self.registry, "on_model_error", _RESPONSE, context, request, error)
+            if response is None:
                 raise
-            response = recovered
-        return await self._first("after_model", context, request, response) or response
-
-    async def _first(self, stage: str, *facts: Any) -> ModelResponse | None:
-        return await first_answer_of(self.registry, stage, ModelResponse, *facts)
+        shown = lambda: (context, request, response, handled)  # noqa: E731
+        async with aclosing(answers_of(self.registry, "after_model", _RESPONSE, shown)) as after:
+            async for answer in after:
+                response = answer
+        return response
 
     async def _wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
         wrap = await self.registry.chain("wrap_model")
@@ -147,22 +161,29 @@ def _as_model_error(error: BaseException, model: Model) -> ModelError:
     return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
 
 
-async def first_answer_of(registry: ToolRegistry, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
-    """The first answer of the callbacks of a stage, or `None`.
+async def answers_of(
+    registry: ToolRegistry, stage: str, kinds: tuple[type, ...], facts: Callable[[], tuple[Any, ...]]
+) -> AsyncGenerator[Any]:
+    """The answers of the callbacks of a stage, of those that have one; each is asked once the one before was taken.
 
     Raises:
         CallbackError: One failed, or answered something of another kind.
     """
     chain = await registry.chain(stage)
-    try:
-        answered = await chain.answers(*facts)
-    except ChainError as error:
-        raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
-    if answered is None:
-        return None
-    answer, link = answered
-    if not isinstance(answer, kind):
-        wanted = kind.__name__ if isinstance(kind, type) else "messages, a text"
-        wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
-        raise CallbackError(wrong, stage=stage, owner=link.owner)
-    return answer
+    for link in chain:
+        try:
+            answer = await chain.ask(link, *facts())
+        except ChainError as error:
+            raise CallbackError(str(error), stage=stage, owner=link.owner) from error.__cause__
+        if isinstance(answer, kinds):
+            yield answer
+        elif answer is not None:
+            wanted = "messages, a text" if str in kinds else " or ".join(kind.__name__ for kind in kinds)
+            wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
+            raise CallbackError(wrong, stage=stage, owner=link.owner)
+
+
+async def first_answer_of(registry: ToolRegistry, stage: str, kinds: tuple[type, ...], *facts: Any) -> Any:
+    """The first of `answers_of`, or `None`; no later callback is asked."""
+    async with aclosing(answers_of(registry, stage, kinds, lambda: facts)) as answers:
+        return await anext(answers, None)

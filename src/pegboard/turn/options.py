@@ -14,10 +14,10 @@ from pegboard.messages import Message
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
+    from pegboard.catalogue import Where
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Interruption
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.registry import Where
     from pegboard.tools.spec import ResultLimits
     from pegboard.turn.events import TurnEvent
 

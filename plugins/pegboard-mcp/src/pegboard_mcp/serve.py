@@ -25,6 +25,7 @@ PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex",
 @click.option("--where", metavar="EXPRESSION", help="Only tools that this predicate takes ('read_only').")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
 @click.option("--token-env", metavar="NAME", help="With --http: the variable that holds what clients have to show.")
+@click.option("--search", is_flag=True, help="List a search tool alone, and what it has found (pegboard-search).")
 @click.option("--install", type=click.Choice(PROGRAMS), help="Show what makes this program use the server.")
 @click.option("--write", is_flag=True, help="With --install: write it into the program's configuration.")
 @call_options
@@ -37,6 +38,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     where: str | None,
     address: str | None,
     token_env: str | None,
+    search: bool,
     install: str | None,
     write: bool,
     yes: bool,
@@ -68,6 +70,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
         "context": context_of(**context),
         "approver": approver_for(yes=yes, no=no) if yes or no else None,
         "timeout": timeout,
+        "search": search,
     }
     if address is None:
         _serve_stdio(session, settings)

@@ -12,10 +12,8 @@ from importlib.metadata import version
 from typing import Any, Final, get_args
 from weakref import WeakSet
 
-import attrs
 from attrs import define, field
 from mcp.server.connection import Connection, allowed_log_levels
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -41,13 +39,17 @@ from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.dispatch.events import CallEvent, CallUpdated
 from pegboard.errors import did_you_mean, suggest
 from pegboard.registry import Where
+from pegboard.request.processors import DEFERRED
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.tools.spec import is_valid_name
-from pegboard.toolsets.resolve import ResolvedTools
+from pegboard.toolsets.expression import as_predicate
+from pegboard.toolsets.predicates import any_of, named
+from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
+from pegboard.toolsets.toolset import ToolMapper
 from pegboard.typing import JsonObject
-from pegboard_mcp.access import context_of_token
 from pegboard_mcp.content import listed, result_json
 from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
+from pegboard_mcp.sessions import Request, Sessions, connection_of
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
@@ -65,11 +67,7 @@ _NOT_KEPT: Final = {"ttlMs": 0, "cacheScope": "private"}
 """Lists differ from user to user, and with what the predicates find; revisions that know no caches are sent neither."""
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
-_SESSION: Final = "session"
 _LOG_LEVEL: Final = "log_level"
-
-Request = ServerRequestContext[Any, Any]
-"""What the SDK knows of one request."""
 
 
 class ToolServer:
@@ -88,6 +86,11 @@ class ToolServer:
         approver: Asks a person, instead of the client.
         timeout: Seconds that no call may exceed, whatever its tool declares.
         most_listed: How many tools a page of the list has.
+        search: Whether clients list a search tool alone, and what it has found for them: for clients that take few
+            tools. It is the registry's own, or that of `pegboard-search`.
+
+    Raises:
+        ImportError: There is no search tool, and `pegboard-search` isn't installed.
     """
 
     def __init__(  # noqa: PLR0913  what a host may settle, all by name
@@ -99,6 +102,7 @@ class ToolServer:
         approver: AnyApprover | None = None,
         timeout: float | None = None,
         most_listed: int = MOST_LISTED,
+        search: bool = False,
     ) -> None:
         self.server: Final[Server[Any]] = _Server("pegboard", version=version("pegboard-mcp"), lifespan=self._lifespan)
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
@@ -110,7 +114,10 @@ class ToolServer:
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._note_client)
         self._registry = registry
         self._where = where
-        self._context = context
+        self._deferring = ToolMapper(lambda spec: spec.with_spec(deferred=True)) if search else None
+        if search:
+            self._where = _with_search(registry, where)
+        self._sessions = Sessions(context)
         self._approver = approver
         self._timeout = timeout
         self._most_listed = most_listed
@@ -164,14 +171,15 @@ class ToolServer:
 
     async def _note_client(self, request: Request, _params: NotificationParams) -> None:
         """Notes a client with a session, which is told of changes without asking."""
-        self._clients.add(_connection(request))
+        self._clients.add(connection_of(request))
 
     async def _list_tools(self, request: Request, params: PaginatedRequestParams) -> JsonObject:
         """One page of the tools, sorted by name; the cursor is the last name of the page before."""
         after = params.cursor
         if after is not None and not is_valid_name(after):
             raise MCPError(INVALID_PARAMS, "Invalid cursor")
-        resolved = await self._resolve(self._context_of(request))
+        _, context = self._sessions.of(request)
+        resolved = await self._resolve(context)
         tools = sorted(resolved.tools, key=lambda tool: tool.name)
         entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := listed(tool))]
         page = entries[: self._most_listed]
@@ -182,12 +190,10 @@ class ToolServer:
         """Runs one call and answers its result, or what the client's user has to be asked first."""
         if self._ended:
             raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
-        context = self._context_of(request)
+        session, context = self._sessions.of(request)
         resolved = await self._resolve(context)
         if resolved.get(params.name) is None:
-            # The same words whether there is no such tool or it is another user's.
-            near = did_you_mean(suggest(params.name, resolved.names))
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}.{near}")
+            raise MCPError(INVALID_PARAMS, _unknown(params.name, resolved))
         approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
         options: BatchOptions = {"approver": self._approver or approver, "listener": updates.listen}
         if self._timeout is not None:
@@ -201,6 +207,9 @@ class ToolServer:
             batch = await self._registry.resumed_batch(waiting.pending, answers, resolved, context, **options)
         outcome = await self._run(batch)
         await updates.end()
+        if session.note(outcome.actions):
+            await connection_of(request).send_tool_list_changed()  # to this client alone, where it has a session
+            await self._changes.publish(ToolsListChanged())
         if outcome.pending and approver.requests:
             return self._waiting.keep(params.name, context, outcome.pending, approver.requests)
         return result_json(outcome.results[0], any_structure=_is_modern(request))
@@ -216,12 +225,38 @@ class ToolServer:
             raise
 
     async def _resolve(self, context: ReadonlyContext) -> ResolvedTools:
-        return await self._registry.resolve(context, where=self._where)
+        """What the context is offered, without what is deferred until a search has found it."""
+        resolved = await self._registry.resolve(context, where=self._where)
+        deferred = [tool for tool in resolved if tool.spec.deferred]
+        if self._deferring is not None:
+            found = {*found_names(context.state), *(tool.name for tool in resolved if SEARCHES in tool.spec.meta)}
+            self._deferring.trim(resolved.tools)
+            deferred = [self._deferring.one(tool) for tool in resolved if tool.name not in found]
+        if not deferred:
+            searches = [tool.name for tool in resolved if SEARCHES in tool.spec.meta]
+            return resolved.without("search", dict.fromkeys(searches, "there is nothing for it to find"))
+        return resolved.without("search", {tool.name: DEFERRED for tool in deferred}).finding(deferred)
 
-    def _context_of(self, request: Request) -> ReadonlyContext:
-        """The context of a request: the server's own, with the session, and the user whose token it shows."""
-        shown = None if request.request is None else request.request.scope.get("user")
-        return attrs.evolve(context_of_token(self._context, shown), session=_session_of(request))
+
+def _with_search(registry: ToolRegistry, where: Where) -> Where:
+    """The predicate, which takes the search tools too; registers one where there is none."""
+    names = [tool.name for tool in registry.tools() if SEARCHES in tool.spec.meta]
+    if not names:
+        from pegboard_search import search_tool
+
+        (tool,) = registry.register(search_tool()).tools
+        names = [tool.name]
+    if where is None:
+        return None
+    return any_of(as_predicate(where, registry.catalogue.extras.get("predicates")), *map(named, names))
+
+
+def _unknown(name: str, resolved: ResolvedTools) -> str:
+    """Why a tool isn't called: the same words whether there is none, or it is another user's."""
+    if any(tool.name == name for tool in resolved.findable):
+        searches = " or ".join(tool.name for tool in resolved if SEARCHES in tool.spec.meta)
+        return f"Tool {name} has to be found before it is called: call {searches or 'a search tool'}."
+    return f"Unknown tool: {name}.{did_you_mean(suggest(name, resolved.names))}"
 
 
 class _Server(Server[Any]):
@@ -280,7 +315,7 @@ class _Updates:
 
     async def _log(self, level: LoggingLevel, data: Any, name: str) -> None:
         request = self.request
-        least = _connection(request).state.get(_LOG_LEVEL, "info")
+        least = connection_of(request).state.get(_LOG_LEVEL, "info")
         if level not in allowed_log_levels(request.protocol_version, request.meta):
             return
         if not _is_modern(request) and _LEVELS.index(level) < _LEVELS.index(least):
@@ -291,27 +326,10 @@ class _Updates:
 
 async def _set_level(request: Request, params: SetLevelRequestParams) -> EmptyResult:
     """Notes from which level on a client wants to read logs; later revisions say so in each request."""
-    _connection(request).state[_LOG_LEVEL] = params.level
+    connection_of(request).state[_LOG_LEVEL] = params.level
     return EmptyResult()
 
 
 def _is_modern(request: Request) -> bool:
     """Whether the revision is one without sessions, in which a server can't send requests (2026-07-28 and later)."""
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def _session_of(request: Request) -> str | None:
-    """The name of the client's session, which isn't the id that the client shows; `None` where there are none."""
-    connection = _connection(request)
-    if connection.session_id is not None:
-        place = connection.state
-    elif request.request is None:  # standard input and output, which have one client
-        place = request.lifespan_context
-    else:
-        return None
-    return place.setdefault(_SESSION, uuid.uuid4().hex)
-
-
-def _connection(request: Request) -> Connection:
-    """The connection, which keeps what belongs to one client; the SDK has no other way to it from a request."""
-    return request.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

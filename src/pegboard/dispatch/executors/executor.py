@@ -344,10 +344,10 @@ async def _asked(call: ExecutorCall, executor: Any) -> object:
 
 def _settled(tool: Tool, response: ExecutionResponse, result: ToolResult) -> ToolResult:
     """The tool's own answer; what isn't one is raised, so that retries and callbacks see it as they see any error."""
-    if response.kind is None and not response.not_executed:
-        return result
     if response.kind == "tool_failure" and "retryable" in response.metadata:
         raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
+    if response.kind in (None, "tool_failure") and not response.not_executed:
+        return result
     kind = response.kind or "not_executed"
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 

@@ -1,0 +1,92 @@
+"""What the server keeps of a client between its requests."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+from attrs import define, field
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+
+from pegboard import ReadonlyContext
+from pegboard.tools.call import Actions
+from pegboard.toolsets.resolve import FOUND_TOOLS
+from pegboard_mcp.access import context_of_token
+
+MOST_USERS: Final = 1_000
+"""Users without sessions of whom something is kept; of more, those that were here longest ago are forgotten."""
+
+_SESSION: Final = "session"
+
+Request = ServerRequestContext[Any, Any]
+"""What the SDK knows of one request."""
+
+
+@define(eq=False)
+class Session:
+    """Session of one client; where the protocol's revision has none, what is kept for its user.
+
+    Attributes:
+        name: Its name, which isn't the id that the client shows; `None` where it is no session.
+        user: The user's id, or `None`.
+        state: What tools have noted; without a session, only what a search has found.
+    """
+
+    name: str | None
+    user: str | None
+    state: dict[str, Any] = field(factory=dict[str, Any])
+
+    def note(self, actions: Actions) -> bool:
+        """Takes over what a call changes in the state; gives whether other tools are offered for it."""
+        found = self.state.get(FOUND_TOOLS)
+        state = dict(self.state)
+        actions.apply_to(state)
+        self.state = state if self.name is not None else {key: state[key] for key in (FOUND_TOOLS,) if key in state}
+        return self.state.get(FOUND_TOOLS) != found
+
+
+class Sessions:
+    """The sessions of a server's clients.
+
+    Args:
+        context: Of requests whose client shows no user.
+    """
+
+    def __init__(self, context: ReadonlyContext) -> None:
+        self._context = context
+        self._users: OrderedDict[str | None, Session] = OrderedDict()
+
+    def of(self, request: Request) -> tuple[Session, ReadonlyContext]:
+        """The session of a request, and its context: the server's own, with the user and the state."""
+        shown = None if request.request is None else request.request.scope.get("user")
+        context = context_of_token(self._context, shown)
+        session = self._session(request, context.user)
+        state: Mapping[str, Any] = {**self._context.state, **session.state}
+        claims = {key: value for key, value in context.state.items() if key not in self._context.state}
+        return session, attrs.evolve(context, session=session.name, state={**state, **claims})
+
+    def _session(self, request: Request, user: str | None) -> Session:
+        connection = connection_of(request)
+        if connection.session_id is not None:
+            place = connection.state
+        elif request.request is None:  # standard input and output, which have one client
+            place = request.lifespan_context
+        else:
+            session = self._users.pop(user, None) or Session(None, user)
+            self._users[user] = session
+            if len(self._users) > MOST_USERS:
+                self._users.popitem(last=False)
+            return session
+        session = place.get(_SESSION)
+        if session is None:
+            session = place[_SESSION] = Session(uuid.uuid4().hex, user)
+        return session
+
+
+def connection_of(request: Request) -> Connection:
+    """The connection, which keeps what belongs to one client; the SDK has no other way to it from a request."""
+    return request.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
