@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Container, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -280,7 +280,11 @@ class ToolRegistry(Contributions):
         """
         tool = self.get(name)
         if isinstance(tool.handler, LateHandler):
-            tool = tool.handler.load()
+            loaded = tool.handler.load()
+            if isinstance(loaded, Coroutine):
+                loaded.close()  # a call finds its code; here the schema decides
+            else:
+                tool = tool.handler.completed(tool, loaded)
         return tool.check(arguments)
 
     async def call(  # noqa: PLR0913  all but two by name
