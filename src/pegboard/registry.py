@@ -68,7 +68,8 @@ class ToolRegistry(Contributions):
             take a tool, or `None`. It binds calls without resolved tools, too.
         on_conflict: What happens when the host brings a name that the host has.
         permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
-        approver: Asks a person, or `None`: no one is there, and what asks is denied.
+        approver: Asks a person, or `None`: no one is there, and what asks is denied. Several approvers are asked in
+            order, until one answers something else than `None`.
         grants: Keeps what people have allowed for longer than one call; in memory by default.
     """
 
@@ -136,6 +137,11 @@ class ToolRegistry(Contributions):
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
             self._approver, self._services = approver, None
+
+    @property
+    def grants(self) -> Grants:
+        """What people have allowed for longer than one call; `registry.grants.forget(context)` takes it back."""
+        return self._at_work().grants
 
     @property
     def pipeline(self) -> Pipeline:
