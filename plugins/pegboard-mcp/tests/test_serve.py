@@ -180,12 +180,12 @@ def test_messages_may_come_from_a_file_and_answers_go_to_one(words, tmp_path):
 async def test_answers_that_fill_the_pipe_arrive_whole_once_they_are_read(raw):
     async with raw() as client:
         client.process.stdout._transport.pause_reading()
-        for id_ in range(1, 6):
-            client.call(id_, "echo", text="x" * 45_000)
+        texts = {id_: str(id_) * 45_000 for id_ in range(1, 6)}
+        for id_, text in texts.items():
+            client.call(id_, "echo", text=text)
         client.process.stdout._transport.resume_reading()
         answers = [await client.read() for _ in range(5)]
-        assert {answer["id"] for answer in answers} == {1, 2, 3, 4, 5}
-        assert {answer["result"]["content"][0]["text"] for answer in answers} == {"x" * 45_000}
+        assert {answer["id"]: answer["result"]["content"][0]["text"] for answer in answers} == texts
 
 
 async def test_a_client_that_goes_without_reading_ends_the_process(raw, tmp_path):
