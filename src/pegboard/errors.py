@@ -129,11 +129,41 @@ def text_name(kind: str, name: object) -> str:
     return name
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """A text in which these secrets, and what `repr` makes of them, are hidden."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may hold another
-        text = text.replace(secret, HIDDEN).replace(repr(secret)[1:-1], HIDDEN)
+_SHORTEST_SECRET: Final = 4
+_LONG_SECRET: Final = 8
+
+
+def hide(text: str, secrets: Iterable[str], *, mark: str = HIDDEN) -> str:
+    """A text in which these secrets are hidden, as they are or as addresses, JSON and Python's `repr` write them.
+
+    Where the text was cut in the middle of one, its beginning goes, too. One of fewer than 8 characters counts where it
+    stands alone, and fewer than four hide nothing: servers that want no key are given any word.
+
+    Args:
+        text: Such as an error's.
+        secrets: What it must not show.
+        mark: Stands in their place.
+    """
+    written = {form for each in secrets for form in _written(each.strip()) if len(form) >= _SHORTEST_SECRET}
+    for form in sorted(written, key=len, reverse=True):  # one may hold another
+        if len(form) < _LONG_SECRET:
+            import re  # not loaded where there are no such secrets
+
+            text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", mark, text)
+            continue
+        text = text.replace(form, mark)
+        beginnings = (form[:length] for length in range(len(form) - 1, _LONG_SECRET - 1, -1))
+        if cut := next(filter(text.endswith, beginnings), None):
+            text = f"{text.removesuffix(cut)}{mark}"
     return text
+
+
+def _written(secret: str) -> tuple[str, ...]:
+    import json
+    from urllib.parse import quote
+
+    shown = repr(secret)[1:-1], repr(secret.encode(errors="replace"))[2:-1], json.dumps(secret)[1:-1]
+    return secret, quote(secret, safe="", errors="replace"), *shown
 
 
 def cause_of(error: BaseException, secrets: Iterable[str] = ()) -> str:

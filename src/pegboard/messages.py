@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, Self, TypeAlias, cast, get_args
 
 import attrs
 from attrs import field, frozen
@@ -43,6 +43,15 @@ class _Record:
                 data[next(iter(each.metadata.values()), each.name)] = _plain(value)  # its `json_key`, if it has one
         return data
 
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: It is something else; the error names the path.
+        """
+        return read_record(cls, data, cls.__name__.removeprefix("Model").lower())
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
@@ -71,15 +80,6 @@ class Citation(_Record):
     start: int | None = None
     end: int | None = None
     data: JsonMapping = field(default=_NOTHING, repr=False)
-
-    @classmethod
-    def from_json(cls, data: object) -> Citation:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Raises:
-            ValueError: Something is of the wrong type; names it.
-        """
-        return read_record(cls, data, "citation")
 
 
 @frozen
@@ -286,15 +286,6 @@ class Message(_Record):
         """A message with some attributes changed."""
         return attrs.evolve(self, **changes)
 
-    @classmethod
-    def from_json(cls, data: object) -> Message:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Raises:
-            ValueError: It is no message; the error names the path.
-        """
-        return read_record(cls, data, "message")
-
 
 def _media(data: JsonMapping) -> Content:
     if data.get("type") == "text":
@@ -332,15 +323,6 @@ class Usage(_Record):
     def __add__(self, other: Usage) -> Usage:
         """Both together."""
         return Usage(*(mine + its for mine, its in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
-
-    @classmethod
-    def from_json(cls, data: object) -> Usage:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Raises:
-            ValueError: A count isn't a whole number, 0 or above; names it.
-        """
-        return read_record(cls, data, "usage")
 
 
 NO_USAGE = Usage()
@@ -459,15 +441,11 @@ class ModelResponse(_Record):
         return attrs.evolve(self, **changes)
 
     @classmethod
-    def from_json(cls, data: object) -> ModelResponse:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Raises:
-            ValueError: It is no response; the error names the path.
-        """
+    def from_json(cls, data: object) -> Self:
+        """As a message's; the message has to be there."""
         if is_object(data) and data.get("message") is None:
             raise ValueError("message: missing")
-        return read_record(cls, data, "response")
+        return super().from_json(data)
 
 
 _TYPES: Final[Mapping[type[Any], str]] = {

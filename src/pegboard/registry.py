@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Container, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -68,7 +68,8 @@ class ToolRegistry(Contributions):
             take a tool, or `None`. It binds calls without resolved tools, too.
         on_conflict: What happens when the host brings a name that the host has.
         permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
-        approver: Asks a person, or `None`: no one is there, and what asks is denied.
+        approver: Asks a person, or `None`: no one is there, and what asks is denied. Several approvers are asked in
+            order, until one answers something else than `None`.
         grants: Keeps what people have allowed for longer than one call; in memory by default.
     """
 
@@ -136,6 +137,11 @@ class ToolRegistry(Contributions):
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
             self._approver, self._services = approver, None
+
+    @property
+    def grants(self) -> Grants:
+        """What people have allowed for longer than one call; `registry.grants.forget(context)` takes it back."""
+        return self._at_work().grants
 
     @property
     def pipeline(self) -> Pipeline:
@@ -274,7 +280,11 @@ class ToolRegistry(Contributions):
         """
         tool = self.get(name)
         if isinstance(tool.handler, LateHandler):
-            tool = tool.handler.load()
+            loaded = tool.handler.load()
+            if isinstance(loaded, Coroutine):
+                loaded.close()  # a call finds its code; here the schema decides
+            else:
+                tool = tool.handler.completed(tool, loaded)
         return tool.check(arguments)
 
     async def call(  # noqa: PLR0913  all but two by name

@@ -275,6 +275,7 @@ def test_headers_never_make_it_fail(headers):
         ("b'sk-1234\\x005678'", "sk-1234\x005678", "b'***'"),
         ("b'sk-\\xff'", "sk-é", "b'sk-\\xff'"),
         ("?key=a%2Fb%2Bc%3D%3Dxyz&n=1", "a/b+c==xyz", "?key=***&n=1"),
+        ('{"key": "a\\"b\\u00e9-12345"}', 'a"b\u00e9-12345', '{"key": "***"}'),
         ("cut: sk-12345", "sk-12345678", "cut: ***"),
         ("cut: sk-1234", "sk-12345678", "cut: sk-1234"),
         ("a sk-X, mask-X", "sk-X", "a ***, mask-X"),

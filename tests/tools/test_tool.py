@@ -7,6 +7,8 @@ import datetime as dt
 import functools
 import math
 import re
+import sys
+import threading
 import types
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Literal, TypedDict, Unpack
@@ -15,7 +17,7 @@ import attrs
 import pytest
 import typing_extensions
 
-from pegboard import ToolRegistry
+from pegboard import StaticToolset, ToolCall, ToolRegistry, wrap
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
@@ -821,3 +823,98 @@ def test_each_name_that_a_tool_had_stays_known_however_it_is_changed():
     assert (tidy.former_names, swept.former_names) == (("wipe",), ("wipe", "tidy"))
     assert tidy.with_spec(name="sweep").former_names == ("wipe", "tidy")
     assert wipe.evolve(offered=False).former_names == ()
+
+
+# ---- found at the first call ----
+
+LATE = ToolSpec("late", input_schema={"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+
+
+def called(made, arguments=None, **options):
+    registry = ToolRegistry()
+    registry.register(made)
+    return asyncio.run(registry.call(made.name, arguments or {"a": 1}, **options))
+
+
+def test_a_lazy_tool_is_imported_at_its_first_call(tmp_path, monkeypatch):
+    (tmp_path / "lazy_code.py").write_text("def plus(a: int, b: int = 1) -> int:\n    return a + b\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = ToolRegistry()
+    registry.register(Tool.lazy(LATE, "lazy_code:plus"))
+    assert registry.validate("late", {"a": "x"}) == ('a: must be an integer, got string "x"',)
+    assert registry.validate("late", {"a": 1}) == ()
+    assert "lazy_code" not in sys.modules
+    assert registry.call_sync("late", {"a": 1}).text == "2"
+    assert registry.call_sync("late", {"a": 1, "b": 2}).text == "3"
+    assert sys.modules.pop("lazy_code")
+
+
+@pytest.mark.parametrize("change", [lambda made: made, lambda made: wrap(StaticToolset("t", [made])).prefixed("x")])
+def test_what_is_awaited_before_a_lazy_tool_runs_is_awaited_once_for_all_calls(change):
+    opened = []
+
+    async def connect():
+        opened.append(asyncio.current_task())
+        await asyncio.sleep(0)
+
+        async def plus(a: int, *, context: ToolContext) -> list[Any]:
+            return [a + len(opened), context.tool]
+
+        return plus
+
+    registry = ToolRegistry()
+    registry.register(change(Tool.lazy(LATE, connect)))
+
+    async def calls():
+        resolved = await registry.resolve()
+        batch = [ToolCall(resolved.names[0], {"a": n}) for n in range(20)]
+        return resolved.names[0], await registry.dispatch(batch, resolved)
+
+    name, outcome = asyncio.run(calls())
+    assert [each.structured_content for each in outcome.results] == [[n + 1, name] for n in range(20)]
+
+
+def test_a_plain_function_may_give_the_code_and_runs_off_the_loop():
+    threads = []
+
+    def load():
+        threads.append(threading.current_thread())
+        return lambda text: text.upper()
+
+    assert called(Tool.lazy(ToolSpec("note", kind="freeform"), load), {"input": "a"}).text == "A"
+    assert threads[0] is not threading.main_thread()
+
+
+def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tries_again(caplog):
+    tries = []
+
+    async def load():
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("no such host")
+        return lambda a: a
+
+    registry = ToolRegistry()
+    registry.register(Tool.lazy(LATE, load))
+
+    async def twice():
+        return [await registry.call("late", {"a": 5}) for _ in range(2)]
+
+    failed, answered = asyncio.run(twice())
+    assert (failed.kind, failed.text) == ("tool_failure", "late failed: OSError.")
+    assert "no such host" in failed.detail
+    assert answered.text == "5"
+
+
+def test_what_the_spec_declares_counts_for_a_lazy_tool():
+    spec = LATE.evolve(output_schema={"type": "object", "required": ["b"]})
+    assert called(Tool.lazy(spec, lambda: lambda a: {"a": a})).kind == "invalid_output"
+    assert called(Tool.lazy(spec, lambda: lambda a: {"b": a})).structured_content == {"b": 1}
+    failed = called(Tool.lazy(LATE, lambda: lambda b: b))
+    assert "'a': input_schema has it, the function doesn't" in failed.detail
+
+
+@pytest.mark.parametrize("load", ["module", ":f", "m:", 5, None])
+def test_what_finds_no_code_is_refused_at_once(load):
+    with pytest.raises(DefinitionError, match="neither 'module:function' nor a function"):
+        Tool.lazy(LATE, load)

@@ -15,8 +15,6 @@ from pegboard.errors import HIDDEN, ConfigError, cause_of
 from pegboard.files import read_state, write_state
 
 SERVICE: Final = "pegboard"  # what the keyring knows the keys under
-_LEAST_SECRET: Final = 4
-"""Characters; what is shorter, such as `"1"`, couldn't be hidden in a text without spoiling it."""
 _FILE: Final = "keys.json"
 _NAMED: Final = re.compile(
     r"key|token(?!s$)|secret|pass(?:w|p|c|$)|pwd|credential|auth|cookie|bearer|private|signature|dsn|webhook",
@@ -51,7 +49,7 @@ def with_secrets(settings: Mapping[str, Any], missing: list[str], secrets: list[
         found = reference(value)
         if found is not None:
             secret = _secret(path, *found, missing)
-            if secret is not None and len(secret) >= _LEAST_SECRET:
+            if secret is not None:
                 secrets.append(secret)
             return secret
         if isinstance(value, Mapping):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.schema.json import canonical_json, is_array, is_object, json_text
+from pegboard.schema.json import NotPlainError, canonical_json, is_array, is_object, json_text, plain_copy
 from pegboard.schema.references import NOTES, Steps, parts_of, with_parts
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -142,14 +141,6 @@ MOST_VALUES: Final = 500_000
 MOST_WRITTEN: Final = 50_000
 """JSON values that a step may make of a smaller schema."""
 
-_MOST_BITS: Final = 14_000  # of an integer: some 4,200 digits, which Python still writes as text
-_LEAVES: Final = (str, int, float, bool, type(None))
-_SAFE: Final = frozenset({str, bool, type(None)})  # need no look; most values of a schema are texts
-
-
-class _BeyondError(Exception):
-    """The value is no JSON, or beyond a bound."""
-
 
 def deep_copy(value: Any) -> tuple[Any, str | None]:
     """A copy that shares no container with `value`, and why there is none: `{}` then.
@@ -158,39 +149,9 @@ def deep_copy(value: Any) -> tuple[Any, str | None]:
         value: What may be JSON; cycles and parts shared without end are found out by the bounds.
     """
     try:
-        return _copy(value, MOST_LEVELS, [MOST_VALUES - 1]), None
-    except _BeyondError as error:
+        return plain_copy(value, MOST_LEVELS, [MOST_VALUES]), None
+    except NotPlainError as error:
         return {}, str(error)
-
-
-def _copy(value: Any, levels: int, left: list[int]) -> Any:
-    """A copy of one value, itself counted already."""
-    if not isinstance(value, (dict, list, tuple)):
-        return _leaf(value)
-    left[0] -= len(value)  # pyright: ignore[reportUnknownArgumentType]
-    if left[0] < 0:
-        raise _BeyondError(f"it holds more than {MOST_VALUES} values")
-    if levels == 0:
-        raise _BeyondError(f"it is nested more than {MOST_LEVELS} levels deep")
-    if not isinstance(value, dict):
-        items = cast("list[Any]", value)
-        return [item if type(item) in _SAFE else _copy(item, levels - 1, left) for item in items]
-    new: dict[str, Any] = {}
-    for key, item in cast("dict[Any, Any]", value).items():
-        if not isinstance(key, str):
-            raise _BeyondError("it is no JSON: it has keys that are no strings")
-        new[key] = item if type(item) in _SAFE else _copy(item, levels - 1, left)
-    return new
-
-
-def _leaf(value: Any) -> Any:
-    if not isinstance(value, _LEAVES):
-        raise _BeyondError(f"it is no JSON: it holds a Python {type(value).__name__}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise _BeyondError("it is no JSON: it holds a number that isn't finite")
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        raise _BeyondError("it holds an integer that is too long to be written")
-    return value
 
 
 def without(schema: Mapping[str, Any], keywords: Collection[str]) -> JsonObject:

@@ -18,15 +18,15 @@ from pegboard.dispatch.state import CallState
 from pegboard.errors import detail_of
 from pegboard.schema.json import (
     MAX_DEPTH,
-    MAX_DIGITS,
     MOST_PROBLEMS,
+    NotPlainError,
     canonical_json,
     is_array,
     is_object,
-    is_unicode,
     json_faults,
     kind_shown,
     path_text,
+    plain_copy,
     problem,
 )
 from pegboard.schema.references import References
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 # Parse ----------------------------------------------------------------------------------------------------------------
 
-_FLAT: Final = frozenset({bool, type(None)})
-_INFINITY: Final = float("inf")
-_TOO_LARGE: Final = 10**MAX_DIGITS
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before
 an e), or very many digits."""
@@ -54,10 +51,6 @@ _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
 _HALF_A_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
-
-
-class _NotPlainError(Exception):
-    """Something in it is no JSON, or there is too much of it; `json_faults` finds what."""
 
 
 _DICT: Final[type[Any]] = dict
@@ -145,9 +138,7 @@ def _taken(given: object, limits: Limits) -> dict[str, Any]:
 
 
 def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
-    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types. A tuple becomes a list.
-
-    Some 3 us for what a model usually writes, which is less than to look at it twice.
+    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types.
 
     Raises:
         CallError: It isn't a mapping, holds what isn't JSON, holds too much, or holds itself.
@@ -163,36 +154,11 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
         given = {key: mapping[key] for key in keys}
     left = [most_nodes]
     try:
-        return _copied(given, MAX_DEPTH, left)
-    except _NotPlainError:
+        return plain_copy(given, MAX_DEPTH, left)
+    except NotPlainError:
         if left[0] < 0:
             _refuse(_too_many(most_nodes))
         raise _refused(json_faults(given, most_nodes)) from None
-
-
-def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
-    kind = cast("type[Any]", type(value))
-    if kind is dict or kind is list or kind is tuple:
-        left[0] -= len(value)
-        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
-            raise _NotPlainError
-        if kind is not dict:
-            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
-        copy: dict[str, Any] = dict(value)
-        for key, item in copy.items():
-            if type(key) is not str or not (key.isascii() or is_unicode(key)):
-                raise _NotPlainError
-            if type(item) is str and item.isascii():  # what most are
-                continue
-            if type(item) not in _FLAT:
-                copy[key] = _copied(item, levels - 1, left)
-        return copy
-    if kind is str:
-        if value.isascii() or is_unicode(value):
-            return value
-    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
-        return value  # a number that JSON can write, and Python too
-    raise _NotPlainError
 
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:

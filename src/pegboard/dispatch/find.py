@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import attrs
 from attrs import frozen
 
-from pegboard.callbacks import Callback, ChainError
+from pegboard.callbacks import Callback, ChainError, settle
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -53,14 +53,14 @@ def find(state: CallState) -> Awaitable[None] | None:
         raise UnknownNameError("The call names no tool: its name is no text.")
     tool = state.services.named.get(call.name) or state.services.find(call.name)
     if isinstance(tool.handler, LateHandler):
-        return _load(state, tool.handler)
+        return _load(state, tool, tool.handler)
     state.tool = tool
     return None
 
 
-async def _load(state: CallState, late: LateHandler) -> None:
+async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
     try:
-        state.tool = await state.services.threads.run(late.load)
+        state.tool = late.completed(tool, await settle(await state.services.threads.run(late.load)))
     except StaleSpecError as error:
         text = f"{state.call.name} has changed since it was listed and was not run."
         raise CallError("tool_failure", text, detail=str(error)) from error

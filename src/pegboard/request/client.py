@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -20,13 +19,13 @@ from collections.abc import (
 from contextlib import aclosing, contextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
-from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field, frozen
 
-from pegboard.errors import ModelError
+from pegboard.errors import ModelError, hide
 from pegboard.messages import Delta, ModelResponse, ReasoningPart
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
@@ -64,10 +63,6 @@ def usable_key(key: str, named: str, provider: str) -> str:
 LONGEST_MESSAGE: Final = 2_000
 """Characters of a message that are kept: where a proxy answers, it may be a whole page."""
 
-LONG_SECRET: Final = 8
-"""Characters from which on a secret is taken for one wherever it stands, and a part of one at a text's end, too."""
-
-_SHORTEST_SECRET: Final = 4
 _LATER: Final = frozenset({408, 409, 425, 429})
 _NEVER: Final = frozenset({501, 505})
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -135,39 +130,8 @@ def with_cause(error: BaseException) -> str:
     return text if cause is None or str(cause) == text else f"{text} ({type(cause).__name__}: {cause})"
 
 
-def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """A text with `***` for each secret in it, as it is or as addresses and Python's `repr` write it.
-
-    Where the text was cut in the middle of one, its beginning goes, too. One of fewer than `LONG_SECRET` characters
-    counts where it stands alone, and fewer than four hide nothing: servers that want no key are given any word.
-
-    Args:
-        text: Such as an SDK's error, or a server's answer.
-        secrets: What it must not show.
-    """
-    written = {form for secret in secrets for form in _written(secret.strip()) if len(form) >= _SHORTEST_SECRET}
-    for form in sorted(written, key=len, reverse=True):
-        text = _without(text, form)
-    return text
-
-
-def _written(secret: str) -> tuple[str, ...]:
-    return (
-        secret,
-        quote(secret, safe="", errors="replace"),
-        repr(secret)[1:-1],
-        repr(secret.encode(errors="replace"))[2:-1],
-    )
-
-
-def _without(text: str, form: str) -> str:
-    if len(form) < LONG_SECRET:
-        return re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", "***", text)
-    text = text.replace(form, "***")
-    for length in range(len(form) - 1, LONG_SECRET - 1, -1):
-        if text.endswith(form[:length]):
-            return f"{text[:-length]}***"
-    return text
+without_secrets: Final = partial(hide, mark="***")
+"""A text, such as an SDK's error or a server's answer, without these secrets."""
 
 
 def _may_succeed_later(status: int | None, advice: str | None) -> bool:

@@ -38,8 +38,8 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-def _as_texts(given: Iterable[str] | str) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _as_texts(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())
 
 
 @frozen(kw_only=True)
@@ -113,10 +113,6 @@ def _check_choice(_self: Any, _attribute: Any, choice: object) -> None:
         raise ValueError(f"tool_choice must be {', '.join(map(repr, _CHOICES))} or NamedTool(name), got {choice!r:.80}")
 
 
-def _as_instructions(given: Any) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
-
-
 @frozen
 class ModelRequest:
     """Request to a model: frozen, provider-neutral; processors make the next one of it.
@@ -140,7 +136,7 @@ class ModelRequest:
 
     messages: tuple[Message, ...] = field(default=(), converter=_as_messages)
     model: str | None = None
-    instructions: tuple[str, ...] = field(default=(), converter=_as_instructions)
+    instructions: tuple[str, ...] = field(default=(), converter=_as_texts)
     tools: ResolvedTools | None = field(default=None, repr=False)
     tool_choice: ToolChoice = field(default="auto", validator=_check_choice)
     config: ModelConfig = _DEFAULT_CONFIG

@@ -154,6 +154,7 @@ _SURROGATES: Final = "must not hold lone surrogates"
 _TOO_LARGE: Final = 10**MAX_DIGITS
 _INFINITY: Final = float("inf")
 _CONTAINERS: Final = (dict, list, tuple)
+_FLAT: Final = frozenset({bool, type(None)})
 _Path: TypeAlias = tuple[Any, ...]
 
 
@@ -182,8 +183,6 @@ def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
 
 def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
     """The same, each as path and reason."""
-    if _is_plain(value, MAX_DEPTH, [most]):
-        return ()
     faults = _walk(value, (), (), [most])
     try:
         return tuple(islice(faults, MOST_PROBLEMS))
@@ -191,20 +190,43 @@ def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, 
         return (((), f"must hold at most {most} values"),)
 
 
-def _is_plain(value: Any, levels: int, left: list[int]) -> bool:
-    """The same without places, three times as fast; a cycle uses up the levels or the values that are left."""
+class NotPlainError(ValueError):
+    """Why a value can't be copied as JSON; `json_faults` finds where."""
+
+
+def plain_copy(value: Any, levels: int, left: list[int]) -> Any:
+    """A copy of JSON, as deep as it goes; a tuple becomes a list.
+
+    Some 3 us for what a model usually writes, which is less than to look at it twice. One that holds itself uses up
+    the levels.
+
+    Args:
+        value: What may be JSON.
+        levels: Containers within containers that it may have.
+        left: One number: the values that it may have; below 0 afterwards, where it has more.
+
+    Raises:
+        NotPlainError: It isn't, by types taken exactly, or is too much.
+    """
     kind = cast("type[Any]", type(value))
-    if kind is not dict and kind is not list and kind is not tuple:
-        return _leaf_fault(value) is None
-    left[0] -= 1 + len(value)
-    if levels == 0 or left[0] < 0:
-        return False
-    if kind is dict:
-        for key, item in value.items():
-            if _key_fault(key) is not None or not _is_plain(item, levels - 1, left):
-                return False
-        return True
-    return all(_is_plain(item, levels - 1, left) for item in value)
+    if kind is dict or kind is list or kind is tuple:
+        left[0] -= len(value)
+        if levels == 0 or left[0] < 0:
+            raise NotPlainError("it holds too many values" if left[0] < 0 else "it is nested too many levels deep")
+        if kind is not dict:
+            return [item if type(item) in _FLAT else plain_copy(item, levels - 1, left) for item in value]
+        copy: dict[str, Any] = dict(value)
+        for key, item in copy.items():
+            if type(key) is not str or not (key.isascii() or is_unicode(key)):
+                raise NotPlainError(f"it is no JSON: {_key_fault(key)}")
+            if type(item) is str and item.isascii():  # what most are
+                continue
+            if type(item) not in _FLAT:
+                copy[key] = plain_copy(item, levels - 1, left)
+        return copy
+    if (fault := _leaf_fault(value)) is not None:
+        raise NotPlainError(f"it is no JSON: a value {fault}")
+    return value
 
 
 def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:

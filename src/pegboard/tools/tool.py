@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
+from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import evolve, field, frozen
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import Flavour, settle
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, problem
@@ -53,11 +55,34 @@ if TYPE_CHECKING:
 class LateHandler:
     """A handler that is found at the first call: listing and filtering import none of its plugin's code.
 
-    `load` gives the tool with its handler. It is called off the event loop, as it imports a plugin, and raises
-    `PluginError` where the plugin fails, `StaleSpecError` where its code declares something else.
+    `load` gives the tool with its handler, the handler alone, or a coroutine of either. It is called off the event
+    loop, as it imports code, and raises `PluginError` where a plugin fails, `StaleSpecError` where its code declares
+    something else.
     """
 
-    load: Callable[[], Tool]
+    load: Callable[[], Tool | Handler | Coroutine[Any, Any, Tool | Handler]]
+    _completed: WeakKeyDictionary[Tool, Tool] = field(factory=WeakKeyDictionary[Any, Any], init=False, repr=False)
+
+    def completed(self, tool: Tool, loaded: Tool | Handler) -> Tool:
+        """A tool of this handler with what `load` gave; the same each time, as what is compiled for it is kept."""
+        if isinstance(loaded, Tool):
+            return loaded
+        found = self._completed.get(tool)
+        if found is None:
+            found = self._completed[tool] = tool.evolve(handler=loaded)
+        return found
+
+    def changed(self, tool: Tool, change: Callable[[Tool], Tool]) -> LateHandler:
+        """The handler of the tool as `change` makes it, changed in the same way once it is found."""
+
+        async def later(loading: Coroutine[Any, Any, Tool | Handler]) -> Tool:
+            return change(self.completed(tool, await loading))
+
+        def load() -> Tool | Coroutine[Any, Any, Tool]:
+            loaded = self.load()
+            return later(loaded) if isinstance(loaded, Coroutine) else change(self.completed(tool, loaded))
+
+        return LateHandler(load)
 
 
 @frozen(eq=False)
@@ -237,6 +262,34 @@ class Tool:
         skip = given.get("skip_patterns", True)  # whether it is the host's own is known when it is registered
         facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema", skip_patterns=skip)}
         return _raw_tool(facts, handler, given)
+
+    @classmethod
+    def lazy(cls, spec: ToolSpec, load: str | Callable[[], Any]) -> Tool:
+        """A tool whose code is found at its first call, once for all calls.
+
+        Args:
+            spec: What it declares; what the code's types and docstring say doesn't count.
+            load: `"module:function"`, which is imported; or a function without arguments, plain or async, that gives
+                the function, such as once it has connected to what that needs. Where it raises, the call fails, and
+                the next one tries again.
+        """
+        if not callable(load) and not (isinstance(load, str) and all(load.partition(":"))):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"{load!r:.100} is neither 'module:function' nor a function.", tool=spec.name)
+        from pegboard.threads import off_loop
+        from pegboard.tools.services import Services
+
+        async def handler() -> Handler:
+            if isinstance(load, str):
+                module, _, name = load.partition(":")
+                function = getattr(await off_loop(importlib.import_module, module), name)
+            else:
+                given = load() if Flavour.of(load) is Flavour.ASYNC else await off_loop(load)
+                function = await settle(given)
+            return _handler_by(spec, function)
+
+        services = Services()
+        services.provide(Handler, handler, scope="registry")
+        return cls(spec, LateHandler(lambda: services.use(Handler, None)))
 
     @classmethod
     def freeform(
@@ -520,6 +573,16 @@ def _run_by(
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
     return made_tool(facts, options, Handler(function, make_binder, flavour, injects=signature.injects), returned)
+
+
+def _handler_by(spec: ToolSpec, function: Any) -> Handler:
+    """What runs a tool of this spec by a function."""
+    if spec.kind == "freeform":
+        return cast("Handler", Tool.freeform(spec.name, function).handler)
+    made = Tool.from_function(
+        function, name=spec.name, input_schema=spec.input_schema, output_schema=spec.output_schema
+    )
+    return cast("Handler", made.handler)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:

@@ -323,7 +323,7 @@ def map_tool(tool: Tool, change: _Change) -> Tool:
     changed = change(tool)
     late = tool.handler
     if isinstance(late, LateHandler) and changed.handler is late and changed is not tool:
-        return changed.evolve(handler=LateHandler(lambda: change(late.load())))
+        return changed.evolve(handler=late.changed(tool, change))
     return changed
 
 

@@ -83,11 +83,11 @@ def wire_name(name: str, taken: str = TAKEN) -> str:
     return name if re.fullmatch(taken, name, re.ASCII) else mapped_name(name)
 
 
-def called_before(messages: Iterable[Message], taken: str = TAKEN) -> list[str]:
+def called_before(messages: Iterable[Message]) -> list[str]:
     """The names of the tools that a conversation has called, each once, as they are sent."""
     parts = (part for message in messages for part in message.parts if isinstance(part, CallPart))
     names = dict.fromkeys(part.call.name for part in parts if not part.call.provider_executed)
-    return [wire_name(name, taken) for name in names]
+    return [wire_name(name) for name in names]
 
 
 _DIGITS = 10

@@ -20,6 +20,7 @@ from pegboard.dispatch.approval import grants as module
 from pegboard.dispatch.approval.grants import FileApprovals, MemoryGrants, session_key, tool_key
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
+from pegboard.registry import ToolRegistry
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
 
@@ -79,8 +80,9 @@ def test_a_grant_may_expire(store):
         assert patterns(grants) == left
 
 
-def test_a_session_can_be_forgotten(store):
-    grants, *_ = store
+def test_a_session_can_be_forgotten_by_the_registrys_grants(store):
+    grants = ToolRegistry(grants=store[0]).grants
+    assert (grants is store[0], type(ToolRegistry().grants)) == (True, MemoryGrants)
     for context in (ReadonlyContext(user="ann", session="s"), ReadonlyContext()):
         session = session_key(context)
         allow(grants, session, "a")

@@ -520,9 +520,46 @@ def test_a_system_without_threads_denies(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     operator = Operator()
-    monkeypatch.setattr(threads, "_pool", threads.WorkerPool())
+    monkeypatch.setattr(threads, "SHARED", threads.WorkerPool())
     monkeypatch.setattr(threading.Thread, "start", fail)
     assert "asking for it failed" in denied(lambda *_: Once(), operator=operator).text
+
+
+# Several approvers ---------------------------------------------------------------------------------------------------
+
+
+async def policy(request, context):
+    return {"harmless": Once(), "harmful": Reject("not that")}.get(request.call.name)
+
+
+@pytest.mark.parametrize(
+    ("approvers", "name", "answer", "seen"),
+    [
+        ([policy], "harmless", Once(), []),
+        ([policy, "person"], "harmful", Reject("not that"), []),
+        ([policy, "person"], "other", Always(), ["other"]),
+        ((lambda *_: None, policy, "person"), "other", Always(), ["other"]),
+        (["person", policy], "harmless", Always(), ["harmless"]),
+        ([policy], "other", "there is no approver", []),
+        ([], "harmless", "there is no approver", []),
+        ([policy, 5], "harmless", "asking for it failed", []),
+        ([lambda *_: 1 / 0, "person"], "other", "asking for it failed", []),
+    ],
+)
+def test_of_several_approvers_the_first_that_has_an_answer_counts(approvers, name, answer, seen):
+    """One that fails denies: the next one might not know what it refused."""
+    shown = []
+
+    def person(request, context):
+        shown.append(request.call.name)
+        return Always()
+
+    approvers = type(approvers)(person if each == "person" else each for each in approvers)
+    if isinstance(answer, str):
+        assert answer in denied(approvers, request=a_request(name)).text
+    else:
+        assert asked(approvers, a_request(name))[0] == answer
+    assert shown == seen
 
 
 # Cancellation -------------------------------------------------------------------------------------------------------

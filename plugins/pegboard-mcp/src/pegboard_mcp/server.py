@@ -47,9 +47,10 @@ from pegboard.toolsets.predicates import any_of, named
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
 from pegboard.toolsets.toolset import ToolMapper
 from pegboard.typing import JsonObject
+from pegboard_mcp.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
 from pegboard_mcp.content import listed, result_json
 from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
-from pegboard_mcp.sessions import Request, Sessions, connection_of
+from pegboard_mcp.sessions import Request, Session, Sessions, connection_of
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
@@ -111,6 +112,9 @@ class ToolServer:
         self._changes = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._changes, max_subscriptions=MOST_SUBSCRIPTIONS)
         self.server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listeners)
+        self._client_tools = ClientTools(self._tell)
+        self.server.add_request_handler(OFFER, OfferParams, self._offer_tools)
+        self.server.add_request_handler(ANSWER, AnswerParams, self._take_answer)
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._note_client)
         self._registry = registry
         self._where = where
@@ -132,6 +136,7 @@ class ToolServer:
         """Takes no more calls, and ends the streams of those that listen for changes."""
         self._ended = True
         self._listeners.close()
+        self._client_tools.end()
 
     def interrupt(self) -> None:
         """Ends the calls that run; each is still answered."""
@@ -173,13 +178,29 @@ class ToolServer:
         """Notes a client with a session, which is told of changes without asking."""
         self._clients.add(connection_of(request))
 
+    async def _tell(self, request: Request) -> None:
+        """Announces to one client that other tools are offered; where it has no session, to all that listen."""
+        connection = connection_of(request)
+        if connection in self._clients:
+            await connection.send_tool_list_changed()
+        else:
+            await self._changes.publish(ToolsListChanged())
+
+    async def _offer_tools(self, request: Request, params: OfferParams) -> EmptyResult:
+        session, _ = self._sessions.of(request)
+        return await self._client_tools.offer(session, request, params)
+
+    async def _take_answer(self, request: Request, params: AnswerParams) -> EmptyResult:
+        session, _ = self._sessions.of(request)
+        return self._client_tools.answer(session, params)
+
     async def _list_tools(self, request: Request, params: PaginatedRequestParams) -> JsonObject:
         """One page of the tools, sorted by name; the cursor is the last name of the page before."""
         after = params.cursor
         if after is not None and not is_valid_name(after):
             raise MCPError(INVALID_PARAMS, "Invalid cursor")
-        _, context = self._sessions.of(request)
-        resolved = await self._resolve(context)
+        session, context = self._sessions.of(request)
+        resolved = await self._resolve(session, context)
         tools = sorted(resolved.tools, key=lambda tool: tool.name)
         entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := listed(tool))]
         page = entries[: self._most_listed]
@@ -191,7 +212,7 @@ class ToolServer:
         if self._ended:
             raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
         session, context = self._sessions.of(request)
-        resolved = await self._resolve(context)
+        resolved = await self._resolve(session, context)
         if resolved.get(params.name) is None:
             raise MCPError(INVALID_PARAMS, _unknown(params.name, resolved))
         approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
@@ -208,8 +229,7 @@ class ToolServer:
         outcome = await self._run(batch)
         await updates.end()
         if session.note(outcome.actions):
-            await connection_of(request).send_tool_list_changed()  # to this client alone, where it has a session
-            await self._changes.publish(ToolsListChanged())
+            await self._tell(request)
         if outcome.pending and approver.requests:
             return self._waiting.keep(params.name, context, outcome.pending, approver.requests)
         return result_json(outcome.results[0], any_structure=_is_modern(request))
@@ -224,8 +244,13 @@ class ToolServer:
             batch.interrupt("cancelled", "abort")
             raise
 
-    async def _resolve(self, context: ReadonlyContext) -> ResolvedTools:
-        """What the context is offered, without what is deferred until a search has found it."""
+    async def _resolve(self, session: Session, context: ReadonlyContext) -> ResolvedTools:
+        """What the context is offered, without what is deferred until a search has found it, and the client's own."""
+        offered = await self._resolve_own(context)
+        own = self._client_tools.of(session)
+        return offered.with_tools(*own) if own else offered
+
+    async def _resolve_own(self, context: ReadonlyContext) -> ResolvedTools:
         resolved = await self._registry.resolve(context, where=self._where)
         deferred = [tool for tool in resolved if tool.spec.deferred]
         if self._deferring is not None:
@@ -263,11 +288,11 @@ class _Server(Server[Any]):
     """The SDK's server, which announces that its tools may change."""
 
     def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *args: Any, **options: Any
+        self, notification_options: NotificationOptions | None = None, *_: Any, **_options: Any
     ) -> InitializationOptions:
         """What a client is answered that shakes hands."""
         changes = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(changes, *args, **options)
+        return super().create_initialization_options(changes, dict(CAPABILITY))
 
 
 @define(eq=False)

@@ -66,6 +66,10 @@ class Grants(Protocol):
         """
         ...
 
+    def forget(self, context: ReadonlyContext) -> None:
+        """Takes back all that was allowed to this user in this session, as when it ends."""
+        ...
+
 
 def session_key(request: ReadonlyContext) -> str | None:
     """The key that grants and waiting requests of this context are kept under: its user and its session, as JSON.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock, RLock
 from types import MethodType
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from attrs import define, field
 
@@ -57,10 +57,12 @@ class Approver(Protocol):
 ApproverFunction: TypeAlias = Callable[[ApprovalRequest, ToolContext], Any]
 """The same as a function, plain or async."""
 
-AnyApprover: TypeAlias = Approver | ApproverFunction
+OneApprover: TypeAlias = Approver | ApproverFunction
+AnyApprover: TypeAlias = OneApprover | Sequence[OneApprover]
+"""One approver; or several, asked in order until one has an answer."""
 
 
-def asks_one_at_a_time(approver: AnyApprover) -> bool:
+def asks_one_at_a_time(approver: OneApprover) -> bool:
     """Whether it has to be asked one thing after the other.
 
     Raises:
@@ -119,12 +121,12 @@ class _Entry:
     Attributes:
         request: With its preview once that is made.
         context: That of the call.
-        approver: Who is asked.
+        approvers: Who are asked, in order, until one has an answer.
         grants: Gets what is allowed for longer, or `None`.
         observe: Called with what only the operator should see, or `None`.
         covered: Whether the rules allow it by now.
         session: As `session_key` gives it.
-        lock_key: Of the approver, where that is asked one thing after the other; else `None`.
+        lock_keys: Of each approver, where that is asked one thing after the other; else `None`.
         settled: Done once the outcome is carried out.
         left: Done once the call doesn't wait any more.
         since: From when on its time to answer counts, by `time.monotonic()`.
@@ -133,12 +135,12 @@ class _Entry:
 
     request: ApprovalRequest
     context: ToolContext
-    approver: AnyApprover
+    approvers: Sequence[OneApprover]
     grants: Grants | None
     observe: Callable[[str, BaseException], None] | None
     covered: Callable[[], bool]
     session: str | None = field(init=False)
-    lock_key: str | None = field(default=None, init=False)
+    lock_keys: tuple[str | None, ...] = field(default=(), init=False)
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)
     left: asyncio.Future[None] = field(factory=_future, init=False)
@@ -217,7 +219,7 @@ class ApprovalQueue:
         Args:
             request: What is asked; its preview is made right before the approver is asked.
             context: That of the call.
-            approver: Who is asked.
+            approver: Who is asked; of several, one after the other, until one has an answer.
             covered: Whether the rules allow the request by now. Called from any thread.
             grants: Gets what is allowed for longer; without it, "always" counts once.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
@@ -232,9 +234,10 @@ class ApprovalQueue:
         """
         if approver is None:
             raise unanswerable(request)
-        entry = _Entry(request, context, approver, grants, observe, covered)
+        approvers = cast("Sequence[OneApprover]", approver if isinstance(approver, Sequence) else (approver,))
+        entry = _Entry(request, context, approvers, grants, observe, covered)
         try:
-            entry.lock_key = _lock_key(approver)
+            entry.lock_keys = tuple(map(_lock_key, approvers))
         except Exception as error:  # it is no approver
             raise entry.failed(error) from error
         with self._mutex:
@@ -252,7 +255,7 @@ class ApprovalQueue:
         try:
             if entry.is_covered():
                 return Once()
-            asking = entry.loop.create_task(self._ask_in_turn(entry))
+            asking = entry.loop.create_task(self._ask_all(entry))
             return await entry.wait(asking, seconds)
         finally:
             with self._mutex:  # what comes now comes too late
@@ -262,17 +265,23 @@ class ApprovalQueue:
                 asking.cancel()  # one that won't end is left to itself
                 await asyncio.wait([asking], timeout=GRACE_SECONDS)
 
-    async def _ask_in_turn(self, entry: _Entry) -> None:
-        """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
-        turn = None
-        if entry.lock_key is not None:
-            turn = _Turn(await self._approvers.acquire(LockRequest(key=entry.lock_key)))
-        try:
+    async def _ask_all(self, entry: _Entry) -> None:
+        """Asks each approver until one has an answer."""
+        for approver, key in zip(entry.approvers, entry.lock_keys, strict=True):
             if entry.outcome is None:
-                outcome = await _ask_approver(entry, turn)
-                if self._settle(entry, outcome):  # it may come too late: an approver can ignore its cancellation
-                    await self._carry_out(entry, outcome)
-                    _set_threadsafe(entry.loop, entry.settled)
+                await self._ask_in_turn(entry, approver, key)
+        if self._settle(entry, unanswerable(entry.request)):
+            _set_threadsafe(entry.loop, entry.settled)
+
+    async def _ask_in_turn(self, entry: _Entry, approver: OneApprover, key: str | None) -> None:
+        """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
+        turn = None if key is None else _Turn(await self._approvers.acquire(LockRequest(key=key)))
+        try:
+            outcome = None if entry.outcome is not None else await _ask_approver(entry, approver, turn)
+            # It may come too late: an approver can ignore its cancellation.
+            if outcome is not None and self._settle(entry, outcome):
+                await self._carry_out(entry, outcome)
+                _set_threadsafe(entry.loop, entry.settled)
         finally:
             if turn is not None:
                 turn.release()
@@ -289,7 +298,7 @@ class ApprovalQueue:
         """What the answer means for others: those of the same approver get their time anew, some are settled."""
         with self._mutex:
             for other in self._entries:
-                if entry.lock_key is not None and other.lock_key == entry.lock_key:
+                if {*entry.lock_keys} & {*other.lock_keys} - {None}:
                     other.since = time.monotonic()
             others = [other for other in self._entries if other is not entry and other.session == entry.session]
         if isinstance(outcome, Always):
@@ -344,21 +353,21 @@ def _lock_key(approver: Any) -> str | None:
     return str(id(approver))
 
 
-async def _ask_approver(entry: _Entry, turn: _Turn | None) -> Answer | CallError:
+async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None) -> Answer | CallError | None:
     """What the approver answers, however it fails; the request gets its preview first."""
     try:
         request = entry.request
         if request.tool is not None and request.tool.preview is not None and request.preview is None:
             preview = await preview_of(request.tool, request.arguments_text, observe=entry.observe)
             request = entry.request = request.with_preview(preview)
-        function: Any = _function_of(entry.approver)
+        function: Any = _function_of(approver)
         if turn is not None and _may_block(function):
             answer = await _in_thread(function, request, entry.context, turn)
         else:
             answer = function(request, entry.context)
         if inspect.isawaitable(answer):
             answer = await answer
-        return _checked(answer) or unanswerable(request)
+        return _checked(answer)
     except BaseException as error:  # an approver's SystemExit costs only its request
         if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
             raise
