@@ -24,6 +24,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
+    PARSE_ERROR,
     Implementation,
     ListRootsResult,
     LoggingMessageNotificationParams,
@@ -127,6 +128,7 @@ class _Session:
     inbox: Inbox
     closing: asyncio.Event = field(factory=asyncio.Event)
     relist: asyncio.Event = field(factory=asyncio.Event)
+    is_noted: bool = False
     began: float = field(factory=time.monotonic)
 
     @property
@@ -210,7 +212,7 @@ class Connection:
             if str(error) == _TERMINATED:
                 session.closing.set()
                 raise ServerError(f"the server {self.name!r} has forgotten the session; call again") from error
-            raise ServerError(str(error), "answered") from error
+            raise ServerError(str(error), "unreadable" if error.code == PARSE_ERROR else "answered") from error
         except (ValueError, RuntimeError) as error:  # pydantic's is a ValueError
             raise ServerError(cause_of(error), "unreadable") from error
         finally:
@@ -246,7 +248,7 @@ class Connection:
                 session = self._session = await self._open(stack, inbox)
                 ready.set_result(session)
                 await self._hold(session)
-            self._note_end(session, inbox.broken)
+                self._note_end(session, inbox.broken)
         except asyncio.CancelledError:
             if not ready.done():
                 ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
@@ -264,8 +266,10 @@ class Connection:
 
     def _note_end(self, session: _Session | None, cause: str | None) -> None:
         """Notes when it may be tried again."""
-        if session is not None and session.closing.is_set():
+        if session is not None and (session.closing.is_set() or session.is_noted):
             return
+        if session is not None:
+            session.is_noted = True
         held = 0.0 if session is None else time.monotonic() - session.began
         self._failures = 1 if held > STEADY_SECONDS else self._failures + 1
         wait = 0.0 if held > STEADY_SECONDS else min(FIRST_WAIT * 2 ** (self._failures - 1), LONGEST_WAIT)

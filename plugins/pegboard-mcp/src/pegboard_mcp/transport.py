@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -19,7 +20,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 from pegboard_mcp.settings import ServerSettings
 
@@ -199,21 +200,21 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
     groups.add(process.pid)
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-    tasks = [
+    speaking = [
         asyncio.create_task(_read(name, process, incoming, inbox)),
         asyncio.create_task(_write(process, outgoing, incoming)),
-        asyncio.create_task(_listen(name, process, inbox)),
     ]
+    listening = asyncio.create_task(_listen(name, process, inbox))
     try:
         yield read_stream, write_stream
     finally:
         write_stream.close()
         read_stream.close()
         with anyio.CancelScope(shield=True):
-            await _end(process)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _ended(*speaking)
+            draining = asyncio.create_task(_drain(process))
+            await _end(process, EXIT_SECONDS if inbox.broken is None else 0.0)
+            await _ended(listening, draining)
         for stream in (incoming, outgoing):
             stream.close()
         groups.discard(process.pid)
@@ -234,14 +235,28 @@ def kill(group: int, number: int = signal.SIGKILL) -> None:
         os.killpg(group, number)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Closes a process's input, and waits; then ends it, and all that it has started in its group."""
+async def _ended(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _drain(process: asyncio.subprocess.Process) -> None:
+    """Reads what nobody wants any more: a process whose pipe is full can't end, and isn't seen to."""
+    assert process.stdout is not None
+    with suppress(ConnectionError):
+        while await process.stdout.read(1 << 16):
+            pass
+
+
+async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """Closes a process's input, and waits so long; then ends it, and all that it has started in its group."""
     assert process.stdin is not None
     process.stdin.close()
-    for seconds, number in ((EXIT_SECONDS, signal.SIGTERM), (TERMINATE_SECONDS, signal.SIGKILL)):
+    for wait, number in ((seconds, signal.SIGTERM), (TERMINATE_SECONDS, signal.SIGKILL)):
         # also waits until its pipes are closed, which what it has started may hold
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), seconds)
+            await asyncio.wait_for(process.wait(), wait)
             break
         kill(process.pid, number)
     kill(process.pid)  # those of its group that hold no pipe
@@ -260,9 +275,8 @@ async def _read(
     assert process.stdout is not None
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError), incoming:
         while line := await _line(process.stdout, inbox):
-            try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
+            message = parsed(line)
+            if message is None:
                 if line.isspace():
                     continue
                 garbage += 1
@@ -273,6 +287,27 @@ async def _read(
                 continue
             garbage = 0
             await incoming.send(SessionMessage(message))
+
+
+def parsed(line: bytes) -> JSONRPCMessage | None:
+    """The message of a line, an error in place of an answer that is none, or `None`."""
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        pass  # it may only nest more deeply than pydantic reads, as one tool's schema may
+    try:
+        data: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    try:
+        return jsonrpc_message_adapter.validate_python(data, by_name=False)
+    except ValueError:
+        is_answer = isinstance(data, dict) and "method" not in data
+        id_: Any = cast("dict[str, Any]", data).get("id") if is_answer else None
+        if not isinstance(id_, int | str):
+            return None
+        error = ErrorData(code=PARSE_ERROR, message="what the server answered is no message of JSON-RPC")
+        return JSONRPCError(jsonrpc="2.0", id=id_, error=error)
 
 
 async def _line(stdout: asyncio.StreamReader, inbox: Inbox) -> bytes:

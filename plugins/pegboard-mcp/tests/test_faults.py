@@ -1,0 +1,151 @@
+"""Servers that break rules: each costs its own calls, with a clear error in result and log, and no other server's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pegboard import Permissions, Rule, ToolRegistry
+from pegboard_mcp import mcp_toolset
+
+SERVER = str(Path(__file__).with_name("bad_server.py"))
+pytestmark = pytest.mark.slow
+ALL = Permissions([Rule("*", "*", "allow")])
+
+
+@asynccontextmanager
+async def served(fault, **settings):
+    """A registry with a server that has a fault, and a good one."""
+    async with ToolRegistry(permissions=ALL) as registry:
+        for name, kind in (("bad", fault), ("good", "none")):
+            given = settings if name == "bad" else {}
+            registry.register(mcp_toolset(name, command=sys.executable, args=("-I", SERVER, kind), **given))
+        yield registry
+
+
+async def called(registry, name="bad__echo", text="hi"):
+    return await registry.call(name, {"text": text}, resolved=await registry.resolve())
+
+
+async def good_works(registry):
+    assert (await called(registry, "good__echo")).text == "hi"
+
+
+@pytest.mark.parametrize("fault", ["garbage", "twice", "asks"])
+async def test_what_can_be_passed_over_is(fault, caplog):
+    async with served(fault) as registry:
+        assert (await called(registry)).text == "hi"
+        assert (await called(registry, text="on")).text == "on"
+        await good_works(registry)
+    assert ("not a message: b'Welcome!" in caplog.text) is (fault == "garbage")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("garbage_for_ever", "1,000 lines to standard output that are no messages"),
+        ("flood", "more than 10,000 messages in a second"),
+        ("long_line", "a line of more than"),
+        ("large_result", "a line of more than"),
+    ],
+)
+async def test_what_is_too_much_ends_the_connection(fault, words, caplog):
+    async with served(fault, most_bytes=1_000_000) as registry:
+        result = await called(registry)
+        assert result.kind == "unknown_outcome"
+        assert words in result.text
+        await good_works(registry)
+    assert words in caplog.text
+
+
+async def test_answers_out_of_order_reach_their_calls():
+    async with served("out_of_order") as registry:
+        results = await asyncio.gather(called(registry, text="a"), called(registry, text="b"))
+        assert [result.text for result in results] == ["a", "b"]
+
+
+async def test_a_call_that_is_never_answered_ends_at_its_limit():
+    async with served("never", timeout=0.2) as registry:
+        assert (await called(registry)).kind == "timeout"
+        await good_works(registry)
+
+
+@pytest.mark.parametrize(
+    ("fault", "settings", "words"),
+    [
+        ("silent", {"start_timeout": 0.5}, "it didn't start within 0.5 s"),
+        ("version", {}, "Unsupported protocol version"),
+        ("no_such_file", {"cwd": "/nowhere"}, "no folder '/nowhere'"),
+    ],
+)
+async def test_a_server_that_does_not_start_is_named_with_the_cause(fault, settings, words):
+    async with served(fault, **settings) as registry:
+        problems = " ".join(map(str, (await registry.resolve()).problems))
+        assert "toolset 'bad'" in problems
+        assert words in problems
+        await good_works(registry)
+
+
+async def test_of_too_many_tools_the_first_are_offered():
+    async with served("many_tools", most_tools=15_000) as registry:
+        offered = await registry.resolve()
+        assert sum(name.startswith("bad__") for name in offered.names) == 15_000
+        assert "it lists more than 15,000 tools" in str(offered.problems[0])
+
+
+async def test_a_list_without_an_end_ends():
+    async with served("endless_pages") as registry:
+        assert (await registry.resolve()).names == ("good__echo", "good__reverse")
+
+
+async def test_one_bad_tool_costs_one_tool():
+    async with served("bad_tools") as registry:
+        offered = await registry.resolve(where="toolset:bad")
+        names = {tool.spec.original_name: tool.name for tool in offered}
+        assert set(names) == {"echo", "twice", "es\x1b[31mcape\u202e", "a b/c", "x" * 200}
+        assert offered.get("bad__twice").spec.description == "the first"
+        assert all(name.startswith("bad__") and name.isascii() and len(name) <= 64 for name in names.values())
+        assert "\x1b" not in offered.get(names["es\x1b[31mcape\u202e"]).spec.description
+        problems = " ".join(str(problem) for problem in offered.problems)
+        for name in ("remote", "deep", "hidden", "no_schema", "list_schema", "wrong_type", "number_text", "hints"):
+            assert f"tool {name!r}" in problems or f"tool 'bad__{name}'" in problems
+        assert "tool 12 of its list has no name" in problems
+        assert (await called(registry, names["a b/c"])).text == "hi"
+
+
+@pytest.mark.parametrize("fault", ["no_list", "wrong_item", "broken_base64", "number"])
+async def test_what_is_no_result_is_an_error_result(fault):
+    async with served(fault) as registry:
+        result = await called(registry)
+        assert (result.kind, "echo" in result.text) == ("invalid_output", True)
+        await good_works(registry)
+
+
+async def test_an_error_of_the_protocol_is_shown_with_nothing_hidden():
+    async with served("error") as registry:
+        result = await called(registry)
+        assert (result.kind, "inside\\u{1b}[31m" in result.text) == ("tool_failure", True)
+
+
+async def test_nothing_is_left_behind_by_servers_that_flood_or_ignore_their_input():
+    before = set(children())
+    for fault in ("long_line", "silent"):
+        async with served(fault, most_bytes=10_000, start_timeout=0.5) as registry:
+            await called(registry)
+    assert set(children()) <= before
+
+
+def children():
+    """The processes that this one has started and that are still there."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            facts = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if facts[1] == str(os.getpid()):
+            yield stat.parent.name
