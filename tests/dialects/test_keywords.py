@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.dialects.keywords import (
+    MOST_ERRORS,
     Counts,
     Within,
     counts_of,
@@ -24,17 +25,18 @@ CASES = {
     "a property that is no schema": (
         {"properties": {"a": 3, "b": {"type": "text"}}},
         {"properties": {"b": {}}},
-        ["/properties/b type", " properties"],
+        [" properties", "/properties/b type"],
     ),
-    "types": ({"type": ["string", "text", "string"]}, {"type": ["string"]}, [" type"]),
+    "types": ({"type": ["string", "text"]}, {}, [" type"]),
     "a type that is none": ({"type": 3}, {}, [" type"]),
-    "lists of schemas": ({"anyOf": [], "allOf": [{}, 1], "oneOf": 3}, {"allOf": [{}]}, [" anyOf", " allOf", " oneOf"]),
-    "names": ({"required": ["a", "a", 1], "title": 4}, {"required": ["a"]}, [" required", " title"]),
+    "lists of schemas": ({"anyOf": [], "allOf": [{}, 1], "oneOf": 3}, {"allOf": [{}]}, [" allOf", " anyOf", " oneOf"]),
+    "names": ({"required": ["a", 1], "title": 4}, {"required": ["a"]}, [" required", " title"]),
+    "names twice": ({"required": ["a", "a"]}, {}, [" required"]),
     "names that are no list": ({"required": True}, {}, [" required"]),
     "numbers": (
         {"minimum": "1", "minLength": -1, "maxLength": 1.5, "multipleOf": 0, "maxItems": True, "minItems": 2.0},
         {"minItems": 2.0},
-        [" minimum", " minLength", " maxLength", " multipleOf", " maxItems"],
+        [" maxItems", " maxLength", " minLength", " minimum", " multipleOf"],
     ),
     "dependents": (
         {"dependentRequired": {"a": ["b"], "c": 1}, "dependentSchemas": 1},
@@ -43,7 +45,7 @@ CASES = {
     ),
     "dependents that are no object": ({"dependentRequired": []}, {}, [" dependentRequired"]),
     "sound dependents": ({"dependentRequired": {"a": ["b"]}},),
-    "a flag and a list": ({"uniqueItems": 1, "enum": 3, "examples": {}}, {}, [" uniqueItems", " enum", " examples"]),
+    "a flag and a list": ({"uniqueItems": 1, "enum": 3, "examples": {}}, {}, [" enum", " examples", " uniqueItems"]),
     "the same value twice": ({"enum": [1, 1.0, True]}, {"enum": [1, True]}),
     "unknown keywords": ({"x-note": {"type": 3}},),
 }
@@ -281,3 +283,9 @@ def test_each_step_rewrites_as_its_table_has_it(step, case, apply):
     """Of a schema: what becomes of it (itself), and what is lost (nothing)."""
     schema, expected, changes = (*case, *(case[0], [])[len(case) - 1 :])
     assert apply(step, schema) == (expected, changes)
+
+
+def test_a_schema_that_is_wrong_in_too_many_places_is_refused():
+    rewritten = well_formed({"properties": {f"p{number}": 5 for number in range(MOST_ERRORS)}})
+    assert rewritten.refused
+    assert rewritten.schema == {"type": "object"}

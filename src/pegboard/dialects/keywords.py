@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Collection
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
@@ -25,114 +28,61 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import target_of
-from pegboard.schema.json import is_array, is_object
-from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, parts_of
+from pegboard.schema.json import is_array, is_object, json_text
+from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, Steps, compiled, parts_of
 from pegboard.typing import JsonSchema
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
 """The types of JSON Schema."""
 
-_NOTHING: Final = object()
+MOST_ERRORS: Final = 10_000
+"""Errors of one schema, of which one fault may have eight, beyond which it is given up."""
 
 
-def _schema(rule: Any) -> Any:
-    return rule if is_object(rule) or isinstance(rule, bool) else _NOTHING
+def well_formed(schema: JsonSchema) -> Rewritten:
+    """Leaves out what is not valid by draft 2020-12, so that later steps may rely on every rule's shape.
+
+    Of lists and of what is named, only the parts at fault; of an `enum`, what is there already.
+    """
+    changes: dict[Change, None] = {}
+    while errors := [tuple(error.instance_path) for error in islice(_meta_schema().iter_errors(schema), MOST_ERRORS)]:
+        if len(errors) == MOST_ERRORS:
+            return Rewritten({"type": "object"}, (Change("", "", "not valid in too many places", refused=True),))
+        wrong = sorted(set(errors))
+        schema = json.loads(json_text(schema))
+        for path in wrong:
+            at = _keyword_at(path)
+            changes[Change(Place(steps=path[:at]).path, str(path[at]), "not valid, left out")] = None
+        for path in reversed(wrong):  # parts before what they are parts of, and the last of a list first
+            holder: Any = schema
+            for step in path[:-1]:
+                holder = holder[step]
+            del holder[path[-1]]
+    return Rewritten(_distinct_values(schema).schema, tuple(changes))
 
 
-def _schemas(rule: Any) -> Any:
-    if not is_array(rule):
-        return _NOTHING
-    return _kept(rule, _schema) or _NOTHING
+@cache
+def _meta_schema() -> Validator:
+    return compiled('{"$ref": "https://json-schema.org/draft/2020-12/schema"}')
 
 
-def _named(rule: Any) -> Any:
-    if not is_object(rule):
-        return _NOTHING
-    kept = {name: part for name, part in rule.items() if _schema(part) is not _NOTHING}
-    return rule if len(kept) == len(rule) else kept
-
-
-def _kept(rule: list[Any], sound: Callable[[Any], Any]) -> list[Any]:
-    kept = [item for item in rule if sound(item) is not _NOTHING]
-    return rule if len(kept) == len(rule) else kept
-
-
-def _text(rule: Any) -> Any:
-    return rule if isinstance(rule, str) else _NOTHING
-
-
-def _texts(rule: Any) -> Any:
-    if not is_array(rule):
-        return _NOTHING
-    kept = list(dict.fromkeys(item for item in rule if isinstance(item, str)))
-    return rule if len(kept) == len(rule) else kept
-
-
-def _lists_of_texts(rule: Any) -> Any:
-    if not is_object(rule):
-        return _NOTHING
-    sound = {name: _texts(part) for name, part in rule.items() if _texts(part) is not _NOTHING}
-    return rule if sound == rule else sound
-
-
-def _type(rule: Any) -> Any:
-    if isinstance(rule, str):
-        return rule if rule in TYPES else _NOTHING
-    names = _texts(rule)
-    kept = _kept(names, lambda name: name if name in TYPES else _NOTHING) if names is not _NOTHING else []
-    return kept or _NOTHING
-
-
-def _number(rule: Any) -> Any:
-    return rule if isinstance(rule, (int, float)) and not isinstance(rule, bool) else _NOTHING
-
-
-def _count(rule: Any) -> Any:
-    return rule if _number(rule) is not _NOTHING and rule >= 0 and rule == int(rule) else _NOTHING
-
-
-def _values(rule: Any) -> Any:
-    if not is_array(rule):
-        return _NOTHING
-    kept = distinct(rule)
-    return rule if len(kept) == len(rule) else kept
-
-
-_SHAPES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(ONE, _schema),
-    **dict.fromkeys(SOME, _schemas),
-    **dict.fromkeys(NAMED, _named),
-    "items": _schema,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
-    **dict.fromkeys(("minContains", "maxContains"), _count),
-    **dict.fromkeys(
-        ("uniqueItems", "deprecated", "readOnly", "writeOnly"),
-        lambda rule: rule if isinstance(rule, bool) else _NOTHING,
-    ),
-    **dict.fromkeys(("$schema", "$id", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$comment"), _text),
-    **dict.fromkeys(("title", "description", "pattern", "format", "contentEncoding", "contentMediaType"), _text),
-    "multipleOf": lambda rule: rule if _number(rule) is not _NOTHING and rule > 0 else _NOTHING,
-    "type": _type,
-    "required": _texts,
-    "dependentRequired": _lists_of_texts,
-    "enum": _values,
-    "examples": lambda rule: rule if is_array(rule) else _NOTHING,
-}
+def _keyword_at(path: Steps) -> int:
+    """Where the keyword stands in a path that leads from the root to a fault in its rule."""
+    at = 0
+    while True:
+        steps = 1 if path[at] in ONE else 2 if path[at] in SOME | NAMED else len(path)
+        if at + steps >= len(path):
+            return at
+        at += steps
 
 
 @everywhere
-def well_formed(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Leaves out what is not valid by draft 2020-12, so that later steps may rely on every rule's shape."""
-    kept: JsonSchema = {}
-    for keyword, rule in schema.items():
-        shape = _SHAPES.get(keyword)
-        sound = rule if shape is None else shape(rule)
-        if sound is not _NOTHING:
-            kept[keyword] = sound
-        if sound is _NOTHING or (sound is not rule and keyword != "enum"):
-            place.lost(keyword, "not valid, left out")
-    return schema if all(kept.get(keyword, _NOTHING) is rule for keyword, rule in schema.items()) else kept
+def _distinct_values(schema: JsonSchema, _place: Place) -> JsonSchema:
+    values = distinct(schema.get("enum", []))
+    return schema if len(values) == len(schema.get("enum", ())) else {**schema, "enum": values}
 
 
 _CURRENT: Final = "2020-12"

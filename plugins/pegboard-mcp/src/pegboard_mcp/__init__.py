@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 from pegboard.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from pegboard_mcp.sampling import ClientModel
     from pegboard_mcp.server import ToolServer
     from pegboard_mcp.settings import ServerSettings
     from pegboard_mcp.toolset import McpToolset, mcp_toolset
 
-__all__ = ("McpToolset", "ServerSettings", "ToolServer", "mcp_toolset")
+__all__ = ("ClientModel", "McpToolset", "ServerSettings", "ToolServer", "mcp_toolset")
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"McpToolset": "toolset", "ServerSettings": "settings", "ToolServer": "server", "mcp_toolset": "toolset"},
+    {
+        "ClientModel": "sampling",
+        "McpToolset": "toolset",
+        "ServerSettings": "settings",
+        "ToolServer": "server",
+        "mcp_toolset": "toolset",
+    },
 )

@@ -20,6 +20,9 @@ from pegboard_mcp.access import context_of_token
 MOST_USERS: Final = 1_000
 """Users without sessions of whom something is kept; of more, those that were here longest ago are forgotten."""
 
+CLIENT: Final = "pegboard/client"
+"""The key of a client's request in the `extra` of its context."""
+
 _SESSION: Final = "session"
 
 Request = ServerRequestContext[Any, Any]
@@ -67,7 +70,8 @@ class Sessions:
         session = self._session(request, context.user)
         state: Mapping[str, Any] = {**self._context.state, **session.state}
         claims = {key: value for key, value in context.state.items() if key not in self._context.state}
-        return session, attrs.evolve(context, session=session.name, state={**state, **claims})
+        extra = {**context.extra, CLIENT: request}
+        return session, attrs.evolve(context, session=session.name, state={**state, **claims}, extra=extra)
 
     def _session(self, request: Request, user: str | None) -> Session:
         connection = connection_of(request)

@@ -1,0 +1,186 @@
+"""`ClientModel`: the model of the client that calls a tool, by MCP's sampling."""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    SamplingMessage,
+    Tool,
+    ToolChoice,
+)
+from pydantic import BaseModel, ValidationError
+
+from pegboard import ReadonlyContext, ToolCall, ToolContext
+from pegboard.errors import ModelError
+from pegboard.messages import CallPart, FinishReason, MediaPart, Message, ModelResponse, ResultPart, TextPart
+from pegboard.request.listing import mcp
+from pegboard.request.model_request import ModelRequest, NamedTool
+from pegboard.tools.content import AudioContent, FileContent, ImageContent
+from pegboard.typing import JsonObject
+from pegboard_mcp.sessions import CLIENT, Request
+
+MOST_TOKENS: Final = 4_096
+"""Of an answer, where the request doesn't say."""
+
+_REASONS: Final[Mapping[str, FinishReason]] = {
+    "endTurn": "stop",
+    "stopSequence": "stop",
+    "maxTokens": "length",
+    "toolUse": "tool_calls",
+}
+
+
+class ClientModel:
+    """Model of the client that calls a tool: the client asks it, and its user may see and change what is asked.
+
+    Clients of the revisions up to 2025-11-25 can be asked, where they have the capability `sampling`; to offer it
+    tools, `sampling.tools`. What it doesn't take is left out: citations, reasoning, the provider's own parts, and of
+    the configuration all but the temperature, the stops and the number of tokens.
+
+    Attributes:
+        name: `"client"`: which model it is, only an answer says.
+        provider: `"mcp"`.
+
+    Args:
+        request: The client's request.
+    """
+
+    name: Final = "client"
+    provider: Final = "mcp"
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @classmethod
+    def of(cls, context: ToolContext | ReadonlyContext) -> ClientModel:
+        """The model of the client that has made the call with this context.
+
+        Raises:
+            ModelError: No client of MCP has made it, or the client can't ask a model.
+        """
+        request: Request | None = context.extra.get(CLIENT)
+        if request is None:
+            raise ModelError("no client of MCP has made this call", provider=cls.provider)
+        capabilities = request.session.client_capabilities
+        if capabilities is None or capabilities.sampling is None:
+            raise ModelError("the client doesn't let tools ask its model", provider=cls.provider)
+        if not request.session.can_send_request:
+            raise ModelError("a client of this revision of MCP can't be asked", provider=cls.provider)
+        return cls(request)
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        """The answer of the client's model.
+
+        Raises:
+            ModelError: The client, or its user, refuses, or can't ask with tools or with what the messages hold.
+        """
+        capabilities = self._request.session.client_capabilities
+        sampling = None if capabilities is None else capabilities.sampling
+        asked = _params(request)
+        if asked.tools is not None and (sampling is None or sampling.tools is None):
+            raise ModelError("the client's model takes no tools", provider=self.provider)
+        kind = CreateMessageResult if asked.tools is None else CreateMessageResultWithTools
+        metadata = ServerMessageMetadata(related_request_id=self._request.request_id)
+        try:
+            answer = await self._request.session.send_request(
+                CreateMessageRequest(params=asked), kind, metadata=metadata
+            )
+        except MCPError as error:
+            raise ModelError(error.error.message, provider=self.provider, code=str(error.error.code)) from error
+        except ValidationError as error:
+            raise ModelError(f"the client's answer is none: {error}", provider=self.provider) from error
+        return _response(answer)
+
+
+def _params(request: ModelRequest) -> CreateMessageRequestParams:
+    """The request as the protocol has it."""
+    config, choice, offered = request.config, request.tool_choice, request.offered
+    if isinstance(choice, NamedTool):  # which the protocol can't say
+        offered, choice = tuple(tool for tool in offered if tool.name == choice.name), "required"
+    entries = mcp().tools([tool.spec for tool in offered]).entries
+    return CreateMessageRequestParams(
+        messages=[made for message in request.messages if (made := _message(message)) is not None],
+        max_tokens=config.max_output_tokens or MOST_TOKENS,
+        system_prompt=request.system or None,
+        temperature=config.temperature,
+        stop_sequences=list(config.stop) or None,
+        tools=[Tool.model_validate(entry, by_name=False) for entry in entries] or None,
+        tool_choice=ToolChoice(mode=choice) if entries else None,
+    )
+
+
+def _message(message: Message) -> SamplingMessage | None:
+    """A message as the protocol has it, which knows the user and the assistant; `None` where nothing is left of it."""
+    content = [block for part in message.parts for block in _blocks(part)]
+    role = "assistant" if message.role == "assistant" else "user"
+    return SamplingMessage.model_validate({"role": role, "content": content}, by_name=False) if content else None
+
+
+def _blocks(part: Any) -> Iterable[JsonObject]:
+    if isinstance(part, TextPart) and part.text:
+        yield {"type": "text", "text": part.text}
+    elif isinstance(part, MediaPart):
+        content = part.content
+        if isinstance(content, FileContent) and isinstance(content.data, str):
+            yield {"type": "text", "text": content.data}
+        elif isinstance(content, ImageContent | AudioContent):
+            yield content.to_json()
+        else:
+            raise ModelError(f"the client's model takes no {type(content).__name__}", provider=ClientModel.provider)
+    elif isinstance(part, CallPart):
+        call = part.call
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call)}
+    elif isinstance(part, ResultPart):
+        result = part.result.to_json()
+        structured = result.pop("structuredContent")
+        if isinstance(structured, dict):
+            result["structuredContent"] = structured
+        yield {"type": "tool_result", "toolUseId": part.call_id, **result}
+
+
+def _arguments(call: ToolCall) -> JsonObject:
+    """A call's arguments as an object; a text that is none stands in one."""
+    if isinstance(call.arguments, Mapping):
+        return dict(call.arguments)
+    try:
+        given = json.loads(call.arguments or "{}")
+    except ValueError:
+        given = None
+    return cast("JsonObject", given) if isinstance(given, dict) else {"input": str(call.arguments)}
+
+
+def _response(answer: CreateMessageResult | CreateMessageResultWithTools) -> ModelResponse:
+    content: Any = answer.content
+    blocks = cast("list[BaseModel]", content if isinstance(content, list) else [content])
+    parts: list[Any] = []
+    for block in blocks:
+        data = block.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if data["type"] == "tool_use":
+            parts.append(ToolCall(data["name"], data["input"], id=data["id"]))
+        elif data["type"] == "text":
+            parts.append(data["text"])
+        elif data["type"] in _MEDIA:
+            parts.append(_MEDIA[data["type"]](_decoded(data["data"]), data["mimeType"]))
+    message = Message.assistant(*parts)
+    reason = "tool_calls" if message.calls else _REASONS.get(answer.stop_reason or "endTurn", "stop")
+    return ModelResponse(message, reason, model=answer.model)
+
+
+_MEDIA: Final[Mapping[str, Any]] = {"image": ImageContent, "audio": AudioContent}
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return binascii.a2b_base64(data, strict_mode=True)
+    except ValueError:
+        raise ModelError("the client's model answered with damaged data", provider=ClientModel.provider) from None
