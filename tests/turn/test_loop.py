@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 
 import attrs
@@ -17,9 +18,12 @@ from pegboard import (
     ReadonlyContext,
     Reject,
     Rule,
+    Tool,
     ToolCall,
     ToolContext,
+    ToolError,
     ToolRegistry,
+    ToolResult,
     TurnAbortedError,
     ask_later,
     quick,
@@ -672,6 +676,90 @@ class TestApproval:
         text = self.suspended(registry).dumps("a secret of sixteen")
         with pytest.raises(PendingError, match="changed since"):
             TurnOutcome.loads(text.replace("a.txt", "z.txt"), "a secret of sixteen")
+
+
+class TestHostsTools:
+    """Tools without a handler: their calls end the turn, and what the host makes of them goes on with it."""
+
+    CALLS = (ToolCall("pick", {"of": 2}, "p"), ADD)
+
+    @pytest.fixture(autouse=True)
+    def pick(self, registry):
+        schema = {"type": "object", "properties": {"of": {"type": "integer"}}, "required": ["of"]}
+        registry.register(
+            Tool.from_schema("pick", schema), Tool.from_schema("paint", schema, requires_confirmation=True)
+        )
+
+    def resume(self, registry, outcome, steps=("Done.",), **options):
+        with ScriptedModel(steps) as model:
+            return asyncio.run(resume_turn(model, ModelRequest(), registry, suspended=outcome, **options))
+
+    def test_a_call_of_one_ends_the_turn_and_its_result_goes_on_with_it_through_json(self, registry, turn):
+        outcome, _ = turn([self.CALLS])
+        assert (outcome.ended, outcome.for_host, outcome.calls) == ("pending", self.CALLS[:1], 2)
+        there = TurnOutcome.from_json(json.loads(json.dumps(outcome.to_json())))
+        assert there == outcome
+        ended = self.resume(registry, there.to_json(), tool_results={"p": "red", "x": "of no call"})
+        assert (ended.ended, ended.for_host, ended.ignored, ended.text) == ("answered", (), ("x",), "Done.")
+        assert results(ended) == [("p", "red"), ("c1", "3")]
+
+    def test_results_may_come_in_parts(self, registry, turn):
+        outcome, _ = turn([[ToolCall("pick", {"of": number}, f"p{number}") for number in (1, 2)]])
+        half = self.resume(registry, outcome, (), tool_results={"p2": "two"})
+        assert (half.ended, [call.id for call in half.for_host]) == ("pending", ["p1"])
+        assert results(self.resume(registry, half, tool_results={"p1": "one"})) == [("p1", "one"), ("p2", "two")]
+
+    @pytest.mark.parametrize(
+        ("given", "text", "kind"),
+        [
+            ({"colour": "red"}, '{"colour": "red"}', None),
+            (ToolResult("closed", is_error=True), "closed", "tool_failure"),
+            (ToolError("closed"), "closed", "tool_failure"),
+            ("x" * 60_000, None, None),
+        ],
+    )
+    def test_a_result_is_made_and_bounded_as_any(self, registry, turn, given, text, kind):
+        ended = self.resume(registry, turn([self.CALLS])[0], tool_results={"p": given})
+        result = ended.messages[-2].results[0].result
+        assert (result.kind, len(result.text) < 52_000) == (kind, True)
+        assert text in (None, result.text)
+
+    @pytest.mark.parametrize("arguments", [{}, {"of": "2"}])
+    def test_a_call_that_is_invalid_or_denied_is_not_the_hosts(self, turn, arguments):
+        assert turn([[ToolCall("pick", arguments, "p")], "Sorry."])[0].ended == "answered"
+
+    def test_a_person_is_asked_before_the_host(self, registry, turn):
+        outcome, _ = turn([[ToolCall("paint", {"of": 1}, "t")]], approver=ask_later)
+        assert (outcome.ended, outcome.for_host) == ("suspended", ())
+        allowed = self.resume(registry, outcome, (), answers={each.id: Once() for each in outcome.pending})
+        assert (allowed.ended, [call.id for call in allowed.for_host]) == ("pending", ["t"])
+        assert self.resume(registry, allowed, tool_results={"t": "painted"}).ended == "answered"
+
+    def test_a_long_running_call_may_have_several_results_and_survives_a_restart(self, registry, turn):
+        @tool(long_running=True)
+        def build() -> str:
+            """Builds."""
+            return "begun"
+
+        registry.register(build)
+        outcome = turn([[ToolCall("build", {}, "b")], "Wait."])[0]
+        for text in ("half", "whole"):
+            there, elsewhere = TurnOutcome.loads(outcome.dumps()), ToolRegistry()
+            outcome = self.resume(elsewhere, there, tool_results={"b": text})
+            assert results(outcome) == [("b", text)]
+
+
+class TestToolChoice:
+    def test_a_choice_may_be_for_the_first_round_only(self, turn):
+        _, model = turn([[ADD], "Done."], first_choice="required")
+        assert [request.tool_choice for request in model.requests] == ["required", "auto"]
+
+    @pytest.mark.parametrize("last", ["In short: 3.", [MORE]])
+    def test_at_the_limit_of_rounds_there_may_be_a_last_answer_without_tools(self, turn, last):
+        outcome, model = turn([[ADD], last], limits=TurnLimits(rounds=1, final_answer=True))
+        assert [request.tool_choice for request in model.requests] == ["auto", "none"]
+        assert (outcome.ended, outcome.detail) == ("limit", "1 rounds")
+        assert everything_is_answered(outcome)
 
 
 class TestModelCallbacks:

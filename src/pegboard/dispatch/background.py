@@ -87,18 +87,21 @@ class Completion:
         return {"operation": self.operation.to_json(), "result": result}
 
 
-def _later_result(state: CallState, value: object) -> ToolResult:
-    """What a value is as the result of a call that has gone on. May block, as it writes what is too long into a file.
+def later_result(state: CallState, value: object) -> ToolResult:
+    """What a value is as the later result of a call. May block, as it writes what is too long into a file.
 
     Args:
         state: The call.
-        value: A `ToolResult`, an exception, or what the tool would have given.
+        value: A `ToolResult`, an exception, or what the tool would have given; text where the tool isn't known.
     """
     if isinstance(value, BaseException):
         return failure_result(state, value)
-    assert state.tool is not None
     try:
-        return truncated(result_of(state.tool, value), limits_of(state), store_access(state))
+        if state.tool is None:
+            result = value if isinstance(value, ToolResult) else ToolResult(f"{value}")  # pyright: ignore[reportArgumentType]
+        else:
+            result = result_of(state.tool, value)
+        return truncated(result, limits_of(state), store_access(state))
     except CallError as error:
         return error.result()
     except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only
@@ -221,7 +224,7 @@ class Operations:
                 goes on in the background and will complete itself.
         """
         operation, state = self._taken(name)
-        return self._note(operation, state, _later_result(state, value))
+        return self._note(operation, state, later_result(state, value))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
         """What has been completed in a session, by some of its calls or any, and not been taken yet, in order."""
@@ -318,7 +321,7 @@ class Operations:
             async with limit:
                 given = doing if isawaitable(doing) else await services.tool_threads.run_for(operation.tool, doing)
                 value = (await given) if isawaitable(given) else given
-                return await services.threads.run(_later_result, state, value)
+                return await services.threads.run(later_result, state, value)
         except BaseException as error:  # a tool's SystemExit costs its own result only
             if cancels_the_call(error):
                 raise
@@ -326,7 +329,7 @@ class Operations:
             if limit.expired() and isinstance(error, TimeoutError | asyncio.CancelledError):
                 text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
                 return ToolResult.error("timeout", text)
-            return _later_result(state, error)
+            return later_result(state, error)
 
 
 def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:

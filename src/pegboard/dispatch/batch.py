@@ -18,7 +18,7 @@ from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pend
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
 from pegboard.dispatch.stages import calls_round, finish, is_too_deep, run_stages
-from pegboard.dispatch.state import CallState
+from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import did_you_mean, log_failure, suggest
 from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
@@ -42,6 +42,8 @@ class Outcome:
         actions: What the calls ask the host to do, merged in call order; `skip_summarization` where all ask for it.
         pending: The calls that wait for an answer that comes later.
         ignored: For a resumption: answers that fit no pending call.
+        for_host: The calls of tools without a handler, allowed and with the arguments as they are to be run with: the
+            host has to run them.
     """
 
     calls: tuple[ToolCall, ...]
@@ -51,6 +53,7 @@ class Outcome:
     actions: Actions = field(factory=Actions)
     pending: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
+    for_host: tuple[ToolCall, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -379,6 +382,11 @@ class Batch:
             self._actions(),
             PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left)),
             self.ignored,
+            tuple(
+                attrs.evolve(state.call, arguments=plain(state.arguments))
+                for state in states
+                if state.for_host and state.result is not None and state.result.kind == "not_executed"
+            ),
         )
 
 

@@ -165,8 +165,9 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
             return ToolResult(content)
         if value is None:
             return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
-    handler, unstructure = tool.handler, tool.unstructure
-    assert isinstance(handler, Handler)
+    unstructure, wraps = None, False
+    if isinstance(tool.handler, Handler):  # else its host has run it
+        unstructure, wraps = tool.unstructure, tool.handler.wraps_result
     if unstructure is not None:
         try:
             data = unstructure(value)
@@ -175,7 +176,7 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
     else:
         data = value if type(value) in _SCALARS else _by_what_it_is(value)
     # In an object where the tool has an output schema.
-    if handler.wraps_result or (validator is not None and type(data) is not dict and not is_object(data)):
+    if wraps or (validator is not None and type(data) is not dict and not is_object(data)):
         data = {"result": data}
     text = write_json(data)
     content = TextContent(text)

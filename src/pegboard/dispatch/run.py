@@ -61,6 +61,7 @@ def run(state: CallState) -> Awaitable[None] | None:
     handler = tool.handler
     if not isinstance(handler, Handler):
         if tool.policy.executor in _HERE:
+            state.for_host = True
             raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
         return _in_turn(state, tool)  # an executor elsewhere needs no code of it here
     if (

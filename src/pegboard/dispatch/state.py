@@ -269,6 +269,7 @@ class CallState:
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
+        for_host: By `run`: whether the tool has no handler here, so that its host has to run it.
         value: By `run`: what the function gave back.
         result: By `shape`; or by a callback that answers.
         error: What ended the way forward, until a callback recovers.
@@ -300,6 +301,7 @@ class CallState:
     deadline: Deadline | None = None
     since: float | None = None
     goes_on: bool = False
+    for_host: bool = False
     value: Any = None
     result: ToolResult | None = None
     error: BaseException | None = None

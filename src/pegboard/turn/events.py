@@ -18,7 +18,7 @@ from pegboard.messages import NO_USAGE, Delta, Message, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.converter import Count, json_key, read_by, read_record
 from pegboard.schema.json import is_object
-from pegboard.tools.call import Actions
+from pegboard.tools.call import Actions, ToolCall
 from pegboard.typing import JsonObject
 
 _VERSION: Final = 1
@@ -28,6 +28,7 @@ Ended: TypeAlias = Literal[
     "results",
     "stopped",
     "suspended",
+    "pending",
     "limit",
     "cut_off",
     "rejected",
@@ -40,9 +41,9 @@ Ended: TypeAlias = Literal[
     "failed",
 ]
 """Why a turn ended: the model answered and calls nothing; the results speak for themselves (`skip_summarization`); a
-stop condition; calls wait for an approval; a limit; the answer was cut off, or broke off; a person rejected a call; a
-tool escalated, or handed over to another agent; the host or the user broke in; the caller was cancelled; a callback
-aborted it; a tool ended it; the model, a processor or a callback failed."""
+stop condition; calls wait for an approval; calls wait for the host to run them; a limit; the answer was cut off, or
+broke off; a person rejected a call; a tool escalated, or handed over to another agent; the host or the user broke in;
+the caller was cancelled; a callback aborted it; a tool ended it; the model, a processor or a callback failed."""
 
 
 @frozen
@@ -62,7 +63,8 @@ class TurnOutcome:
         pending: The calls that wait for an approval; `resume_turn` goes on with their answers.
         detail: More on why it ended (which limit, which reason), for people; or `None`.
         invocation: The turn's id.
-        ignored: Of a turn that was taken up again: the ids of answers that changed nothing.
+        ignored: Of a turn that was taken up again: the ids of answers and results that changed nothing.
+        for_host: The calls of tools without a handler; `resume_turn` goes on with their results.
         error: What ended it, or `None`; isn't written to JSON.
     """
 
@@ -79,6 +81,7 @@ class TurnOutcome:
     detail: str | None = None
     invocation: str | None = None
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
+    for_host: tuple[ToolCall, ...] = field(default=(), kw_only=True)
     error: BaseException | None = field(default=None, eq=False, metadata=json_key(""))
 
     @property
@@ -107,6 +110,7 @@ class TurnOutcome:
             "state": dict(self.state),
             "pending": self.pending.to_json(),
             "ignored": list(self.ignored),
+            "for_host": [call.to_json() for call in self.for_host],
         }
         plain = ("began", "rounds", "calls", "detail", "invocation")
         return {**data, **{name: getattr(self, name) for name in plain}}
@@ -166,7 +170,8 @@ def _read(data: object) -> TurnOutcome:
         raise ValueError(f"outcome: must be an object, got {type(data).__name__}")
     if data.get("version") != _VERSION:
         raise ValueError(f"version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
-    given: JsonObject = {**data, "messages": data.get("messages") or [], "pending": data.get("pending") or {}}
+    lists: JsonObject = {name: data.get(name) or [] for name in ("messages", "for_host")}
+    given: JsonObject = {**data, **lists, "pending": data.get("pending") or {}}
     outcome = read_record(TurnOutcome, given, "outcome")
     return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 

@@ -60,6 +60,7 @@ class TurnProgress:
         actions: What all calls asked for together.
         response: The last answer.
         pending: The calls of the last answer that wait for an approval.
+        for_host: Those that the host has to run.
         deadline: When its seconds are over, by `time.monotonic()`, or `None`.
     """
 
@@ -74,6 +75,7 @@ class TurnProgress:
     response: ModelResponse | None = None
     pending: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
+    for_host: tuple[ToolCall, ...] = ()
     deadline: float | None = None
 
     @classmethod
@@ -94,6 +96,7 @@ class TurnProgress:
             actions=before.actions,
             response=before.response,
             pending=before.pending,
+            for_host=before.for_host,
         )
 
     def take_answer(self, response: ModelResponse) -> Message:
@@ -124,6 +127,7 @@ class TurnProgress:
         outcome.actions.apply_to(self.state)
         self.pending = outcome.pending
         self.ignored += outcome.ignored
+        self.for_host += outcome.for_host
 
     def _add_results(self, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
         self.messages.append(Message.tool(answers))
@@ -145,6 +149,11 @@ class TurnProgress:
                 changed.append(self.messages[place])
                 left = {id_: result for id_, result in left.items() if id_ not in mine}
         return changed
+
+    def take_host_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
+        """Puts the results of the host's own runs in place; gives the messages that hold them."""
+        self.for_host = tuple(call for call in self.for_host if call.id not in results)
+        return self.replace_results(results)
 
     def complete(self, completion: Completion) -> Message | None:
         """Adds the result of a long-running call: in its first result's place, or as a message, which it gives."""
@@ -212,5 +221,6 @@ class TurnProgress:
             self.pending,
             detail,
             ignored=self.ignored,
+            for_host=self.for_host,
             **facts,
         )

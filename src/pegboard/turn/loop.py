@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from uuid import uuid4
 
 import attrs
@@ -15,12 +15,14 @@ from attrs import define, field
 
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
+from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_of, log_failure
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
+from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
 from pegboard.tools.call import Actions
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import (
     Answered,
@@ -77,6 +79,7 @@ class _Inbox:
         return bool(self.messages)
 
 
+_NOTHING: Final[Mapping[str, Any]] = {}
 _End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people
 
 
@@ -85,17 +88,17 @@ def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
 
     `actions` are those of all calls of the turn: some may have waited for an approval.
     """
-    if outcome.fatal is not None:
-        return "aborted" if isinstance(outcome.fatal, TurnAbortedError) else "fatal", str(outcome.fatal)
-    if len(outcome.pending):
-        return "suspended", f"{len(outcome.pending)} waiting for an approval"
-    if outcome.ended == "rejected":
-        return "rejected", None
-    if actions.transfer_to is not None:
-        return "transferred", actions.transfer_to
-    if actions.escalate:
-        return "escalated", None
-    return ("results", None) if actions.skip_summarization else None
+    fatal, waits, hosts = outcome.fatal, len(outcome.pending), len(outcome.for_host)
+    ends: Sequence[tuple[object, _End]] = (
+        (fatal, ("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))),
+        (waits, ("suspended", f"{waits} waiting for an approval")),
+        (hosts, ("pending", f"{hosts} for the host to run")),
+        (outcome.ended == "rejected", ("rejected", None)),
+        (actions.transfer_to is not None, ("transferred", actions.transfer_to)),
+        (actions.escalate, ("escalated", None)),
+        (actions.skip_summarization, ("results", None)),
+    )
+    return next((end for applies, end in ends if applies), None)
 
 
 def _end_by_answer(response: ModelResponse) -> _End | None:
@@ -122,10 +125,11 @@ class Turn:
         where: What it asks of tools.
         active: The names of the tools that may be offered, in order.
         stop_when: Conditions that stop it.
+        first_choice: The `tool_choice` of its first round, or `None`.
         steering: Gives what the user wrote meanwhile, or `None`.
         listener: Gets each event, or `None`.
         batch: How its calls are run.
-        suspended: The outcome that it goes on from, with the answers that have come; or `None`.
+        suspended: The outcome that it goes on from, with the answers and results that have come; or `None`.
     """
 
     model: Model
@@ -136,10 +140,11 @@ class Turn:
     where: Where = None
     active: Sequence[str] | None = None
     stop_when: Sequence[StopCondition] = ()
+    first_choice: ToolChoice | None = None
     steering: Steering | None = None
     listener: Callable[[TurnEvent], None] | None = None
     batch: BatchOptions = field(factory=BatchOptions)
-    suspended: tuple[TurnOutcome, Answers] | None = None
+    suspended: tuple[TurnOutcome, Answers, Mapping[str, Any]] | None = None
 
     _progress: TurnProgress = field(init=False)
     _events: EventSink = field(init=False)
@@ -153,6 +158,7 @@ class Turn:
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
+    _sums_up: bool = field(default=False, init=False)
     _left_out: set[str] = field(factory=set[str], init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -262,30 +268,38 @@ class Turn:
     async def _round(self) -> None:
         await self._asked("steering", self._inbox.listen)
         self._add_new_messages()
-        if (limit := self._progress.limit_reached(self.limits)) is not None:
-            return self._end("limit", limit)
+        if self._is_at_a_limit() and not self._sums_up:
+            return
         context = self._context_now()
         request = await self._processed(context)
         self._progress.rounds += 1
         self._events.emit(RoundStarted(self._progress.rounds, request))
         response = await self._answer(request, context)
         if response is None:
-            return None
+            return
         if response.calls and response.finish_reason in ("length", "content_filter"):
             response = response.evolve(complete=False)  # whatever the model's client makes of it, calls may be cut off
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_message(message)
-        if response.calls:
+        if response.calls and not self._sums_up:
             await self._run_calls(message, request, response)
         if response.finish_reason == "error" and self._ended is None:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
-        if not response.calls:
+        if not (response.calls or self._sums_up):
             end = _end_by_answer(response)
             if end is not None and not (end[0] == "answered" and await self._goes_on()):
                 self._end(*end)
-        return None
+        return
+
+    def _is_at_a_limit(self) -> bool:
+        """Whether no further round may begin; but one for a last answer without tools may, where that is wanted."""
+        limit = self._progress.limit_reached(self.limits)
+        if limit is not None:
+            self._sums_up = self.limits.final_answer and self._progress.rounds == self.limits.rounds
+            self._end("limit", limit)
+        return limit is not None
 
     def _add_new_messages(self) -> None:
         """Adds what came meanwhile to the history: results of long-running calls, and what the user wrote."""
@@ -301,9 +315,11 @@ class Turn:
 
     async def _processed(self, context: ReadonlyContext) -> ModelRequest:
         """The request of this round, with the tools that may be offered now, through all processors."""
+        first = self.first_choice if self._progress.rounds == 0 else None
         request = self.request.evolve(
             messages=self._progress.messages,
             model=self.request.model or context.model,
+            tool_choice="none" if self._sums_up else first or self.request.tool_choice,
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
         )
         if request.tools is None:
@@ -435,12 +451,29 @@ class Turn:
                 return "stopped", stops if isinstance(stops, str) else None
         return None
 
-    async def _resume(self, before: TurnOutcome, answers: Answers) -> None:
-        """Goes on from where calls waited for an approval."""
+    async def _resume(self, before: TurnOutcome, answers: Answers, results: Mapping[str, Any]) -> None:
+        """Goes on from where calls waited for an approval, or for their host."""
         context, options = self._context_now(), self._batch_options(self.request)
         tools = await self._resolved(context) if self.request.tools is None else self.request.tools
-        batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
-        await self._run_batch(batch, self._progress.take_late_results)
+        await self._take_from_host(results, tools, context)
+        if len(before.pending):
+            batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
+            await self._run_batch(batch, self._progress.take_late_results)
+        if self._progress.for_host:
+            self._end("pending", f"{len(self._progress.for_host)} for the host to run")
+
+    async def _take_from_host(self, given: Mapping[str, Any], tools: ResolvedTools, context: ReadonlyContext) -> None:
+        """Puts results that the host brings into the history, as their tools declare them and within their limits."""
+        calls = {call.id: call for message in self._progress.messages for call in message.calls if call.id in given}
+        self._progress.ignored += tuple(id_ for id_ in given if id_ not in calls)
+        batch = await self.registry.batch(calls.values(), tools, context)
+        results: dict[str, ToolResult] = {}
+        for state in batch.states:
+            state.tool = tools.get(state.call.name)
+            made = await state.services.threads.run(later_result, state, given[state.call.id])
+            results[state.call.id] = made
+        for message in self._progress.take_host_results(results):
+            self._events.emit_message(message)
 
     # How it does it ----------------------------------------------------------------------------------------------
 
@@ -554,10 +587,11 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
     context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     suspended: TurnOutcome | Mapping[str, Any],
-    answers: Answers,
+    answers: Answers = _NOTHING,
+    tool_results: Mapping[str, Any] = _NOTHING,
     **options: Unpack[TurnOptions],
 ) -> Turn:
-    """A turn that goes on from where it was suspended for an approval, in this process or another.
+    """A turn that goes on from where calls waited for an approval or for their host, in this process or another.
 
     Args:
         model: The model.
@@ -567,16 +601,18 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
         suspended: The outcome, or its JSON.
         answers: By the pending call's id, as `registry.resume` takes them. They may come in parts: while any call
             waits, the turn is suspended again.
+        tool_results: By the id of a call, what its tool would have given, a `ToolResult` or an exception: of the calls
+            `for_host`, and later ones of any call of the conversation, as of long-running tools.
         options: See `TurnOptions`.
 
     Raises:
         PendingError: It is no outcome of a turn.
-        ValueError: Nothing waits in it.
+        ValueError: Nothing waits in it, and there are no results.
     """
     before = suspended if isinstance(suspended, TurnOutcome) else TurnOutcome.from_json(suspended)
-    if not len(before.pending):
+    if not (len(before.pending) or before.for_host or tool_results):
         raise ValueError(f"nothing waits in this outcome, which ended by {before.ended!r}; run_turn(...) goes on")
-    return _turn(model, request, registry, context, options, suspended=(before, answers))
+    return _turn(model, request, registry, context, options, suspended=(before, answers, tool_results))
 
 
 async def resume_turn(  # noqa: PLR0913  as above
@@ -586,11 +622,14 @@ async def resume_turn(  # noqa: PLR0913  as above
     context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     suspended: TurnOutcome | Mapping[str, Any],
-    answers: Answers,
+    answers: Answers = _NOTHING,
+    tool_results: Mapping[str, Any] = _NOTHING,
     **options: Unpack[TurnOptions],
 ) -> TurnOutcome:
     """Runs on from where a turn was suspended. Arguments as for `resumed_turn_of`, errors as for `run_turn`."""
-    turn = resumed_turn_of(model, request, registry, context, suspended=suspended, answers=answers, **options)
+    turn = resumed_turn_of(
+        model, request, registry, context, suspended=suspended, answers=answers, tool_results=tool_results, **options
+    )
     return await turn.run()
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Interruption
     from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.request.model_request import ToolChoice
     from pegboard.tools.spec import ResultLimits
     from pegboard.turn.events import TurnEvent
 
@@ -38,6 +39,7 @@ class TurnLimits:
 
     Attributes:
         rounds: How often the model is asked.
+        final_answer: Whether it is asked once more at that limit, without tools, so that the turn ends with words.
         calls: How many calls run; those beyond get a result with the reason.
         tokens: What all answers together may use, requests included. It is known only behind an answer.
         seconds: How long the turn takes; a model that is still answering then is cancelled, and so are calls.
@@ -50,6 +52,7 @@ class TurnLimits:
     """
 
     rounds: int | None = field(default=50, validator=_positive)
+    final_answer: bool = field(default=False, kw_only=True)
     calls: int | None = field(default=500, validator=_positive)
     tokens: int | None = field(default=None, validator=_positive)
     seconds: float | None = field(default=None, validator=_positive)
@@ -91,6 +94,7 @@ class TurnOptions(TypedDict, total=False):
         limits: How much it may use.
         where: What the turn asks of tools, as `registry.resolve` takes it.
         active: The names of the tools that may be offered, in order.
+        first_choice: The `tool_choice` of the first round; later ones have the request's.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
         steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
         on_steering: What becomes of calls then: `"skip"` (running ones finish, the rest is skipped; the default),
@@ -107,6 +111,7 @@ class TurnOptions(TypedDict, total=False):
     limits: TurnLimits
     where: Where
     active: Sequence[str] | None
+    first_choice: ToolChoice | None
     stop_when: StopCondition | Sequence[StopCondition]
     steering: Steering | None
     on_steering: Interruption
@@ -119,7 +124,7 @@ class TurnOptions(TypedDict, total=False):
     results: ResultLimits | None
 
 
-_OF_TURNS: Final = ("limits", "where", "active", "stop_when", "steering", "listener")
+_OF_TURNS: Final = ("limits", "where", "active", "first_choice", "stop_when", "steering", "listener")
 """All others are handed on to each round's batch of calls."""
 
 

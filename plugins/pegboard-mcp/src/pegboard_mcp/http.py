@@ -133,6 +133,7 @@ class HttpTransport:
     async def _end_in_order(self, server: uvicorn.Server) -> None:
         """At the end, waits for what is in flight, aborts what takes too long, and closes the streams."""
         await self._ended.wait()
+        self._server.takes_calls = False
         self._server.end()
         with anyio.move_on_after(self._settings.grace):
             await self._all_answered.wait()

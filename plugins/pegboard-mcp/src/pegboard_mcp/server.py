@@ -80,6 +80,7 @@ class ToolServer:
 
     Attributes:
         server: The SDK's server, for its transports.
+        takes_calls: Whether a call that comes is run; a transport that is ending may have them refused.
 
     Args:
         registry: Where the tools are.
@@ -139,11 +140,10 @@ class ToolServer:
         self._clients: WeakSet[Connection] = WeakSet()
         self._changed = False
         self._announcing: asyncio.Task[None] | None = None
-        self._ended = False
+        self.takes_calls = True
 
     def end(self) -> None:
-        """Takes no more calls, and ends the streams of those that listen for changes."""
-        self._ended = True
+        """Ends the streams of those that listen for changes."""
         self._listeners.close()
         self._client_tools.end()
 
@@ -227,7 +227,7 @@ class ToolServer:
 
     async def _call_tool(self, request: Request, params: CallToolRequestParams) -> JsonObject:
         """Runs one call and answers its result, or what the client's user has to be asked first."""
-        if self._ended:
+        if not self.takes_calls:
             raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
         session, context = self._sessions.of(request)
         resolved = await self._resolve(request, session, context)
