@@ -353,9 +353,9 @@ def _read_call(raw: object) -> ToolCall:
         facts = attrs.asdict(raw, recurse=False)
     elif isinstance(raw, Mapping):
         mapping = cast("Mapping[str, Any]", raw)
-        holder = next((each for key in _HOLDERS if isinstance(each := mapping.get(key), Mapping)), None)
-        if holder is not None and not mapping.keys() & {"name", "toolName"}:
-            mapping = {**mapping, **cast("Mapping[str, Any]", holder)}
+        holder = next((mapping[key] for key in _HOLDERS if isinstance(mapping.get(key), Mapping)), {})
+        if holder and not mapping.keys() & {"name", "toolName"}:
+            mapping = {**mapping, **holder}
         keys = {each.name: _OTHER_KEYS.get(each.name, (each.name,)) for each in attrs.fields(ToolCall)}
         facts = {name: next((mapping[key] for key in among if key in mapping), None) for name, among in keys.items()}
     else:
