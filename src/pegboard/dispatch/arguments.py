@@ -353,9 +353,9 @@ def _read_call(raw: object) -> ToolCall:
         facts = attrs.asdict(raw, recurse=False)
     elif isinstance(raw, Mapping):
         mapping = cast("Mapping[str, Any]", raw)
-        holder = next((mapping[key] for key in _HOLDERS if isinstance(mapping.get(key), Mapping)), {})
-        if holder and not mapping.keys() & {"name", "toolName"}:
-            mapping = {**mapping, **holder}
+        held = [cast("Mapping[str, Any]", mapping[key]) for key in _HOLDERS if isinstance(mapping.get(key), Mapping)]
+        if held and not mapping.keys() & {"name", "toolName"}:
+            mapping = {**mapping, **held[0]}
         keys = {each.name: _OTHER_KEYS.get(each.name, (each.name,)) for each in attrs.fields(ToolCall)}
         facts = {name: next((mapping[key] for key in among if key in mapping), None) for name, among in keys.items()}
     else:
