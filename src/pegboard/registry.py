@@ -435,7 +435,8 @@ class ToolRegistry(Contributions):
         """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
 
         Args:
-            raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`.
+            raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`, or as the AI SDK
+                (`toolName`, `toolCallId`), OpenAI (`function`, `call_id`), Anthropic, Gemini or Bedrock write one.
             resolved: The tools that it may call. `None`: all that are registered.
         """
         from pegboard.dispatch.arguments import parse_call
