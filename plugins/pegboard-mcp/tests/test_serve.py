@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import signal
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 
@@ -92,6 +93,7 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
 }
+INITIALIZED = {"method": "notifications/initialized"}
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def raw(words, tmp_path):
         )
         client = Raw(process)
         try:
-            client.write(INITIALIZE, {"method": "notifications/initialized"})
+            client.write(INITIALIZE, INITIALIZED)
             assert (await client.read())["result"]["protocolVersion"] == "2025-06-18"
             yield client
         finally:
@@ -161,6 +163,29 @@ async def test_a_message_that_is_too_long_is_passed_over(raw):
         assert "longer than" in (await client.read())["error"]["message"]
         client.call(2, "echo", text="still here")
         assert (await client.read())["id"] == 2
+
+
+def test_messages_may_come_from_a_file_and_answers_go_to_one(words, tmp_path):
+    text = "x" * 45_000  # more than goes into a pipe at once
+    call = {"id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": text}}}
+    messages = [{"jsonrpc": "2.0", **message} for message in (INITIALIZE, INITIALIZED, call)]
+    questions, answers = tmp_path / "questions", tmp_path / "answers"
+    questions.write_text("\n".join(map(json.dumps, messages)))  # the last line has no end
+    with questions.open() as incoming, answers.open("w") as outgoing:
+        done = subprocess.run([sys.executable, *words], stdin=incoming, stdout=outgoing, check=False, timeout=60)
+    answer = json.loads(answers.read_text().splitlines()[-1])
+    assert (done.returncode, answer["id"], answer["result"]["content"][0]["text"]) == (0, 1, text)
+
+
+async def test_answers_that_fill_the_pipe_arrive_whole_once_they_are_read(raw):
+    async with raw() as client:
+        client.process.stdout._transport.pause_reading()
+        texts = {id_: str(id_) * 45_000 for id_ in range(1, 6)}
+        for id_, text in texts.items():
+            client.call(id_, "echo", text=text)
+        client.process.stdout._transport.resume_reading()
+        answers = [await client.read() for _ in range(5)]
+        assert {answer["id"]: answer["result"]["content"][0]["text"] for answer in answers} == texts
 
 
 async def test_a_client_that_goes_without_reading_ends_the_process(raw, tmp_path):

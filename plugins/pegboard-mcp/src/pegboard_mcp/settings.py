@@ -72,7 +72,8 @@ class ServerSettings:
         resources: Whether there are tools to list and read its resources.
         prompts: Whether there are tools to list and get its prompts.
         elicitation: Whether it may ask the user, through the host's approver.
-        sampling: The model that it may use, as `"PROVIDER/MODEL"`; `None`: it may use none.
+        sampling: Whether it may ask the model that the host provides (`registry.provide(Model, ...)`), each time that
+            the rules, or a person, allow it.
         roots: The folders that it is told of; `None` is the one that it is started in, else the current one.
         start_timeout: Seconds that it may take to start, and to list its tools.
         timeout: Seconds for one call; `None` is the registry's limit.
@@ -100,7 +101,7 @@ class ServerSettings:
     resources: bool = False
     prompts: bool = False
     elicitation: bool = False
-    sampling: str | None = None
+    sampling: bool = False
     roots: tuple[str, ...] | None = None
     start_timeout: float = 60.0
     timeout: float | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
-from collections.abc import Generator
+import select
+import sys
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_LINE: Final = 16_000_000
 """Bytes of one message; a longer one is passed over, and answered with an error."""
+
+_MOST_READ: Final = 1 << 16
 
 GRACE_SECONDS: Final = 10.0
 """How long calls may take to end once the client has closed its end, or the process is asked to end."""
@@ -70,14 +73,14 @@ class StdioTransport:
         """Serves until the client closes its end, or `end` is called."""
         to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-        loop = asyncio.get_running_loop()
-        # A daemon: no way ends a read, and the process has to end all the same.
-        threading.Thread(target=self._read, args=(loop, to_server, outgoing), name="mcp-stdin", daemon=True).start()
         server = self._server.server
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._write, from_server)
             tasks.start_soon(self._end_in_order, to_server)
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            async with anyio.create_task_group() as reading:
+                reading.start_soon(self._read, to_server, outgoing)
+                await server.run(incoming, outgoing, server.create_initialization_options())
+                reading.cancel_scope.cancel()
             self.end()
 
     async def _end_in_order(self, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
@@ -92,27 +95,22 @@ class StdioTransport:
                 await self._all_answered.wait()
         to_server.close()
 
-    def _read(
+    async def _read(
         self,
-        loop: asyncio.AbstractEventLoop,
         to_server: MemoryObjectSendStream[SessionMessage | Exception],
         outgoing: MemoryObjectSendStream[SessionMessage],
     ) -> None:
-        """Reads messages in a thread, each once the server has taken the one before."""
-        with suppress(OSError, RuntimeError), os.fdopen(self._reading, "rb", closefd=False) as lines:
-            while line := lines.readline(MOST_LINE + 1):
-                if len(line) > MOST_LINE:
-                    _skip_line(lines)
-                    fault = ErrorData(code=INVALID_REQUEST, message=f"Message longer than {MOST_LINE:,} bytes")
-                    work = outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=fault)))
-                elif (message := _parsed(line)) is None:
-                    fault = ErrorData(code=PARSE_ERROR, message="Not a JSON-RPC message")
-                    work = outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=fault)))
-                else:
-                    work = self._take(message, to_server)
-                asyncio.run_coroutine_threadsafe(work, loop).result()
-        with suppress(RuntimeError):  # the loop has been closed
-            loop.call_soon_threadsafe(self.end)
+        """Reads messages, each once the server has taken the one before."""
+        async for line in _lines(self._reading):
+            if line is None:
+                fault = ErrorData(code=INVALID_REQUEST, message=f"Message longer than {MOST_LINE:,} bytes")
+                await outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=fault)))
+            elif (message := _parsed(line)) is None:
+                fault = ErrorData(code=PARSE_ERROR, message="Not a JSON-RPC message")
+                await outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=fault)))
+            else:
+                await self._take(message, to_server)
+        self.end()
 
     async def _take(
         self, message: JSONRPCMessage, to_server: MemoryObjectSendStream[SessionMessage | Exception]
@@ -128,12 +126,12 @@ class StdioTransport:
             await to_server.send(SessionMessage(message))
 
     async def _write(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Writes messages in a thread: a client that doesn't read holds up nothing else."""
+        """Writes messages; a client that doesn't read holds up nothing else."""
         async for item in from_server:
             message = item.message
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
             try:
-                await asyncio.to_thread(_write_all, self._writing, line)
+                await _write_all(self._writing, line)
             except OSError as error:
                 logging.getLogger("pegboard.mcp").info("the client has gone: %s", error)
                 self._in_flight.clear()  # no one reads the answers
@@ -172,11 +170,46 @@ def _parsed(line: bytes) -> JSONRPCMessage | None:
         return None
 
 
-def _skip_line(lines: BinaryIO) -> None:
-    while (part := lines.readline(MOST_LINE)) and not part.endswith(b"\n"):
-        pass
+async def _lines(descriptor: int) -> AsyncGenerator[bytes | None]:
+    """The lines that come, to the end; `None` for one that is too long."""
+    kept, is_skipping = bytearray(), False
+    while part := await _read_some(descriptor):
+        begun = len(kept)
+        kept += part
+        while (end := kept.find(b"\n", begun)) >= 0:
+            yield None if is_skipping or end >= MOST_LINE else bytes(kept[:end])
+            del kept[: end + 1]
+            begun, is_skipping = 0, False
+        if len(kept) >= MOST_LINE:
+            is_skipping = True
+        if is_skipping:
+            kept.clear()
+    if kept or is_skipping:
+        yield None if is_skipping else bytes(kept)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+async def _read_some(descriptor: int) -> bytes:
+    """What there is to read; nothing at the end. No thread waits: it would cost time, and couldn't be ended."""
+    if sys.platform == "win32":
+        return await asyncio.to_thread(os.read, descriptor, _MOST_READ)
+    try:
+        with suppress(PermissionError):  # a file, which is always ready
+            await anyio.wait_readable(descriptor)
+        return os.read(descriptor, _MOST_READ)
+    except OSError:
+        return b""
+
+
+async def _write_all(descriptor: int, data: bytes) -> None:
+    """Writes as much at a time as goes without waiting."""
+    if sys.platform == "win32":
+        while data:
+            data = data[await asyncio.to_thread(os.write, descriptor, data) :]
+        return
+    ready = select.poll()
+    ready.register(descriptor, select.POLLOUT)
+    rest = memoryview(data)
+    while rest:
+        if not ready.poll(0):
+            await anyio.wait_writable(descriptor)
+        rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]

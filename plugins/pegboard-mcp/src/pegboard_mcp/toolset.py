@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
 from pegboard.threads import off_loop
 from pegboard.tools.visible import visible
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
+from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
+from pegboard_mcp.resources import readers
 from pegboard_mcp.settings import ServerError, Servers, ServerSettings, check_server_name, servers_from
 
 if TYPE_CHECKING:
     from mcp import Client
 
     from pegboard_mcp.connection import Connection
+    from pegboard_mcp.host import Running
 
 _MOST_ERROR: Final = 2_000
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
@@ -39,19 +40,6 @@ class _Known:
 
     offered: Definitions
     changes: Changes = field(factory=Changes)
-
-
-@define(eq=False)
-class _Running:
-    """A call that runs, and the loop that it runs in."""
-
-    context: ToolContext
-    loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop)
-
-    def tell(self, function: Callable[..., None], *arguments: Any, **keywords: Any) -> None:
-        """Calls a method of the context, from any thread."""
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(partial(function, *arguments, **keywords))
 
 
 class McpToolset(ToolsetBase):
@@ -78,8 +66,9 @@ class McpToolset(ToolsetBase):
         self._tools: dict[str, Tool] = {}  # by digest of the definition, so that the same tool stays the same
         self._offer: tuple[_Known, Offer] | None = None
         self._changed: list[Callable[[], None]] = []
-        self._running: set[_Running] = set()
+        self._running: dict[Running, None] = {}  # the latest last
         self._made: Connection | None = None
+        self._readers = readers(name, settings, self._ask)
         self._making = threading.Lock()
 
     def on_change(self, function: Callable[[], None]) -> None:
@@ -108,11 +97,29 @@ class McpToolset(ToolsetBase):
 
     def _make(self) -> Connection:
         from pegboard_mcp.connection import Callbacks, Connection
+        from pegboard_mcp.host import Host
 
+        host, settings = Host(self.name, lambda: next(reversed(self._running), None)), self.settings
+        callbacks = Callbacks(
+            self._take_list,
+            self._log,
+            host.elicit if settings.elicitation else None,
+            host.sample if settings.sampling else None,
+        )
         with self._making:
             if self._made is None:
-                self._made = Connection(self.name, self.settings, Callbacks(self._take_list, self._log))
+                self._made = Connection(self.name, settings, callbacks)
             return self._made
+
+    @property
+    def instructions(self) -> Callable[[ReadonlyContext], Awaitable[str]] | None:
+        """What the server wants the model to read, as it was accepted; `None` where the settings don't want it."""
+        return self._instructions if self.settings.instructions else None
+
+    async def _instructions(self, context: ReadonlyContext) -> str:
+        await self.tools(context)
+        text = visible(self._known.offered.instructions, newlines=True) if self._known is not None else ""
+        return f"The MCP server {self.name!r} says of its tools:\n{text}" if text else ""
 
     # What is accepted ------------------------------------------------------------------------------------------------
 
@@ -186,7 +193,7 @@ class McpToolset(ToolsetBase):
         }
         self._tools = made
         names: dict[str, Tool] = {}
-        for tool in made.values():
+        for tool in (*made.values(), *self._readers):
             if names.setdefault(tool.name, tool) is not tool:
                 problems.append(ToolsetProblem(self.name, f"two of its tools are called {tool.name!r}", tool.name))
         for name, cause in known.offered.problems:
@@ -209,7 +216,9 @@ class McpToolset(ToolsetBase):
     async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Runs the server's tool of this name."""
         connection = await self.connection()
-        running = _Running(context)
+        from pegboard_mcp.host import Running
+
+        running = Running(context)
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             if running in self._running:
@@ -222,13 +231,20 @@ class McpToolset(ToolsetBase):
             definition = self._definition(name)
             await connection.start()
             self._check_unchanged(name, definition)
-            self._running.add(running)
+            self._running[running] = None
             answer = await connection.ask(call)
         except ServerError as error:
             return _failed(name, error)
         finally:
-            self._running.discard(running)
+            self._running.pop(running, None)
         return result_of(name, answer.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    async def _ask(self, name: str, work: Callable[[Client], Awaitable[JsonObject]]) -> JsonObject:
+        """What the connected client gives, for one of our own tools that read."""
+        try:
+            return await (await self.connection()).ask(work)
+        except ServerError as error:
+            raise ToolError(f"{name}: {visible(str(error))[:_MOST_ERROR]}", retry_after=error.retry_after) from error
 
     def _definition(self, name: str) -> Definition | None:
         return None if self._accepted is None else self._accepted.tools.get(name)

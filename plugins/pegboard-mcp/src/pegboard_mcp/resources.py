@@ -1,0 +1,129 @@
+"""A server's resources and prompts as tools; they are ours, and as untrusted as the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from pegboard import Tool, ToolResult
+from pegboard.tools.content import FileContent, TextContent
+from pegboard.tools.spec import HOST, Origin
+from pegboard.typing import JsonObject
+from pegboard_mcp.settings import SEPARATOR, ServerSettings
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+Ask = Callable[[str, Callable[["Client"], Awaitable[JsonObject]]], Awaitable[JsonObject]]
+"""What a function of the connected client gives, for the tool of a name."""
+
+_TEXT: Final = {"type": "string"}
+
+
+def _schema(required: tuple[str, ...] = (), **properties: Any) -> JsonObject:
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return schema if required else {key: value for key, value in schema.items() if key != "required"}
+
+
+@frozen
+class _Reader:
+    """One of the tools: its name, what it is for, its arguments, and how it asks and answers."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    ask: Callable[[Client, Mapping[str, Any]], Awaitable[Any]]
+    result: Callable[[JsonObject], ToolResult]
+
+
+def _as_data(answer: JsonObject) -> ToolResult:
+    kept = {key: answer[key] for key in ("resources", "resourceTemplates", "prompts", "nextCursor") if key in answer}
+    from pegboard.schema.json import json_text
+
+    return ToolResult(json_text(kept), structured_content=kept)
+
+
+def _as_files(answer: JsonObject) -> ToolResult:
+    contents = ({"type": "resource", "resource": each} for each in answer["contents"])
+    return ToolResult.from_json({"content": list(contents)})
+
+
+def _as_messages(answer: JsonObject) -> ToolResult:
+    read = ToolResult.from_json({"content": [each["content"] for each in answer["messages"]]})
+    said: list[Any] = []
+    for message, content in zip(answer["messages"], read.content, strict=True):
+        if isinstance(content, TextContent):
+            said.append(TextContent(f"{message['role']}: {content.text}"))
+        elif isinstance(content, FileContent):
+            said += [TextContent(f"{message['role']}:"), content]
+        else:
+            said.append(content)
+    return ToolResult(said)
+
+
+_RESOURCES: Final = (
+    _Reader(
+        "list_resources",
+        "Lists the resources of the MCP server {}: what can be read by their URIs.",
+        _schema(cursor=_TEXT),
+        lambda client, given: client.list_resources(cursor=given.get("cursor")),
+        _as_data,
+    ),
+    _Reader(
+        "list_resource_templates",
+        "Lists the patterns for URIs of further resources of the MCP server {}.",
+        _schema(cursor=_TEXT),
+        lambda client, given: client.list_resource_templates(cursor=given.get("cursor")),
+        _as_data,
+    ),
+    _Reader(
+        "read_resource",
+        "Reads a resource of the MCP server {} by its URI.",
+        _schema(("uri",), uri=_TEXT),
+        lambda client, given: client.read_resource(given["uri"]),
+        _as_files,
+    ),
+)
+_PROMPTS: Final = (
+    _Reader(
+        "list_prompts",
+        "Lists the prompts that the MCP server {} offers, with their arguments.",
+        _schema(cursor=_TEXT),
+        lambda client, given: client.list_prompts(cursor=given.get("cursor")),
+        _as_data,
+    ),
+    _Reader(
+        "get_prompt",
+        "Gets a prompt of the MCP server {}, filled in with arguments.",
+        _schema(("name",), name=_TEXT, arguments={"type": "object", "additionalProperties": _TEXT}),
+        lambda client, given: client.get_prompt(given["name"], given.get("arguments")),
+        _as_messages,
+    ),
+)
+
+
+def readers(server: str, settings: ServerSettings, ask: Ask) -> list[Tool]:
+    """The tools that read a server's resources and prompts, as far as the settings want them."""
+    wanted = (*(_RESOURCES if settings.resources else ()), *(_PROMPTS if settings.prompts else ()))
+    prefix = f"{server}{SEPARATOR}" if settings.prefix is None else settings.prefix
+    return [_tool(reader, f"{prefix}{reader.name}", server, settings, ask) for reader in wanted]
+
+
+def _tool(reader: _Reader, name: str, server: str, settings: ServerSettings, ask: Ask) -> Tool:
+    async def run(arguments: Mapping[str, Any]) -> ToolResult:
+        async def asked(client: Client) -> JsonObject:
+            answer = await reader.ask(client, arguments)
+            return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+        try:
+            return reader.result(await ask(reader.name, asked))
+        except (ValueError, LookupError, TypeError) as error:
+            text = f"{reader.name}: what the server answered can't be read."
+            return ToolResult.error("invalid_output", text, detail=str(error))
+
+    options: Any = {} if settings.timeout is None else {"timeout": settings.timeout}
+    text = reader.description.format(server)
+    tool = Tool.from_schema(name, reader.schema, run, description=text, read_only=True, **options)
+    return tool.evolve(origin=HOST if settings.trusted else Origin(trusted=False))
