@@ -191,7 +191,7 @@ def write_whole(path: str, *parts: bytes, mode: int = 0o666, sync: bool = False)
         os.unlink(draft)
         raise
     if sync:
-        _sync_folder(os.path.dirname(path))
+        _sync_folder(os.path.dirname(path) or ".")
 
 
 def _sync_folder(path: str) -> None:

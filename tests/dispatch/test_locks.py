@@ -12,6 +12,7 @@ from attrs import define, field
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from pegboard import ToolCall, ToolRegistry
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -674,6 +675,46 @@ BY_PATH = Concurrency("key", ("path",))
 def probe(concurrency=None, *, name="probe", most=None, kinds=None):
     facts = {} if concurrency is None else {"concurrency": concurrency}
     return Tool(ToolSpec(name, permission_arguments=kinds or {}, **facts), policy=Policy(max_concurrency=most))
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        (lambda arguments: "shared", SHARED),
+        (lambda arguments: "exclusive", EXCLUSIVE),
+        (lambda arguments: Concurrency("key", ("path",), "read"), LockRequest(key='{"path":"a"}', writes=False)),
+        (lambda arguments: Concurrency("key", arguments["keys"]), LockRequest(key='{"path":"a"}')),
+        (lambda arguments: "alone", EXCLUSIVE),
+        (lambda arguments: 1 / 0, EXCLUSIVE),
+        (lambda arguments: None, EXCLUSIVE),
+    ],
+)
+def test_how_a_call_shares_may_depend_on_its_arguments(shares, expected):
+    made = Tool.from_schema("probe", {"type": "object"}, lambda arguments: None, concurrency=shares)
+    assert lock_request(made, {"path": "a", "keys": ["path"]}) == expected
+    assert made.spec.concurrency == Concurrency("exclusive")
+
+
+async def test_calls_that_share_by_their_arguments_run_side_by_side_and_others_alone():
+    together, running, seen = asyncio.Barrier(2), [], []
+
+    async def work(arguments):
+        if arguments["read"]:
+            await together.wait()
+            return
+        running.append(arguments)
+        await asyncio.sleep(0)
+        seen.append(len(running))
+        running.clear()
+
+    registry = ToolRegistry()
+    shares = {True: "shared", False: "exclusive"}
+    options = {"concurrency": lambda arguments: shares[arguments["read"]]}
+    registry.register(Tool.from_schema("work", {"type": "object"}, work, **options))
+    calls = [ToolCall("work", {"read": read}, str(n)) for n, read in enumerate([True, True, False, False])]
+    outcome = await registry.dispatch(calls)
+    assert [each.is_error for each in outcome.results] == [False] * 4
+    assert seen == [1, 1]
 
 
 def key_of(arguments, concurrency=BY_PATH, **facts):

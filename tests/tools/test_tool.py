@@ -17,7 +17,7 @@ import attrs
 import pytest
 import typing_extensions
 
-from pegboard import StaticToolset, ToolCall, ToolRegistry, wrap
+from pegboard import Once, ReadonlyContext, Reshape, StaticToolset, ToolCall, ToolRegistry, TypedTool, wrap
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
@@ -483,8 +483,12 @@ async def wait(arguments):
         ({"format_validation_error": []}, "format_validation_error must be a function"),
         ({"process_request": {}}, "process_request must be a function"),
         ({"requires_confirmation": "yes"}, "requires_confirmation must be True, False or a function"),
-        ({"read_only": 1}, "read_only must be True or False"),
+        ({"read_only": 1}, "read_only must be True, False or a function of the arguments"),
         ({"tags": 5}, "tags must be a collection of texts"),
+        ({"read_only": wait}, "read_only must not be async"),
+        ({"destructive": lambda: True}, "destructive is called with arguments, and doesn't take that"),
+        ({"concurrency": lambda: "shared"}, "concurrency is called with arguments, and doesn't take that"),
+        ({"preview": lambda context: None}, "preview is called with arguments, and doesn't take that"),
         ({"check": wait}, "check must not be async: its answer is needed at once. Write it with def"),
         ({"preview": wait}, "preview must not be async"),
         ({"requires_confirmation": wait}, "requires_confirmation must not be async"),
@@ -539,6 +543,48 @@ def test_wrong_options_are_refused_at_definition(options, said):
 )
 def test_functions_beside_the_tool_may_take_more_than_they_get(options):
     assert Tool.from_function(search, **options).name == "search"
+
+
+def test_a_method_may_say_of_each_call_what_it_does_and_how_it_shares():
+    class Disk:
+        full = True
+
+        def _destroys(self, arguments: dict[str, Any]) -> bool:
+            return self.full and arguments["path"] != "/tmp"
+
+        @tool(destructive=_destroys, concurrency=lambda arguments: "shared")
+        def wipe(self, path: str) -> None: ...
+
+    made = tool_of(Disk().wipe)
+    assert made.by_arguments["destructive"]({"path": "/"}) is True
+    assert made.concurrency({"path": "/"}).mode == "shared"
+
+
+def test_a_preview_gets_the_context_if_it_asks_for_it():
+    seen = []
+
+    def show(arguments, *, context):
+        return f"{context.user}: {arguments['query']}"
+
+    def approve(request, context):
+        seen.append(request.preview.summary)
+        return Once()
+
+    class Typed(TypedTool[str, str]):
+        destructive = True
+
+        def call(self, context: ToolContext, query: str) -> str:
+            return query
+
+        def preview(self, query: str, context: ReadonlyContext) -> str:
+            return f"typed {context.user}: {query}"
+
+    shown = StaticToolset("t", [Tool.from_function(search, name="shown", preview=show, destructive=True)])
+    registry = ToolRegistry(approver=approve)
+    registry.register(shown.reshaped({"shown": Reshape(rename={"query": "words"})}), Typed())
+    for name, arguments in (("shown", {"words": "q"}), ("typed", {"query": "q"})):
+        asyncio.run(registry.call(name, arguments, ReadonlyContext(user="ann")))
+    assert seen == ["ann: q", "typed ann: q"]
 
 
 INPUT = {

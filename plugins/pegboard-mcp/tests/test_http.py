@@ -235,28 +235,28 @@ async def test_predicates_see_the_claims_of_a_token_of_an_authorization_server(r
                 assert metadata.json()["authorization_servers"] == ["https://login.example.com"]
 
 
-WRONG = {  # what is wrong -> headers, status, what the answer says, what the log says
-    "host": ({"Host": "evil.example.com"}, 421, "Host", "Invalid Host header: evil.example.com"),
-    "origin": ({"Origin": "https://evil.example.com"}, 403, "Origin", "Invalid Origin header: https://evil"),
-    "token": ({"Authorization": "Bearer another-0123456789"}, 401, "invalid_token", None),
-    "no token": ({"Authorization": ""}, 401, "invalid_token", None),
-    "version": ({"mcp-protocol-version": "1999-01-01"}, 400, "protocolVersion", None),
-    "session": ({"mcp-session-id": "0" * 32}, 404, "Session not found", None),
-    "content type": ({"Content-Type": "text/plain"}, 400, "Content-Type", None),
-    "accept": ({"Accept": "text/html"}, 406, "Accept", None),
+WRONG = {  # what is wrong -> headers, status, what the answer says
+    "host": ({"Host": "evil.example.com"}, 421, "Host"),
+    "origin": ({"Origin": "https://evil.example.com"}, 403, "Origin"),
+    "token": ({"Authorization": "Bearer another-0123456789"}, 401, "invalid_token"),
+    "no token": ({"Authorization": ""}, 401, "invalid_token"),
+    "version": ({"mcp-protocol-version": "1999-01-01"}, 400, "protocolVersion"),
+    "session": ({"mcp-session-id": "0" * 32}, 404, "Session not found"),
+    "content type": ({"Content-Type": "text/plain"}, 400, "Content-Type"),
+    "accept": ({"Accept": "text/html"}, 406, "Accept"),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_session(registry, wrong, caplog):
-    headers, status, text, logged = WRONG[wrong]
+    headers, status, text = WRONG[wrong]
     settings = HttpSettings(tokens={"ann": ANN})
     async with serving(registry, settings) as transport, raw(transport) as client:
         right = {"Authorization": f"Bearer {ANN}"}
         await client.initialize(**right)
         answer = await client.post(client.call("add", a=1, b=2), **{**right, **headers})
         assert (answer.status_code, text in answer.text) == (status, True), answer.text
-        assert logged is None or logged in caplog.text
+        assert f"POST '/mcp' of 127.0.0.1 was answered with {status}" in caplog.text
         assert await client.add(**right)
 
 
@@ -293,7 +293,7 @@ async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry
         answer = await spoken(transport, POST + b"content-length: 9\r\n\r\n{")
         assert answer.startswith(b"HTTP/1.1 408")
         assert b"body took longer" in answer
-        assert "body took longer" in caplog.text
+        assert "answered with 408" in caplog.text
         for text in (b"", POST):
             assert await spoken(transport, text) == b""
         assert await client.add()
@@ -350,7 +350,7 @@ async def test_too_many_requests_are_refused_for_a_while(registry, caplog):
         answers = [await client.post(INITIALIZE, **ann) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [200, 429]
         assert "Too many requests" in answers[1].text
-        assert "too many requests" in caplog.text
+        assert "answered with 429" in caplog.text
         assert (await client.post(INITIALIZE, **bob)).status_code == 200
 
 

@@ -47,7 +47,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
         return None
-    if tool.confirms is not None or tool.work_dir is not None:
+    if tool.confirms is not None or tool.work_dir is not None or tool.by_arguments:
         return _decide_in_time(state, permissions, policy)
     if _is_long(state.arguments):
         return state.services.threads.run(_decide, state, permissions, policy)

@@ -268,6 +268,7 @@ def _is_delicate(tool: Tool) -> bool:
     """Whether a guess mustn't run it: it may destroy something, or a person has to be asked."""
     spec = tool.spec
     asks = spec.requires_confirmation or tool.confirms is not None or spec.permission is not None
+    asks = asks or "destructive" in tool.by_arguments
     return asks or spec.annotations.destructive_hint is True
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -72,20 +72,19 @@ def lock_request(tool: Tool, arguments: Mapping[str, Any], work_dir: str | None 
         arguments: By name.
         work_dir: The folder that relative paths start from; the process's own where it is `None`.
     """
-    spec, most = tool.spec, tool.policy.max_concurrency
-    mode = spec.concurrency.mode
+    concurrency, most = tool.concurrency(arguments), tool.policy.max_concurrency
+    mode = concurrency.mode
     slots = None if most is None else (tool.name, most)
-    key = _key(spec, arguments, work_dir) if mode == "key" else None
+    key = _key(tool.spec, concurrency.key, arguments, work_dir) if mode == "key" else None
     if key is not None:
-        return LockRequest(key=key, writes=spec.concurrency.access == "write", slots=slots)
+        return LockRequest(key=key, writes=concurrency.access == "write", slots=slots)
     if slots is None:
         return SHARED if mode == "shared" else EXCLUSIVE
     return LockRequest(exclusive=mode != "shared", slots=slots)
 
 
-def _key(spec: ToolSpec, arguments: Mapping[str, Any], work_dir: str | None) -> str | None:
+def _key(spec: ToolSpec, names: Sequence[str], arguments: Mapping[str, Any], work_dir: str | None) -> str | None:
     """The key as canonical JSON; `None` where it can't be written."""
-    names = spec.concurrency.key
     if not names:
         return spec.name
     kinds = spec.permission_arguments

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from attrs import Factory, field, frozen
 
@@ -13,6 +14,7 @@ from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
+from pegboard.tools.spec import Concurrency
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -35,11 +37,24 @@ class Preview:
     details: str = ""
 
 
-Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
-"""Gets the validated arguments; a plain text is the summary."""
+Previewer: TypeAlias = Callable[..., "Preview | str | None"]
+"""Gets the validated arguments, and the request's context as `context` if it asks for it; a plain text is the summary.
+"""
+
+
+def takes_context(preview: Callable[..., Any]) -> bool:
+    """Whether it has a parameter called `context`."""
+    try:
+        return "context" in inspect.signature(preview).parameters
+    except (TypeError, ValueError):  # some that are written in C
+        return False
+
 
 Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Gets the validated arguments; whether this call has to be confirmed."""
+
+Sharer: TypeAlias = Callable[[Mapping[str, Any]], "Concurrency | Literal['shared', 'exclusive']"]
+"""Gets the validated arguments; how this call shares."""
 
 WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
 """Gets the validated arguments and the request's context; gives the folder that relative paths in them start from."""

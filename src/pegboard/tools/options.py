@@ -12,12 +12,11 @@ from attrs import evolve
 
 from pegboard.callbacks import Flavour, by_name
 from pegboard.errors import DefinitionError, did_you_mean, suggest
-from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer, WorkDir
+from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer, Sharer, WorkDir, takes_context
 from pegboard.tools.signature import is_method, lenient
 from pegboard.tools.spec import (
     EXCLUSIVE,
     LEAST_MEMORY,
-    SHARED,
     UNSET,
     ArgumentKind,
     Concurrency,
@@ -25,6 +24,7 @@ from pegboard.tools.spec import (
     ResultLimits,
     ToolAnnotations,
     ToolSpec,
+    concurrency_of,
 )
 from pegboard.typing import JsonSchema
 
@@ -37,8 +37,8 @@ class CommonOptions(TypedDict, total=False):
         title: For people.
         tags: For predicates.
         annotations: Hints about behaviour; the flags below win over it.
-        read_only: The tool changes nothing.
-        destructive: The tool may destroy what was there.
+        read_only: The tool changes nothing, or a function of the arguments that says so of a call.
+        destructive: The tool may destroy what was there, or a function of the arguments that says so of a call.
         idempotent: The same call twice has the effect of one.
         open_world: The tool reaches outside.
         edit: The tool edits files.
@@ -46,7 +46,8 @@ class CommonOptions(TypedDict, total=False):
         strict: Whether providers shall hold the model to the schema; left to the exporter by default.
         long_running: The tool answers with an id first and with its result later.
         deferred: Offered only once it was found by a search.
-        concurrency: How calls of it share; `"shared"` by default.
+        concurrency: How calls of it share, or a function of the arguments that says so of a call; `"shared"` by
+            default.
         permission: The name of the permission that a call asks for.
         permission_arguments: The arguments that rules look at, and how: `{"path": "path", "command": "command"}`;
             the kinds are `"text"`, `"command"`, `"path"` and `"url"`.
@@ -57,7 +58,7 @@ class CommonOptions(TypedDict, total=False):
         provider_options: What exporters pass through, by provider.
         meta: Anything else, carried along.
         output_schema: In place of the one that the return type gives; `None` for none.
-        preview: Shows a person what a call would do.
+        preview: Shows a person what a call would do; a parameter called `context` gets the request's.
         check: The tool's own check of validated arguments.
         format_validation_error: The tool's own wording for invalid arguments.
         timeout: Seconds that one call may take; left to the registry by default.
@@ -81,8 +82,8 @@ class CommonOptions(TypedDict, total=False):
     title: str | None
     tags: Iterable[str] | None
     annotations: ToolAnnotations | None
-    read_only: bool | None
-    destructive: bool | None
+    read_only: bool | Confirmer | None
+    destructive: bool | Confirmer | None
     idempotent: bool | None
     open_world: bool | None
     edit: bool | None
@@ -90,7 +91,7 @@ class CommonOptions(TypedDict, total=False):
     strict: bool | None
     long_running: bool | None
     deferred: bool | None
-    concurrency: Concurrency | Literal["shared", "exclusive"] | None
+    concurrency: Concurrency | Literal["shared", "exclusive"] | Sharer | None
     permission: str | None
     permission_arguments: Mapping[str, ArgumentKind] | None
     work_dir: WorkDir | None
@@ -138,13 +139,14 @@ _FLAG: Final = (bool, "True or False")
 _TEXT: Final = (str, "a text")
 _OBJECT: Final = (Mapping, "a mapping")
 _CALLABLE: Final = (Callable, "a function")
-_OR_CALLABLE: Final = ("requires_confirmation",)
+_BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
+_OR_CALLABLE: Final = ("requires_confirmation", *_BY_ARGUMENTS)
 _ARGUMENTS: Final = ("arguments",)
 _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "work_dir": ("arguments", "context"),
     "preview": _ARGUMENTS,
     "check": _ARGUMENTS,
-    "requires_confirmation": _ARGUMENTS,
+    **dict.fromkeys(_OR_CALLABLE, _ARGUMENTS),
     "format_validation_error": ("problems",),
 }
 """Functions whose answer is needed at once, and what they are called with, by position."""
@@ -154,7 +156,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; 
     **dict.fromkeys(("name", "description", "title", "permission", "version", "executor", "instructions"), _TEXT),
     **dict.fromkeys(
         (
-            *_HINTS,
+            *_HINTS[2:],
             "strict",
             "long_running",
             "deferred",
@@ -167,9 +169,9 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; 
         _FLAG,
     ),
     **dict.fromkeys(("input_schema", "output_schema", "permission_arguments", "provider_options", "meta"), _OBJECT),
-    "requires_confirmation": (bool, "True, False or a function of the arguments"),
+    **dict.fromkeys(_OR_CALLABLE, (bool, "True, False or a function of the arguments")),
     "annotations": (ToolAnnotations, "ToolAnnotations(...)"),
-    "concurrency": ((Concurrency, str), "'shared', 'exclusive' or a Concurrency"),
+    "concurrency": ((Concurrency, str), "'shared', 'exclusive', a Concurrency or a function of the arguments"),
     "tags": (Iterable, "a collection of texts"),
     "examples": (Iterable, "a collection of mappings"),
     "timeout": ((int, float), "a number of seconds"),
@@ -188,7 +190,6 @@ _BOUNDS: Final[Mapping[str, tuple[Callable[[Any], bool] | None, str]]] = {
 }
 _POLICY: Final = attrs.fields_dict(Policy).keys()
 _BESIDE: Final = ("work_dir", "preview", "format_validation_error", "process_request", "instructions", "offered")
-_MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
 
 
 def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
@@ -206,7 +207,7 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
         fits, wanted = _BOUNDS.get(name, (None, ""))
         if fits is not None and not fits(value):
             raise DefinitionError(f"{name} must be {wanted}, got {value!r}.", tool=tool)
-        if name in _PLAIN and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
+        if name in _PLAIN and callable(value) and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
             hint = "Write it with def; what has to wait belongs in the tool itself."
             raise DefinitionError(f"{name} must not be async: its answer is needed at once.", tool=tool, hint=hint)
         if callable(value) and (name in _PLAIN or name == "process_request"):
@@ -224,7 +225,8 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
         if name == "process_request":
             by_name(bound, ("request", "context"))
         else:
-            inspect.signature(bound, **lenient()).bind(*_PLAIN[name])
+            more = {"context": None} if name == "preview" and takes_context(bound) else {}
+            inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
     except TypeError as error:
         takes = "request and context, or one of them, by name" if name not in _PLAIN else " and ".join(_PLAIN[name])
         raise DefinitionError(f"{name} is called with {takes}, and doesn't take that: {error}.", tool=tool) from None
@@ -243,16 +245,15 @@ def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
     """What the options set in the spec, but for name, schemas and examples."""
     facts = {name: options[name] for name in _AS_THEY_ARE if name in options}
     if "annotations" in options or any(hint in options for hint in _HINTS):
-        hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options}
+        hints = {f"{hint}_hint": options[hint] for hint in _HINTS if not callable(options.get(hint, print))}
         facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
     if "concurrency" in options:
         wanted = options["concurrency"]
-        if not isinstance(wanted, Concurrency):
-            if wanted not in _MODES:
-                hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
-                raise DefinitionError(f"there is no concurrency {wanted!r}.", tool=tool, hint=hint)
-            wanted = _MODES[wanted]
-        facts["concurrency"] = wanted
+        try:  # what depends on the arguments is listed with the most caution
+            facts["concurrency"] = EXCLUSIVE if callable(wanted) else concurrency_of(wanted)
+        except ValueError:
+            hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
+            raise DefinitionError(f"there is no concurrency {wanted!r}.", tool=tool, hint=hint) from None
     if options.get("requires_confirmation"):
         facts["requires_confirmation"] = True
     return facts
@@ -263,6 +264,8 @@ def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {name: options[name] for name in _BESIDE if name in options}
     if "check" in options:
         facts["checks"] = options["check"]
+    if functions := {name: options[name] for name in _BY_ARGUMENTS if callable(options.get(name))}:
+        facts["by_arguments"] = functions
     if callable(options.get("requires_confirmation")):
         facts["confirms"] = options["requires_confirmation"]
     if policy := {name: options[name] for name in _POLICY if name in options}:

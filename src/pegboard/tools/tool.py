@@ -43,7 +43,17 @@ from pegboard.tools.signature import (
     returned_by,
     signature_of,
 )
-from pegboard.tools.spec import DEFAULT_POLICY, HOST, Grammar, Origin, Policy, ToolSpec
+from pegboard.tools.spec import (
+    DEFAULT_POLICY,
+    EXCLUSIVE,
+    HOST,
+    Concurrency,
+    Grammar,
+    Origin,
+    Policy,
+    ToolSpec,
+    concurrency_of,
+)
 from pegboard.tools.visible import html_of
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -99,6 +109,7 @@ class Tool:
         policy: How its calls are treated.
         work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
+        by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
         checks: The tool's own check of validated arguments.
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
@@ -115,6 +126,7 @@ class Tool:
     preview: Previewer | None = None
     work_dir: WorkDir | None = None
     confirms: Confirmer | None = None
+    by_arguments: Mapping[str, Callable[[JsonMapping], Any]] = field(factory=dict[str, Any], repr=False)
     checks: Checker | None = None
     format_validation_error: ErrorWriter | None = None
     process_request: Callable[..., Any] | None = None
@@ -156,6 +168,14 @@ class Tool:
             or self.spec.long_running
             or (isinstance(handler, Handler) and handler.injects)
         )
+
+    def concurrency(self, arguments: JsonMapping) -> Concurrency:
+        """How a call with these arguments shares; alone, where the tool can't say."""
+        function = self.by_arguments.get("concurrency")
+        try:
+            return self.spec.concurrency if function is None else concurrency_of(function(dict(arguments)))
+        except (Exception, SystemExit):  # noqa: BLE001  it can't say
+            return EXCLUSIVE
 
     @cached_property
     def validator(self) -> Validator:
@@ -378,7 +398,8 @@ class Method:
     def bound(self, method: Callable[..., Any], instance: object) -> Tool:
         """The tool of `instance.method`."""
         hooks = {name: _bound_hook(getattr(self.tool, name), instance) for name in _HOOKS}
-        return calling(self.tool, method).evolve(**hooks)
+        functions = {name: _bound_hook(each, instance) for name, each in self.tool.by_arguments.items()}
+        return calling(self.tool, method).evolve(**hooks, by_arguments=functions)
 
 
 def calling(tool: Tool, function: Callable[..., Any]) -> Tool:

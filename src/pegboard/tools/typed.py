@@ -15,8 +15,8 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.schema.json import JsonText, StructureError, json_text, problem
-from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler, checked_schema
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.handler import Handler, checked_schema, takes_context
 from pegboard.tools.options import CommonOptions, checked_options
 from pegboard.tools.signature import lenient, resolved
 from pegboard.tools.spec import NO_INPUT
@@ -30,6 +30,9 @@ _ON_INPUT: Final[Mapping[str, Callable[[StructureError], Any]]] = {
     "preview": lambda _error: None,
     "check": lambda error: (problem(error.path, error.reason),),
     "requires_confirmation": lambda _error: True,
+    "read_only": lambda _error: False,
+    "destructive": lambda _error: True,
+    "concurrency": lambda _error: "exclusive",
 }
 """What gets the input as `call` does, where it is a method, and what stands for its answer where there is none."""
 
@@ -124,19 +127,20 @@ class _Input:
         """What `call(context, input)` gets."""
         return (context, self.structured(arguments)), {}
 
-    def given_to(
-        self, method: Callable[[Any], Any], otherwise: Callable[[StructureError], Any]
-    ) -> Callable[[Mapping[str, Any]], Any]:
+    def given_to(self, method: Callable[..., Any], otherwise: Callable[[StructureError], Any]) -> Callable[..., Any]:
         """A method on the input as a function of the arguments; `otherwise` answers where they make no input."""
 
-        def given(arguments: Mapping[str, Any]) -> Any:
+        def given(arguments: Mapping[str, Any], **context: Any) -> Any:
             try:
                 structured = self.structured(arguments)
             except StructureError as error:
                 return otherwise(error)
-            return method(structured)
+            return method(structured, **context)
 
-        return given
+        def given_context(arguments: Mapping[str, Any], context: ReadonlyContext) -> Any:
+            return given(arguments, context=context)
+
+        return given_context if takes_context(method) else given
 
 
 def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Input, JsonText]:

@@ -16,7 +16,7 @@ from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, WorkDir
+from pegboard.tools.handler import Binder, Handler, WorkDir, takes_context
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
@@ -118,7 +118,9 @@ def annotating(annotations: ToolAnnotations, where: Predicate | PredicateFunctio
                 open_world_hint=own.open_world_hint or None,
                 edit_hint=own.edit_hint or None,
             )
-        return tool.with_spec(annotations=attrs.evolve(own, **given)).evolve(origin=origin)
+        functions = {name: each for name, each in tool.by_arguments.items() if f"{name}_hint" not in given}
+        annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
+        return annotated.evolve(origin=origin, by_arguments=functions)
 
     return Step("annotated", annotate, None if where is None else as_predicate(where))
 
@@ -437,12 +439,19 @@ class _Reshaping:
             handler=attrs.evolve(self.handler, make_binder=self.binder),
             preview=tool.preview and self.asking(tool.preview),
             confirms=tool.confirms and self.asking(tool.confirms),
+            by_arguments={name: self.asking(function) for name, function in tool.by_arguments.items()},
             work_dir=tool.work_dir and partial(self.folder, tool.work_dir),
             checks=self.problems,
         )
 
-    def asking(self, function: Callable[[JsonMapping], Any]) -> Callable[[JsonMapping], Any]:
-        return lambda arguments: function(self.reshape.given(arguments))
+    def asking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(arguments: JsonMapping, **context: Any) -> Any:
+            return function(self.reshape.given(arguments), **context)
+
+        def asked_in(arguments: JsonMapping, context: ReadonlyContext) -> Any:
+            return asked(arguments, context=context)
+
+        return asked_in if takes_context(function) else asked
 
     def folder(self, work_dir: WorkDir, arguments: JsonMapping, context: ReadonlyContext) -> str | None:
         return work_dir(self.reshape.given(arguments), context)

@@ -241,6 +241,11 @@ def test_what_has_expired_has_done_so_though_the_file_cant_be_written(path, monk
     assert patterns(grants) == []
 
 
+def test_it_may_stand_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert FileApprovals("approvals.json").consume("1")
+
+
 def test_it_is_private(path):
     allow(FileApprovals(path), "s", "a")
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -261,7 +261,7 @@ def test_a_short_key_is_refused(use, key):
         ('{"version": 1, "calls": [NaN]}', "not pending calls"),
         ('{"version": 1, "calls": [1e400]}', "not pending calls"),
         ('{"version": 1, "calls": [7]}', "not a pending call"),
-        ('{"version": 1, "calls": [{}]}', "id: required, missing"),
+        ('{"version": 1, "calls": [{}]}', "call: required, missing"),
         ("[" * 10_000, "not pending calls"),
         (b"\xff", "not pending calls"),
         ("\ud800", "not pending calls"),
@@ -316,7 +316,7 @@ def test_nothing_pending():
 def test_it_has_every_fact_of_a_request_but_what_is_the_processs_own():
     """So that nothing that a person was shown is forgotten when a fact is added."""
     facts = {attribute.name for attribute in ApprovalRequest.__attrs_attrs__}
-    assert facts - {attribute.name for attribute in PendingCall.__attrs_attrs__} == {"tool", "metadata"}
+    assert facts - a_pending().to_json().keys() == {"tool", "metadata"}
 
 
 def test_the_virtual_call_says_what_is_asked():

@@ -21,6 +21,7 @@ from pegboard.dispatch.approval.request import (
 )
 from pegboard.errors import PendingError
 from pegboard.schema.json import json_text
+from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.tools.handler import Preview
 from pegboard.tools.spec import Origin
 from strategies import json_values
@@ -243,7 +244,7 @@ def test_json_without_tool_and_preview():
 
 
 def previewed(preview, arguments='{"path": "a"}', **options):
-    return asyncio.run(preview_of(a_tool(preview=preview), arguments, **options))
+    return asyncio.run(preview_of(a_tool(preview=preview), arguments, EMPTY_CONTEXT, **options))
 
 
 def test_a_tool_without_a_preview_has_none():
@@ -291,7 +292,7 @@ async def test_whoever_waits_may_be_cancelled():
         loop.call_soon_threadsafe(started.set)
         free.wait(30)
 
-    task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}"))
+    task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}", EMPTY_CONTEXT))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

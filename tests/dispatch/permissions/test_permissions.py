@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -19,6 +20,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.toolsets.toolsets import StaticToolset
 from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 
@@ -480,6 +482,41 @@ def test_plan_runs_only_what_is_known_to_change_nothing():
     assert not plan.hides(READ)
     assert action(PLAIN, {}, Rule("probe", "*", "allow"), mode="plan") == "deny"
     assert action(READ, {"path": "/a"}, mode="plan") == "ask"
+
+
+def shell(arguments):
+    """What it does depends on its arguments."""
+
+
+def by_arguments(**options):
+    return Tool.from_schema("shell", {"type": "object"}, shell, **options)
+
+
+def test_a_tool_may_say_of_each_call_whether_it_destroys_something():
+    called = by_arguments(destructive=lambda arguments: arguments["line"].startswith("rm"))
+    assert action(called, {"line": "ls"}) == "allow"
+    assert decide(called, {"line": "rm a"}).reason == "marks this call destructive"
+    assert decide(called, {}).reason == "can't say whether this call is destructive"
+    assert action(called, {"line": "rm a"}, Rule("shell", "*", "allow")) == "allow"
+    assert called.spec.annotations == ToolAnnotations()
+    assert action(called.evolve(origin=STRANGER), {"line": "ls"}) == "ask"
+
+
+def test_a_tool_may_say_of_each_call_whether_it_only_reads():
+    called, plan = by_arguments(read_only=lambda arguments: arguments["line"] == "ls"), Permissions(mode="plan")
+    assert not plan.hides(called)
+    assert [plan.decide(called, {"line": line}).action for line in ("ls", "rm a")] == ["allow", "deny"]
+    assert plan.decide(called, {}).action == "deny"
+    stranger = called.evolve(origin=STRANGER)
+    assert (plan.hides(stranger), plan.decide(stranger, {"line": "ls"}).action) == (True, "deny")
+
+
+def test_what_the_host_vouches_for_takes_the_place_of_what_a_tool_says():
+    called = by_arguments(destructive=lambda arguments: True, read_only=lambda arguments: True)
+    toolset = StaticToolset("t", [called]).with_annotations(ToolAnnotations(destructive_hint=False))
+    (vouched,) = asyncio.run(toolset.tools(ReadonlyContext()))
+    assert action(vouched) == "allow"
+    assert list(vouched.by_arguments) == ["read_only"]
 
 
 def test_accepted_edits_dont_ask():

@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections import OrderedDict, deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import ceil
@@ -56,6 +56,8 @@ MOST_EVENTS: Final = 200
 MOST_EVENT_BYTES: Final = 1_000_000
 """What of one session is kept to be sent again; of more, the oldest is dropped."""
 
+_LEAST_ERROR: Final = 400
+_MOST_LOGGED: Final = 100
 _MOST_RATED: Final = 10_000
 _BACKLOG: Final = 1_024
 
@@ -150,25 +152,45 @@ class HttpTransport:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            refused = await self._refused(Request(scope))
+            request, sent = Request(scope), _Sent(send)
+            refused = await self._refused(request)
             if refused is not None:
-                await refused(scope, receive, send)
-                return
-            events, send = self._events_of(scope, send)
-            _EVENTS.set(events)
-            if scope["method"] == "GET":
-                await self._stream(app, scope, receive, send)
-                return
-            self._requests += 1
-            self._all_answered.clear()
-            try:
-                await app(scope, _in_time(receive, self._settings.body_seconds), send)
-            finally:
-                self._requests -= 1
-                if not self._requests:
-                    self._all_answered.set()
+                await refused(scope, receive, sent.send)
+            else:
+                await self._serve(app, request, receive, sent)
+            if sent.status >= _LEAST_ERROR:
+                address = request.client.host if request.client else "?"
+                log = logging.getLogger("pegboard.mcp")
+                path = request.url.path[:_MOST_LOGGED]
+                log.warning("%s %r of %s was answered with %d", request.method, path, address, sent.status)
 
         return gate
+
+    async def _serve(self, app: ASGIApp, request: Request, receive: Receive, sent: _Sent) -> None:
+        """Serves one request, with what is kept of its session; one that asks for a stream ends with the server."""
+        id_ = request.headers.get(MCP_SESSION_ID_HEADER)
+        events = _Events() if id_ is None else self._events.get(id_, _Events())
+        _EVENTS.set(events)
+        if id_ is None:
+            sent.on_session = lambda opened: self._events.update({opened: events})
+        if request.method == "GET":
+            with anyio.CancelScope() as stream:
+                self._streams.add(stream)
+                try:
+                    await app(request.scope, receive, sent.send)
+                finally:
+                    self._streams.discard(stream)
+            if stream.cancelled_caught:
+                await sent.end()
+            return
+        self._requests += 1
+        self._all_answered.clear()
+        try:
+            await app(request.scope, _in_time(receive, self._settings.body_seconds), sent.send)
+        finally:
+            self._requests -= 1
+            if not self._requests:
+                self._all_answered.set()
 
     async def _refused(self, request: Request) -> Response | None:
         """The answer to a request that goes no further; the log names it."""
@@ -180,44 +202,42 @@ class HttpTransport:
         user = request.scope.get("user")
         address = request.client.host if request.client else ""
         if not self._rate.take(f"user {user.username}" if isinstance(user, AuthenticatedUser) else address):
-            logging.getLogger("pegboard.mcp").warning("too many requests of %s", address)
             return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
         return None
 
-    def _events_of(self, scope: Scope, send: Send) -> tuple[_Events, Send]:
-        """What is kept of a request's session, known by its id as soon as the SDK has given one to it."""
-        id_ = Request(scope).headers.get(MCP_SESSION_ID_HEADER)
-        if id_ is not None:
-            return self._events.get(id_) or _Events(), send
-        events = _Events()
 
-        async def note(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
-                if given is not None:
-                    self._events[given.decode()] = events
-            await send(message)
+class _Sent:
+    """What of a response has been sent.
 
-        return events, note
+    Attributes:
+        status: Of the response; 0 before it has begun.
+        on_session: Called with the id of a session that the response opens.
 
-    async def _stream(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a stream that lasts, whose response is brought to its end when the server ends."""
-        begun = done = False
+    Args:
+        send: Sends it.
+    """
 
-        async def note(message: Message) -> None:
-            nonlocal begun, done
-            begun = True
-            done = message["type"] == "http.response.body" and not message.get("more_body", False)
-            await send(message)
+    def __init__(self, send: Send) -> None:
+        self.status = 0
+        self.on_session: Callable[[str], None] | None = None
+        self._send = send
+        self._is_whole = False
 
-        with anyio.CancelScope() as stream:
-            self._streams.add(stream)
-            try:
-                await app(scope, receive, note)
-            finally:
-                self._streams.discard(stream)
-        if stream.cancelled_caught and begun and not done:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def send(self, message: Message) -> None:
+        """Sends a part of it."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            session = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
+            if session is not None and self.on_session is not None:
+                self.on_session(session.decode())
+        elif not message.get("more_body", False):
+            self._is_whole = True
+        await self._send(message)
+
+    async def end(self) -> None:
+        """Brings a response that has begun to its end."""
+        if self.status and not self._is_whole:
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _health(_request: Request) -> Response:
@@ -270,7 +290,6 @@ def _in_time(receive: Receive, seconds: float) -> Receive:
             async with asyncio.timeout_at(until):
                 message = await receive()
         except TimeoutError:
-            logging.getLogger("pegboard.mcp").warning("a request's body took longer than %g seconds", seconds)
             text = f"The body took longer than {seconds:g} seconds"
             raise HTTPException(408, text, {"Connection": "close"}) from None
         whole = not message.get("more_body", False)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final, get_args
@@ -51,6 +51,7 @@ from pegboard_mcp.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, C
 from pegboard_mcp.content import listed, result_json
 from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
 from pegboard_mcp.sessions import Request, Session, Sessions, connection_of
+from pegboard_mcp.tasks import EXTENSION, TaskParams, Tasks, takes_tasks
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
@@ -113,6 +114,14 @@ class ToolServer:
         self._changes = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._changes, max_subscriptions=MOST_SUBSCRIPTIONS)
         self.server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listeners)
+        self._tasks = Tasks(registry)
+        self.server.extensions[EXTENSION] = {}
+        for method, work in (
+            ("get", self._tasks.get),
+            ("cancel", self._tasks.cancel),
+            ("update", self._tasks.update),
+        ):
+            self.server.add_request_handler(f"tasks/{method}", TaskParams, self._of_task(work))
         self._client_tools = ClientTools(self._tell)
         self.server.add_request_handler(OFFER, OfferParams, self._offer_tools)
         self.server.add_request_handler(ANSWER, AnswerParams, self._take_answer)
@@ -178,6 +187,15 @@ class ToolServer:
         """Notes a client with a session, which is told of changes without asking."""
         self._clients.add(connection_of(request))
 
+    def _of_task(self, work: Callable[[Session, str], JsonObject]) -> Callable[[Request, TaskParams], Any]:
+        """The handler of a method of tasks: each session has its own."""
+
+        async def handle(request: Request, params: TaskParams) -> JsonObject:
+            session, _ = self._sessions.of(request)
+            return work(session, params.taskId)
+
+        return handle
+
     async def _tell(self, request: Request) -> None:
         """Announces to one client that other tools are offered; where it has no session, to all that listen."""
         connection = connection_of(request)
@@ -200,7 +218,7 @@ class ToolServer:
         if after is not None and not is_valid_name(after):
             raise MCPError(INVALID_PARAMS, "Invalid cursor")
         session, context = self._sessions.of(request)
-        resolved = await self._resolve(session, context)
+        resolved = await self._resolve(request, session, context)
         tools = sorted(resolved.tools, key=lambda tool: tool.name)
         entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := listed(tool))]
         page = entries[: self._most_listed]
@@ -212,7 +230,7 @@ class ToolServer:
         if not self.takes_calls:
             raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
         session, context = self._sessions.of(request)
-        resolved = await self._resolve(session, context)
+        resolved = await self._resolve(request, session, context)
         if resolved.get(params.name) is None:
             raise MCPError(INVALID_PARAMS, _unknown(params.name, resolved))
         approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
@@ -232,7 +250,12 @@ class ToolServer:
             await self._tell(request)
         if outcome.pending and approver.requests:
             return self._waiting.keep(params.name, context, outcome.pending, approver.requests)
-        return result_json(outcome.results[0], any_structure=_is_modern(request))
+        result = outcome.results[0]
+        if result.metadata.get("pending"):
+            task = self._tasks.begin(session, outcome.calls[0].id, str(result.metadata["operation"]))
+            if takes_tasks(request) and _is_modern(request):
+                return task
+        return result_json(result, any_structure=_is_modern(request))
 
     async def _run(self, batch: Batch) -> Outcome:
         """Runs a batch in a task of its own: a cancelled request leaves it the time that cancelled calls have."""
@@ -244,9 +267,11 @@ class ToolServer:
             batch.interrupt("cancelled", "abort")
             raise
 
-    async def _resolve(self, session: Session, context: ReadonlyContext) -> ResolvedTools:
+    async def _resolve(self, request: Request, session: Session, context: ReadonlyContext) -> ResolvedTools:
         """What the context is offered, without what is deferred until a search has found it, and the client's own."""
         offered = await self._resolve_own(context)
+        if not takes_tasks(request):
+            offered = self._tasks.with_result_tool(session, offered)
         own = self._client_tools.of(session)
         return offered.with_tools(*own) if own else offered
 

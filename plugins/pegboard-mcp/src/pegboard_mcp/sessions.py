@@ -43,6 +43,10 @@ class Session:
     user: str | None
     state: dict[str, Any] = field(factory=dict[str, Any])
 
+    def is_of(self, other: Session) -> bool:
+        """Whether it is the same session, or, without one, the same user."""
+        return (self.name, self.user) == (other.name, other.user)
+
     def note(self, actions: Actions) -> bool:
         """Takes over what a call changes in the state; gives whether other tools are offered for it."""
         found = self.state.get(FOUND_TOOLS)

@@ -20,7 +20,6 @@ from pegboard.dispatch.approval.request import (
     Later,
     Once,
     Reject,
-    RequestKind,
     answer_from_json,
     parsed,
     preview_json,
@@ -32,7 +31,6 @@ from pegboard.schema.json import canonical_json, digest_of, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Preview
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -136,26 +134,13 @@ MOST_SECONDS: Final = 30 * 24 * 3600.0
 
 
 @frozen
-class PendingCall:
-    """A call that waits for an answer, with all that it takes to run it later, elsewhere.
+class PendingCall(ApprovalRequest):
+    """A call that waits for an answer: what was asked, with all that it takes to run it later, elsewhere.
+
+    Its `tool` is `None`, and it has no `metadata`.
 
     Attributes:
-        id: Of the request; can't be guessed, and one answer to it counts.
-        call: The call; its arguments are the validated ones, as JSON text.
         spec_digest: Of the tool's spec, and of who brings it, as `tool_key` gives it.
-        digest: Of tool and arguments; what an approval is bound to.
-        permission: What is asked for.
-        patterns: What it is asked for.
-        always: What an answer "always" would allow: exactly this.
-        wider: Patterns that would allow more than this, for the host to offer.
-        reason: Why it is asked.
-        subject: `"call"`, or from inside the call `"permission"` or `"question"`.
-        hint: The question, in the tool's words, or `""`.
-        payload: JSON data for the person, or `None`.
-        preview: What the call would do, or `None`.
-        presets: What the call has beside its arguments, as in `ApprovalRequest`.
-        user: The user's id, or `None`.
-        session: The conversation's id, or `None`.
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
         earlier: What was answered to the same call before, the latest first.
@@ -164,23 +149,8 @@ class PendingCall:
         own_rules: Whether its batch had permissions of its own, which the one that resumes it has to be given again.
     """
 
-    id: str
-    call: ToolCall
-    spec_digest: str
-    digest: str
-    permission: str
-    created: float
-    patterns: tuple[str, ...] = ()
-    always: tuple[str, ...] = ()
-    wider: tuple[str, ...] = ()
-    reason: str = ""
-    subject: RequestKind = "call"
-    hint: str = ""
-    payload: Any = None
-    preview: Preview | None = None
-    presets: JsonMapping = field(factory=dict[str, Any])
-    user: str | None = None
-    session: str | None = None
+    spec_digest: str = field(kw_only=True)
+    created: float = field(kw_only=True)
     approved: bool = False
     earlier: tuple[Confirmation, ...] = ()
     once: str = ""
@@ -195,18 +165,8 @@ class PendingCall:
             spec_digest: As `tool_key` gives it.
             facts: `created`, `approved`, `earlier`, `once` and `own_rules`.
         """
-        return cls(spec_digest=spec_digest, **facts, **{name: getattr(request, name) for name in _OF_THE_REQUEST})
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments, read anew each time."""
-        return json.loads(self.arguments_text)
-
-    @property
-    def arguments_text(self) -> str:
-        """The same as JSON text."""
-        assert isinstance(self.call.arguments, str)
-        return self.call.arguments
+        asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in _NOT_KEPT)
+        return cls(spec_digest=spec_digest, **facts, **asked)
 
     def is_for(self, request: ReadonlyContext) -> bool:
         """Whether it was asked in this session, for this user."""
@@ -214,7 +174,7 @@ class PendingCall:
 
     def to_json(self) -> JsonObject:
         """All facts by name; the arguments as an object."""
-        data = attrs.asdict(self, recurse=False)
+        data = attrs.asdict(self, recurse=False, filter=lambda each, _: each.name not in _NOT_KEPT)
         call = {**self.call.to_json(), "arguments": self.arguments}
         earlier = [one.to_json() for one in self.earlier]
         texts = {name: list(getattr(self, name)) for name in ("patterns", "always", "wider")}
@@ -242,6 +202,7 @@ class PendingCall:
         return cls(**facts)
 
 
+_NOT_KEPT: Final = ("tool", "metadata")
 _NEW: Final[JsonObject] = {"wider": [], "once": "", "presets": {}, "own_rules": False}
 """What pending calls that were written before 0.2 don't have."""
 
@@ -250,11 +211,8 @@ _NEW: Final[JsonObject] = {"wider": [], "once": "", "presets": {}, "own_rules": 
 def _as_written() -> type[Any]:
     """The class of a pending call as `to_json` writes it: its call is JSON too."""
     kinds: dict[str, Any] = {**get_type_hints(PendingCall), "call": dict[str, Any]}
-    fields = attrs.fields_dict(PendingCall)
+    fields = [name for name in attrs.fields_dict(PendingCall) if name not in _NOT_KEPT]
     return attrs.make_class("PendingJson", {name: attrs.field(type=kinds[name]) for name in fields}, frozen=True)
-
-
-_OF_THE_REQUEST: Final = tuple(name for name in attrs.fields_dict(PendingCall) if hasattr(ApprovalRequest, name))
 
 
 def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
@@ -372,7 +330,7 @@ class SuspendedError(CallError):
 
 
 def confirmation_of(
-    asked: ApprovalRequest | PendingCall, answer: Answer, earlier: Sequence[Confirmation] = ()
+    asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = ()
 ) -> Confirmation | None:
     """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
     payload = answer.payload if isinstance(answer, Once) else None
@@ -387,7 +345,7 @@ def confirmation_of(
     return Confirmation(hint, confirmed, payload, feedback, permission, patterns).after(earlier)
 
 
-def rules_of(asked: ApprovalRequest | PendingCall, answer: Always) -> list[Rule]:
+def rules_of(asked: ApprovalRequest, answer: Always) -> list[Rule]:
     """What the answer allows for longer."""
     if answer.patterns is None:
         return [Rule(asked.permission, each, "allow", literal=True) for each in asked.always]

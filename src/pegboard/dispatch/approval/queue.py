@@ -358,7 +358,8 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
     try:
         request = entry.request
         if request.tool is not None and request.tool.preview is not None and request.preview is None:
-            preview = await preview_of(request.tool, request.arguments_text, observe=entry.observe)
+            context = entry.context.request
+            preview = await preview_of(request.tool, request.arguments_text, context, observe=entry.observe)
             request = entry.request = request.with_preview(preview)
         function: Any = _function_of(approver)
         if turn is not None and _may_block(function):

@@ -19,7 +19,8 @@ from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
-from pegboard.tools.handler import Preview
+from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.handler import Preview, takes_context
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
@@ -391,6 +392,7 @@ MOST_DETAILS: Final = 50_000
 async def preview_of(
     tool: Tool,
     arguments: str,
+    context: ReadonlyContext,
     *,
     seconds: float = PREVIEW_SECONDS,
     observe: Callable[[str, BaseException], None] | None = None,
@@ -402,6 +404,7 @@ async def preview_of(
     Args:
         tool: Its `preview` is asked.
         arguments: As JSON text; the preview gets a copy of its own.
+        context: Of the request, for a preview that asks for it.
         seconds: How long it may take; a thread that takes longer is left to itself.
         observe: Called for a preview that raised, took too long, is too long or gave nonsense.
 
@@ -412,7 +415,7 @@ async def preview_of(
         return None
     try:
         async with asyncio.timeout(seconds):
-            return await off_loop(_previewed, tool.preview, arguments)
+            return await off_loop(_previewed, tool.preview, arguments, context)
     except BaseException as error:  # a preview's SystemExit costs only the preview
         if cancels_the_call(error):
             raise
@@ -440,5 +443,6 @@ def shown_preview(given: Any) -> Preview | None:
     return Preview(visible(preview.summary), visible(preview.details, newlines=True))
 
 
-def _previewed(preview: Callable[[Any], Any], arguments: str) -> Preview | None:
-    return shown_preview(preview(json.loads(arguments)))
+def _previewed(preview: Callable[..., Any], arguments: str, context: ReadonlyContext) -> Preview | None:
+    more = {"context": context} if takes_context(preview) else {}
+    return shown_preview(preview(json.loads(arguments), **more))

@@ -515,7 +515,8 @@ class _Host:
         if approval in self.request.approvals:
             state.asks = None
             return
-        preview = await preview_of(tool, json.dumps(state.arguments), observe=state.services.observe)
+        arguments, context = json.dumps(state.arguments), state.context.request
+        preview = await preview_of(tool, arguments, context, observe=state.services.observe)
         facts: dict[str, Any] = {"reason": asks.reason, "always": list(asks.always)}
         if preview is not None and preview.details:
             facts["details"] = preview.details

@@ -56,6 +56,7 @@ class ToolPolicy:
         trusted: Whether the spec may be believed where it takes caution away.
         work_dir: As in `Tool`.
         confirms: Picks the calls that need confirmation.
+        by_arguments: The options that are functions of the arguments.
         rules: Those that apply to it, in order.
         mode: How much is asked.
     """
@@ -68,6 +69,7 @@ class ToolPolicy:
     trusted: bool
     work_dir: WorkDir | None
     confirms: Confirmer | None
+    by_arguments: Mapping[str, Callable[[Mapping[str, Any]], Any]]
     rules: tuple[Rule, ...]
     mode: Mode
 
@@ -84,6 +86,7 @@ class ToolPolicy:
             tool.origin.trusted,
             tool.work_dir,
             tool.confirms,
+            tool.by_arguments,
             (),
             mode,
         )
@@ -129,8 +132,17 @@ class ToolPolicy:
 
     @property
     def reads_only(self) -> bool:
-        """Whether a trusted origin declares it read-only."""
+        """Whether a trusted origin declares it read-only, whatever the arguments."""
         return self.trusted and self.spec.annotations.read_only_hint is True
+
+    def only_reads(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a trusted origin declares a call with these arguments read-only."""
+        return self.reads_only or (self.trusted and self._says("read_only", arguments) is True)
+
+    def _says(self, option: str, arguments: Mapping[str, Any]) -> bool | None:
+        """What an option that is a function of the arguments says of a call; `None`: there is none, or it failed."""
+        function = self.by_arguments.get(option)
+        return None if function is None else _answer(function, arguments)
 
     @property
     def accepts_edits(self) -> bool:
@@ -176,7 +188,7 @@ class ToolPolicy:
     @cached_property
     def is_hidden(self) -> bool:
         """Whether no call of it runs: its last rule denies every pattern, one forbids every one, or the mode does."""
-        if self.mode == "plan" and not self.reads_only:
+        if self.mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.by_arguments)):
             return True
         if any(rule.forbid and _denies_all(rule) for rule in self.rules):
             return True
@@ -188,6 +200,7 @@ class ToolPolicy:
         """Whether the tool itself gives a reason to ask, for some calls at least."""
         spec, confirms = self.spec, self.confirms
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
+        marked = marked or "destructive" in self.by_arguments
         return marked or confirms is not None or spec.permission is not None or not self.trusted
 
     def reason_to_ask(self, arguments: Mapping[str, Any]) -> str | None:
@@ -195,30 +208,30 @@ class ToolPolicy:
         spec, confirms = self.spec, self.confirms
         if spec.annotations.destructive_hint is True:
             return "marked destructive"
+        if "destructive" in self.by_arguments and (destroys := self._says("destructive", arguments)) is not False:
+            return "marks this call destructive" if destroys else "can't say whether this call is destructive"
         if confirms is None and spec.requires_confirmation:
             return "wants each call confirmed"
-        if confirms is not None:
-            try:
-                wants: object = confirms(dict(arguments))
-            except (Exception, SystemExit):  # noqa: BLE001  it can't say, so a person does
-                wants = None
-            if wants is not False:
-                can_say = isinstance(wants, bool)
-                return "wants this call confirmed" if can_say else "can't say whether this call has to be confirmed"
+        if confirms is not None and (wants := _answer(confirms, arguments)) is not False:
+            return "wants this call confirmed" if wants else "can't say whether this call has to be confirmed"
         if spec.permission is not None:
             return f"asks for the permission {spec.permission!r}"
         return None if self.trusted else "brought by an origin that isn't trusted"
 
     def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
-        return self.conclude(self.evaluation(arguments, context, grants), partial(self.reason_to_ask, arguments))
+        evaluation = self.evaluation(arguments, context, grants)
+        only_reads = self.mode == "plan" and self.only_reads(arguments)
+        return self.conclude(evaluation, partial(self.reason_to_ask, arguments), only_reads=only_reads)
 
-    def conclude(self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
+    def conclude(
+        self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None], *, only_reads: bool = False
+    ) -> Decision:
         """A forbid rule decides, then the mode, then rules, then what the tool declares; then the mode again."""
         forbidden = evaluation.forbid()
         if forbidden:
             return forbidden
-        if self.mode == "plan" and not self.reads_only:
+        if self.mode == "plan" and not (only_reads or self.reads_only):
             return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
         if self.mode == "bypass":
             return Decision("allow", reason="the mode is bypass")
@@ -349,6 +362,15 @@ def _denies_all(rule: Rule) -> bool:
 
 
 _ASKED: Final = Decision("ask")
+
+
+def _answer(function: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> bool | None:
+    """What a function of a tool says of a call; `None`: it can't say, so a person does."""
+    try:
+        said: object = function(dict(arguments))
+    except (Exception, SystemExit):  # noqa: BLE001  whatever it is, it costs only the answer
+        return None
+    return said if isinstance(said, bool) else None
 
 
 @frozen

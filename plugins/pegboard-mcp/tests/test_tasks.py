@@ -1,0 +1,174 @@
+"""Calls whose results come later: as tasks of the extension, and for clients without it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.extension import ClientExtension, ResultClaim
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, Request, RequestParams, Result
+from pydantic import ConfigDict
+
+from pegboard import ToolContext, ToolRegistry, tool
+from pegboard_mcp import ToolServer
+from pegboard_mcp.access import HttpSettings
+from pegboard_mcp.http import HttpTransport
+
+BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+class Facts(RequestParams):
+    model_config = ConfigDict(extra="allow")
+
+
+class Ask(Request[Facts, str]):
+    method: str
+    params: Facts
+
+
+class Answer(Result):
+    model_config = ConfigDict(extra="allow")
+
+
+class TaskResult(Result):
+    model_config = ConfigDict(extra="allow")
+    result_type: Literal["task"] = "task"
+    taskId: str  # noqa: N815
+
+
+class TakesTasks(ClientExtension):
+    """A client that polls until a task has its result."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self):
+        self.polled = asyncio.Event()
+        self.task = None
+
+    def claims(self):
+        return [ResultClaim(result_type="task", model=TaskResult, resolve=self.resolve)]
+
+    async def resolve(self, task, context):
+        self.task = task
+        while True:
+            found = await ask(context, "get", task.taskId)
+            self.polled.set()
+            if found["status"] == "completed":
+                return CallToolResult.model_validate(found["result"])
+            if found["status"] == "cancelled":
+                return CallToolResult(content=[], is_error=True)
+
+
+async def ask(client, method, id_):
+    request = Ask(method=f"tasks/{method}", params=Facts(taskId=id_))
+    return (await client.session.send_request(request, Answer)).model_dump(by_alias=True)
+
+
+@pytest.fixture
+def registry():
+    @tool(long_running=True)
+    async def order(item: str) -> str:
+        """Orders something; it takes days."""
+        return f"ordered {item}"
+
+    @tool(long_running=True)
+    async def work(context: ToolContext) -> str:
+        """Goes on by itself."""
+
+        async def go_on():
+            await asyncio.sleep(0.05)
+            return "worked"
+
+        context.background(go_on())
+        return "begun"
+
+    registry = ToolRegistry()
+    registry.register(order, work)
+    return registry
+
+
+@asynccontextmanager
+async def connected(registry, mode="auto", **options):
+    async with registry, Client(ToolServer(registry).server, mode=mode, **options) as client:
+        yield client
+
+
+async def test_a_long_running_call_is_a_task_until_its_result_is_there(registry):
+    extension = TakesTasks()
+    async with connected(registry, extensions=[extension]) as client:
+        assert "pending_result" not in [each.name for each in (await client.list_tools()).tools]
+        call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
+        await asyncio.wait_for(extension.polled.wait(), 10)
+        found = await ask(client, "get", extension.task.taskId)
+        assert (found["status"], "result" in found) == ("working", False)
+        (operation,) = registry.operations()
+        registry.complete(operation.id, "it has arrived")
+        assert (await asyncio.wait_for(call, 10)).content[0].text == "it has arrived"
+        assert (await ask(client, "get", extension.task.taskId))["status"] == "completed"  # again and again
+        assert (await client.call_tool("work", {})).content[0].text == "worked"
+
+
+async def test_a_task_can_be_cancelled_where_nothing_here_goes_on_with_it(registry):
+    extension = TakesTasks()
+    async with connected(registry, extensions=[extension]) as client:
+        call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
+        await asyncio.wait_for(extension.polled.wait(), 10)
+        await ask(client, "update", extension.task.taskId)
+        await ask(client, "cancel", extension.task.taskId)
+        assert (await asyncio.wait_for(call, 10)).is_error
+        assert registry.operations() == ()
+        for method in ("get", "cancel", "update"):
+            with pytest.raises(MCPError, match="Unknown task"):
+                await ask(client, method, "another")
+
+
+@BOTH
+async def test_a_client_without_tasks_asks_for_the_result(registry, mode):
+    async with connected(registry, mode) as client:
+        assert [each.name for each in (await client.list_tools()).tools] == ["order", "pending_result", "work"]
+        first = await client.call_tool("order", {"item": "tea"})
+        (operation,) = registry.operations()
+        assert operation.id in first.content[1].text
+        asked = {"operation": operation.id}
+        assert "pending still" in (await client.call_tool("pending_result", asked)).content[0].text
+        registry.complete(operation.id, "it has arrived")
+        for _ in range(2):
+            assert (await client.call_tool("pending_result", asked)).content[0].text == "it has arrived"
+        unknown = await client.call_tool("pending_result", {"operation": "op_1"})
+        assert (unknown.is_error, "is known" in unknown.content[0].text) == (True, True)
+
+
+async def test_a_users_task_is_no_other_users(registry):
+    tokens = {"ann": "token-of-ann-0123", "bob": "token-of-bob-0123"}
+    async with registry:
+        transport = HttpTransport(ToolServer(registry), "127.0.0.1:0", HttpSettings(tokens=tokens))
+        serving = asyncio.create_task(transport.serve())
+
+        @asynccontextmanager
+        async def connect(user, **options):
+            headers = {"Authorization": f"Bearer {tokens[user]}"}
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=30) as http,
+                Client(streamable_http_client(transport.url, http_client=http), **options) as client,
+            ):
+                yield client
+
+        extension = TakesTasks()
+        async with connect("ann", extensions=[extension]) as ann, connect("bob") as bob:
+            call = asyncio.create_task(ann.call_tool("order", {"item": "tea"}))
+            await asyncio.wait_for(extension.polled.wait(), 10)
+            with pytest.raises(MCPError, match="Unknown task"):
+                await ask(bob, "get", extension.task.taskId)
+            (operation,) = registry.operations()
+            theirs = await bob.call_tool("pending_result", {"operation": operation.id})
+            assert "is known" in theirs.content[0].text
+            registry.complete(operation.id, "it has arrived")
+            assert (await asyncio.wait_for(call, 10)).content[0].text == "it has arrived"
+        transport.end()
+        await asyncio.wait_for(serving, 30)
