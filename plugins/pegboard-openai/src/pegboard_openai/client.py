@@ -221,8 +221,8 @@ def server_exporter(
         reasoning: The member in which the server wants the model's reasoning back, or `None`.
         dialect: What it takes of schemas: one of `DIALECTS`.
     """
-    facts = {"most_tokens": most_tokens, "reasoning": reasoning, "dialect": DIALECTS[dialect]}
-    return OpenAIChat(name=name, custom_tools=False, **facts)
+    taken = DIALECTS[dialect]
+    return OpenAIChat(name=name, custom_tools=False, most_tokens=most_tokens, reasoning=reasoning, dialect=taken)
 
 
 _WITH_USAGE: Final = {"include_usage": True}
