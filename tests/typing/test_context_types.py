@@ -75,7 +75,7 @@ def test_services_have_the_type_that_they_are_asked_for_by() -> None:
     services = Services({Clock: Fixed(), Store: Small(), Repository[int]: Repository()})
     services.provide(Database, plain)
     services.provide(Database, asynchronous, scope="call")
-    services.provide(Database, Database, scope="registry", blocking=False)
+    services.provide(Database, Database, scope="registry")
     context = ToolContext(services=services)
     assert_type(context.service(Database), Database)
     assert_type(context.service(Clock), Clock)
