@@ -143,7 +143,8 @@ async def change(context, arguments):
 
 
 async def ask(context, arguments):
-    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    properties = {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}}
+    schema = {"type": "object", "properties": properties}
     asked = ElicitRequestFormParams(message="What is your name?", requested_schema=schema)
     answer = await of_client(context, "elicitation/create", asked, ElicitResult)
     return answer if answer is None else text(json.dumps([answer.action, answer.content]))

@@ -11,7 +11,7 @@ import click
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, open_session
-from pegboard.config.secrets import with_secrets
+from pegboard.config.config import with_secrets
 from pegboard.errors import cause_of, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_mcp.definitions import Accepted

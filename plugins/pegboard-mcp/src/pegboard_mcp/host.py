@@ -29,6 +29,7 @@ from pegboard.schema.json import json_text
 from pegboard.schema.validator import validator_of
 from pegboard.tools.content import read_content
 from pegboard.tools.visible import visible
+from pegboard.typing import JsonMapping, JsonObject
 
 T = TypeVar("T")
 
@@ -99,7 +100,7 @@ class Host:
             return ElicitResult(action="decline")
         if schema is None:
             return ElicitResult(action="accept")
-        content: Any = {} if answer.payload == payload else answer.payload
+        content: Any = _defaults(json.loads(schema)) if answer.payload == payload else answer.payload
         if not isinstance(content, dict):
             raise ValueError("the answer is no object")  # noqa: TRY004  as below
         if problems := validator_of(schema).problems(cast("dict[str, Any]", content)):
@@ -138,6 +139,11 @@ class Host:
             model=answer.model or model.name,
             stop_reason=_STOPPED.get(answer.finish_reason, answer.finish_reason),
         )
+
+
+def _defaults(form: JsonMapping) -> JsonObject:
+    """What the fields of a form hold that are left as they are."""
+    return {name: field["default"] for name, field in form.get("properties", {}).items() if "default" in field}
 
 
 def _message(sent: SamplingMessage) -> Message:
