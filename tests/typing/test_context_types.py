@@ -15,7 +15,7 @@ from pegboard import ToolContext, tool
 from pegboard.tools.call import REMOVED, Actions, merged
 from pegboard.tools.content import Content
 from pegboard.tools.services import Injected, Services
-from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory
+from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory  # pyright: ignore[reportPrivateUsage]
 
 T = TypeVar("T")
 
