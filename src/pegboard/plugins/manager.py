@@ -13,7 +13,7 @@ from attrs import define, field
 
 from pegboard.callbacks import ONLY, Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status, limit_of
-from pegboard.config.secrets import with_secrets
+from pegboard.config.config import with_secrets
 from pegboard.errors import (
     InvalidNameError,
     ManifestError,
@@ -372,6 +372,7 @@ class PluginManager:
                     frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin)),
                 ),
             )
+
         published = {
             plugin.name: manifest.published if found.trusted else manifest.published.untrusted
             for plugin, found, manifest in expected
@@ -423,12 +424,6 @@ class PluginManager:
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
-    def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
-        """Forgets a plugin, which can't be loaded any more; gives the callbacks of the others."""
-        if (plugin := self._plugins.pop(name, None)) is not None and plugin.loaded is None:
-            plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
-        return self._chains()
-
     # Names -------------------------------------------------------------------------------------------------------
 
     def _named(self, plugin: str, tool: Tool) -> Tool:
@@ -453,8 +448,8 @@ class PluginManager:
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
         name = origin.plugin or ""
-        place = 1 + max((each.place for each in self._plugins.values()), default=-1)
-        self._plugins[name] = plugin = _Plugin(name, origin, place, fetch, self.settings.get(name, _NOTHING))
+        plugin = _Plugin(name, origin, len(self._plugins), fetch, self.settings.get(name, _NOTHING))
+        self._plugins[name] = plugin
         return plugin
 
     def _expect(self, found: FoundPlugin) -> _Plugin:

@@ -283,23 +283,27 @@ TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | Me
 _MOST_WAITING: Final = 1_000  # events that may wait before `put` does
 
 
-class EventQueue(asyncio.Queue["TurnEvent | None"]):
+@define(eq=False)
+class EventQueue:
     """Queue of events, bounded for senders that can wait and unbounded for those that can't; `None` behind the last."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._room: Final = asyncio.Event()
+    _events: asyncio.Queue[TurnEvent | None] = field(factory=asyncio.Queue["TurnEvent | None"], init=False)
+    _room: asyncio.Event = field(factory=asyncio.Event, init=False)
 
-    async def put(self, item: TurnEvent | None) -> None:
+    def put_now(self, event: TurnEvent | None) -> None:
+        """Sends an event, or `None` as the last, without waiting."""
+        self._events.put_nowait(event)
+
+    async def put(self, event: TurnEvent) -> None:
         """Sends an event, once there is room."""
-        while self.qsize() >= _MOST_WAITING:
+        while self._events.qsize() >= _MOST_WAITING:
             self._room.clear()
             await self._room.wait()
-        self.put_nowait(item)
+        self.put_now(event)
 
     async def get(self) -> TurnEvent | None:
         """The next event."""
-        event = await super().get()
+        event = await self._events.get()
         self._room.set()
         return event
 
@@ -319,7 +323,7 @@ class EventSink:
     def emit(self, event: TurnEvent) -> None:
         """Emits an event, without waiting."""
         if self.reader is not None:
-            self.reader.put_nowait(event)
+            self.reader.put_now(event)
         self._call_listener(event)
 
     async def emit_delta(self, delta: Delta) -> None:
