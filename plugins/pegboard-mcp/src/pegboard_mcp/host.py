@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -24,7 +23,7 @@ from mcp_types import (
 )
 
 from pegboard import Message, Model, ModelConfig, ModelRequest, ToolContext
-from pegboard.errors import cause_of
+from pegboard.errors import cause_of, operator_log
 from pegboard.schema.json import json_text
 from pegboard.schema.validator import validator_of
 from pegboard.tools.content import read_content
@@ -74,7 +73,7 @@ class Host:
     def __init__(self, server: str, running: Callable[[], Running | None]) -> None:
         self._server = server
         self._running = running
-        self._log = logging.getLogger(f"pegboard.mcp.{server}")
+        self._log = operator_log().getChild(f"mcp.{server}")
 
     async def elicit(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """The user's answer to a question, or to a form; whatever isn't clearly a yes is none."""
