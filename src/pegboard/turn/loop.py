@@ -16,7 +16,7 @@ from attrs import define, field
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
-from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
+from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_of, log_failure
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
@@ -212,18 +212,9 @@ class Turn:
             BaseException: As `run`, behind the last event.
         """
         queue = self._events.reader = EventQueue()
-        running = asyncio.ensure_future(self.run())
-        running.add_done_callback(lambda _: queue.put_now(None))
-        try:
-            while (event := await queue.get()) is not None:
+        async with aclosing(events_of(self.run(), queue)) as events:
+            async for event in events:
                 yield event
-            await running
-        finally:
-            if not running.done():
-                running.cancel()
-                await asyncio.wait([running])
-            if not running.cancelled():
-                running.exception()  # else asyncio complains that it was never retrieved
 
     def steer(self, *messages: Message | str) -> None:
         """Adds messages of the user to a running turn: the model reads them with the next request.

@@ -231,12 +231,6 @@ def _left_out(spec: ToolSpec, name: str) -> Loss:
     return Loss(spec.name, f"/providerOptions/{FAMILY}/{name}", name, "left out: only responses have it")
 
 
-def _unwritten(spec: ToolSpec) -> tuple[Loss, ...]:
-    if spec.output_schema_text is None:
-        return ()
-    return (Loss(spec.name, "/outputSchema", "outputSchema", "left out: chat completions have no field for it"),)
-
-
 @define(eq=False, kw_only=True)
 class OpenAIChat:
     """Writes requests for OpenAI's chat completions, and for the many servers that speak as they do.
@@ -337,7 +331,7 @@ class OpenAIChat:
     def _entry(self, spec: ToolSpec, kind: str, definition: JsonObject, written: Definition) -> Entry:
         options = passthrough(spec.provider_options, self._keys)
         elsewhere = [name for name in _ELSEWHERE if options.pop(name, None) is not None]
-        losses = (*written.losses, *(_left_out(spec, name) for name in elsewhere), *_unwritten(spec))
+        losses = (*written.losses, *(_left_out(spec, name) for name in elsewhere))
         refused = any(loss.refused for loss in losses)
         return Entry(None if refused else {"type": kind, kind: {**definition, **options}}, losses)
 
