@@ -626,6 +626,8 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
     for task in (await asyncio.wait(tasks, timeout=_END_SECONDS))[1] if tasks else ():
         trial.broke(f"it leaves a task behind in the event loop: {_cut(task.get_coro())}")
     SHARED.close()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), _END_SECONDS)
     until = monotonic() + _END_SECONDS
     for thread in set(threading.enumerate()) - known:
         thread.join(max(until - monotonic(), 0.0))
