@@ -23,13 +23,12 @@ from pegboard import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolError,
     ToolRegistry,
     ToolResult,
     UnknownToolError,
     tool,
 )
-from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin, PluginRecord, Problem
+from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin
 from pegboard.errors import RunningLoopError
 from pegboard.tools.tool import LateHandler
 
@@ -138,22 +137,6 @@ def test_the_conflict_policy_is_the_registrys_unless_the_registration_says_other
         registry.register(named("read"), on_conflict="error")
 
 
-def test_a_shadowed_tool_returns(registry):
-    registry.register(named("read", "first"))
-    with registry.register(named("read", "second"), on_conflict="shadow"):
-        assert registry.call_sync("read").text == "second"
-    assert registry.call_sync("read").text == "first"
-
-
-@pytest.mark.parametrize("host_first", [True, False])
-def test_the_hosts_tool_beats_a_plugins(registry, host_first):
-    origins = [Origin(), FILES] if host_first else [FILES, Origin()]
-    for origin in origins:
-        registry.register(named("read", str(origin)), origin=origin)
-    assert registry.call_sync("read").text == "the host"
-    assert [problem.plugin for problem in registry.problems()] == ["files"]
-
-
 def test_an_origin_marks_everything_that_is_registered_with_it(registry):
     registry.register(add, StaticToolset("source", [greet]), origin=FILES)
     assert registry.get("add").origin is FILES
@@ -206,12 +189,6 @@ def test_extras_are_added_by_kind_and_name(registry):
     assert registry.catalogue.extras["exporters"] == {}
     with pytest.raises(RegistrationError, match="'tools' can't be registered; one of predicates"):
         registry.add("tools", "x", "y")
-
-
-def test_what_a_manager_changes_is_seen(registry):
-    record, problem = PluginRecord("files"), Problem("files", None, "why")
-    registry.change(lambda catalogue: catalogue.evolve(plugins={"files": record}, problems=(problem,)))
-    assert (registry.plugins(), registry.problems()) == ((record,), (problem,))
 
 
 # Calls ----------------------------------------------------------------------------------------------------------------
@@ -481,21 +458,6 @@ def test_a_disposed_callback_is_not_asked(registry):
     assert not registry.call_sync("add", {"a": 1}).is_error
 
 
-def test_an_error_callback_sees_an_unknown_tool(registry):
-    registry.add_callback("on_tool_error", lambda tool, error: ToolResult(f"{tool}: {error}"))
-    assert registry.call_sync("missing").text == "None: No tool is called 'missing'. Available: none."
-
-
-def test_an_error_callback_may_recover(registry):
-    @registry.register
-    def fail() -> str:
-        """Fail."""
-        raise ToolError("broken")
-
-    registry.add_callback("on_tool_error", lambda error: ToolResult("recovered") if error.text == "broken" else None)
-    assert registry.call_sync("fail").text == "recovered"
-
-
 def test_an_unknown_stage_is_refused_with_a_near_miss(registry):
     with pytest.raises(RegistrationError, match=r"no stage 'before_tools'\. Did you mean 'before_tool'"):
         registry.add_callback("before_tools", lambda: None)
@@ -546,17 +508,6 @@ def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
         registry.add("predicates", "and", lambda tool, context: True)
     with pytest.raises(RegistrationError, match="no function"):
         registry.add("predicates", "mine", 3)
-
-
-def test_a_failing_callback_is_told_to_whoever_listens(registry, caplog):
-    def broken() -> None:
-        raise ValueError("in the callback")
-
-    registry.add_callback("before_tool", broken)
-    registry.register(Tool.from_function(lambda: 1, name="t"))
-    result = registry.call_sync("t")
-    assert (result.kind, "in the callback" in result.text) == ("callback_failure", False)
-    assert "in the callback" in caplog.text
 
 
 def test_explain_tells_of_a_tool_that_is_held_back(registry):
@@ -640,19 +591,6 @@ def test_readers_see_whole_catalogues_while_threads_write(registry):
         thread.join(PATIENCE)
     assert torn == []
     assert names(registry) == []
-
-
-def test_writers_in_threads_lose_nothing(registry):
-    def write(number):
-        for turn in range(25):
-            registry.register(named(f"tool_{number}_{turn}"))
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert len(registry.tools()) == 100
 
 
 async def test_many_calls_at_once_answer_each_for_itself(registry):

@@ -380,14 +380,7 @@ def test_one_that_is_both_kinds_of_manager_is_entered_as_it_is_asked_for():
     assert ToolContext(services={Both: Both}).service(Both) == "plain"
 
 
-def test_a_manager_may_be_left_as_it_is():
-    services = Services()
-    services.provide(threading.Lock().__class__, threading.Lock, enter=False)
-    (lock,) = call(services, threading.Lock().__class__)
-    assert not lock.locked()
-
-
-def test_plain_factories_run_off_the_loop_unless_they_never_block():
+def test_plain_factories_run_off_the_loop():
     async def run():
         threads = []
 
@@ -401,14 +394,13 @@ def test_plain_factories_run_off_the_loop_unless_they_never_block():
 
         services = Services(off_loop=asyncio.to_thread)
         services.provide(A, factory)
-        services.provide(B, factory, blocking=False)
-        services.provide(C, make)
+        services.provide(B, make)
         context = ToolContext(services=services)
-        for kind in (A, B, C):
+        for kind in (A, B):
             await context.use(kind)
         await context.internals.close_services()
-        here = threading.current_thread()
-        assert [each is here for each in threads] == [False, True, False, True, False]
+        assert len(threads) == 3
+        assert threading.current_thread() not in threads
 
     asyncio.run(run())
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import types
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypedDict
 
 import attrs
 import pytest
@@ -370,17 +370,6 @@ def test_stars_are_arrays_and_open_objects():
     assert (schema["required"], schema["additionalProperties"]) == (["a"], {"type": "number"})
     assert run(made, {"a": 1, "names": ["x"], "b": 2.5}) == (1, ("x",), {"b": 2.5})
     assert made.check({"a": 1, "b": "x"}) == ('b: must be a number, got string "x"',)
-
-
-def test_unpacked_keys_are_properties():
-    def function(a: int, **options: Unpack[Options]):
-        return options
-
-    made = Tool.from_function(function)
-    assert made.spec.input_schema["required"] == ["a"]
-    assert made.spec.input_schema["additionalProperties"] is False
-    assert run(made, {"a": 1}) == {}
-    assert run(made, {"a": 1, "depth": 2}) == {"depth": 2}
 
 
 def test_a_function_without_types_takes_anything():
