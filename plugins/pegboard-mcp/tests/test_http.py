@@ -402,6 +402,7 @@ async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(reg
 
     registry.register(slow)
     async with serving(registry) as transport, connected(transport, mode=mode) as client, raw(transport) as other:
+        await client.list_tools()  # else the client does so once it has the result
         call = asyncio.create_task(client.call_tool("slow", {}))
         await asyncio.wait_for(begun.wait(), 10)
         assert (await other.http.get(transport.url.replace("/mcp", "/health"))).json() == {"status": "ok"}
@@ -426,6 +427,7 @@ async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(reg
 
     registry.register(endless)
     async with serving(registry, HttpSettings(grace=0.1)) as transport, connected(transport, mode="legacy") as client:
+        await client.list_tools()
         call = asyncio.create_task(client.call_tool("endless", {}))
         await asyncio.wait_for(begun.wait(), 10)
         transport.end()
