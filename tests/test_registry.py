@@ -23,13 +23,12 @@ from pegboard import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolError,
     ToolRegistry,
     ToolResult,
     UnknownToolError,
     tool,
 )
-from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin, PluginRecord, Problem
+from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin
 from pegboard.errors import RunningLoopError
 from pegboard.tools.tool import LateHandler
 
@@ -65,15 +64,6 @@ def names(registry):
 
 
 # What hangs on the board ----------------------------------------------------------------------------------------------
-
-
-def test_an_empty_registry_holds_nothing(registry):
-    assert (registry.tools(), registry.plugins(), registry.problems()) == ((), (), ())
-
-
-def test_registries_share_nothing(registry):
-    registry.register(add)
-    assert names(ToolRegistry()) == []
 
 
 def test_tools_of_every_kind_are_registered_and_sorted(registry):
@@ -138,22 +128,6 @@ def test_the_conflict_policy_is_the_registrys_unless_the_registration_says_other
         registry.register(named("read"), on_conflict="error")
 
 
-def test_a_shadowed_tool_returns(registry):
-    registry.register(named("read", "first"))
-    with registry.register(named("read", "second"), on_conflict="shadow"):
-        assert registry.call_sync("read").text == "second"
-    assert registry.call_sync("read").text == "first"
-
-
-@pytest.mark.parametrize("host_first", [True, False])
-def test_the_hosts_tool_beats_a_plugins(registry, host_first):
-    origins = [Origin(), FILES] if host_first else [FILES, Origin()]
-    for origin in origins:
-        registry.register(named("read", str(origin)), origin=origin)
-    assert registry.call_sync("read").text == "the host"
-    assert [problem.plugin for problem in registry.problems()] == ["files"]
-
-
 def test_an_origin_marks_everything_that_is_registered_with_it(registry):
     registry.register(add, StaticToolset("source", [greet]), origin=FILES)
     assert registry.get("add").origin is FILES
@@ -208,33 +182,7 @@ def test_extras_are_added_by_kind_and_name(registry):
         registry.add("tools", "x", "y")
 
 
-def test_what_a_manager_changes_is_seen(registry):
-    record, problem = PluginRecord("files"), Problem("files", None, "why")
-    registry.change(lambda catalogue: catalogue.evolve(plugins={"files": record}, problems=(problem,)))
-    assert (registry.plugins(), registry.problems()) == ((record,), (problem,))
-
-
 # Calls ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("arguments", ['{"a": 1, "b": 2}', b'{"a": 1, "b": 2}', {"a": 1, "b": 2}])
-def test_a_call_takes_text_bytes_or_a_mapping(registry, arguments):
-    registry.register(add)
-    assert asyncio.run(registry.call("add", arguments)).structured_content == {"result": 3}
-
-
-@pytest.mark.parametrize("arguments", [None, "", " ", {}, "{}"])
-def test_no_arguments_are_an_empty_object(registry, arguments):
-    registry.register(named("now"), add)
-    assert registry.call_sync("now", arguments).text == "answer"
-    assert registry.call_sync("add", arguments).kind == "invalid_arguments"
-
-
-def test_an_unknown_tool_is_a_result_with_what_there_is(registry):
-    registry.register(add, greet)
-    result = registry.call_sync("ad", {})
-    assert (result.kind, result.is_error) == ("unknown_tool", True)
-    assert result.text == "No tool is called 'ad'. Did you mean 'add'? Available: add, greet."
 
 
 def test_the_tool_gets_the_context_of_the_call(registry):
@@ -272,17 +220,6 @@ def test_a_context_of_the_hosts_own_is_completed_for_each_call(registry):
     asyncio.run(registry.call("two", {}, own, call_id="c2"))
     assert [(each.tool, each.call_id) for each in seen] == [("one", "mine"), ("two", "c2")]
     assert (own.tool, own.values) == ("", {"one": "of the context", "two": "of the context"})
-
-
-def test_partial_results_reach_the_hosts_listener(registry):
-    @registry.register
-    def count(to: int):
-        """Count."""
-        yield from range(to)
-
-    seen = []
-    registry.call_sync("count", {"to": 3}, ToolContext(listener=seen.append))
-    assert seen == [0, 1, 2]
 
 
 def test_a_fatal_error_is_raised_after_the_callbacks_have_seen_the_result(registry):
@@ -432,12 +369,6 @@ async def test_a_tool_that_was_filtered_out_is_not_offered(registry):
     assert (await registry.call("erase", {}, resolved=resolved)).kind == "not_offered"
 
 
-def test_a_tool_of_a_toolset_is_found_by_name(registry):
-    registry.register(StaticToolset("source", [named("deep", "from the source")]))
-    assert registry.call_sync("deep").text == "from the source"
-    assert registry.call_sync("deeper").kind == "unknown_tool"
-
-
 def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
     class Source:
         name = "source"
@@ -479,21 +410,6 @@ def test_a_disposed_callback_is_not_asked(registry):
     with registry.add_callback("before_tool", lambda: Deny("no")):
         assert registry.call_sync("add", {"a": 1}).kind == "denied"
     assert not registry.call_sync("add", {"a": 1}).is_error
-
-
-def test_an_error_callback_sees_an_unknown_tool(registry):
-    registry.add_callback("on_tool_error", lambda tool, error: ToolResult(f"{tool}: {error}"))
-    assert registry.call_sync("missing").text == "None: No tool is called 'missing'. Available: none."
-
-
-def test_an_error_callback_may_recover(registry):
-    @registry.register
-    def fail() -> str:
-        """Fail."""
-        raise ToolError("broken")
-
-    registry.add_callback("on_tool_error", lambda error: ToolResult("recovered") if error.text == "broken" else None)
-    assert registry.call_sync("fail").text == "recovered"
 
 
 def test_an_unknown_stage_is_refused_with_a_near_miss(registry):
@@ -546,17 +462,6 @@ def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
         registry.add("predicates", "and", lambda tool, context: True)
     with pytest.raises(RegistrationError, match="no function"):
         registry.add("predicates", "mine", 3)
-
-
-def test_a_failing_callback_is_told_to_whoever_listens(registry, caplog):
-    def broken() -> None:
-        raise ValueError("in the callback")
-
-    registry.add_callback("before_tool", broken)
-    registry.register(Tool.from_function(lambda: 1, name="t"))
-    result = registry.call_sync("t")
-    assert (result.kind, "in the callback" in result.text) == ("callback_failure", False)
-    assert "in the callback" in caplog.text
 
 
 def test_explain_tells_of_a_tool_that_is_held_back(registry):
@@ -640,28 +545,6 @@ def test_readers_see_whole_catalogues_while_threads_write(registry):
         thread.join(PATIENCE)
     assert torn == []
     assert names(registry) == []
-
-
-def test_writers_in_threads_lose_nothing(registry):
-    def write(number):
-        for turn in range(25):
-            registry.register(named(f"tool_{number}_{turn}"))
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert len(registry.tools()) == 100
-
-
-async def test_many_calls_at_once_answer_each_for_itself(registry):
-    registry.register(add, greet)
-    calls = [registry.call("add", {"a": number}) for number in range(100)]
-    calls += [registry.call("greet", {"name": str(number)}) for number in range(100)]
-    results = await asyncio.gather(*calls)
-    assert [result.structured_content["result"] for result in results[:100]] == list(range(1, 101))
-    assert [result.text for result in results[100:]] == [f"Hello, {number}." for number in range(100)]
 
 
 def test_calls_from_several_threads_and_loops_work_at_once(registry):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import threading
 from abc import ABC
 from typing import Annotated, Generic, Protocol, TypeVar, runtime_checkable
@@ -380,14 +379,7 @@ def test_one_that_is_both_kinds_of_manager_is_entered_as_it_is_asked_for():
     assert ToolContext(services={Both: Both}).service(Both) == "plain"
 
 
-def test_a_manager_may_be_left_as_it_is():
-    services = Services()
-    services.provide(threading.Lock().__class__, threading.Lock, enter=False)
-    (lock,) = call(services, threading.Lock().__class__)
-    assert not lock.locked()
-
-
-def test_plain_factories_run_off_the_loop_unless_they_never_block():
+def test_plain_factories_run_off_the_loop():
     async def run():
         threads = []
 
@@ -401,14 +393,13 @@ def test_plain_factories_run_off_the_loop_unless_they_never_block():
 
         services = Services(off_loop=asyncio.to_thread)
         services.provide(A, factory)
-        services.provide(B, factory, blocking=False)
-        services.provide(C, make)
+        services.provide(B, make)
         context = ToolContext(services=services)
-        for kind in (A, B, C):
+        for kind in (A, B):
             await context.use(kind)
         await context.internals.close_services()
-        here = threading.current_thread()
-        assert [each is here for each in threads] == [False, True, False, True, False]
+        assert len(threads) == 3
+        assert threading.current_thread() not in threads
 
     asyncio.run(run())
 
@@ -442,22 +433,6 @@ def test_an_error_that_is_passed_on_is_no_failure_of_the_service():
     log = Log()
     call(Services({PassesOn: PassesOn}, observe=log.observe), PassesOn, error=ValueError("the call's"))
     assert log == []
-
-
-def test_a_transaction_is_rolled_back_when_its_call_failed():
-    connection = sqlite3.connect(":memory:")
-    connection.execute("create table t (a)")
-    for error, rows in ((ValueError(), 0), (None, 1)):
-        services = Services({A: lambda: contextlib.nullcontext(1), sqlite3.Connection: lambda: connection})
-
-        async def run(error, services):
-            context = ToolContext(services=services)
-            (await context.use(sqlite3.Connection)).execute("insert into t values (1)")
-            await context.internals.close_services(error)
-
-        asyncio.run(run(error, services))
-        assert connection.execute("select count(*) from t").fetchone() == (rows,)
-    connection.close()
 
 
 @pytest.mark.parametrize("error", [ValueError("stuck"), SystemExit(1), KeyboardInterrupt(), StopIteration()])

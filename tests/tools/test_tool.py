@@ -11,7 +11,7 @@ import sys
 import threading
 import types
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypedDict
 
 import attrs
 import pytest
@@ -42,13 +42,6 @@ def function(day: dt.date, count: int = 1) -> dt.date:
 @pytest.fixture
 def made():
     return Tool.from_function(function)
-
-
-def test_judges_and_binder_are_made_once(made):
-    assert made.validator is made.validator
-    assert made.output_validator is made.output_validator
-    assert made.bind is made.bind
-    assert Tool(ToolSpec("a")).output_validator is None
 
 
 def test_results_are_judged_by_the_output_schema(made):
@@ -372,17 +365,6 @@ def test_stars_are_arrays_and_open_objects():
     assert made.check({"a": 1, "b": "x"}) == ('b: must be a number, got string "x"',)
 
 
-def test_unpacked_keys_are_properties():
-    def function(a: int, **options: Unpack[Options]):
-        return options
-
-    made = Tool.from_function(function)
-    assert made.spec.input_schema["required"] == ["a"]
-    assert made.spec.input_schema["additionalProperties"] is False
-    assert run(made, {"a": 1}) == {}
-    assert run(made, {"a": 1, "depth": 2}) == {"depth": 2}
-
-
 def test_a_function_without_types_takes_anything():
     def function(a, b=1, **rest):
         return a, b, rest
@@ -485,6 +467,9 @@ async def wait(arguments):
         ({"requires_confirmation": "yes"}, "requires_confirmation must be True, False or a function"),
         ({"read_only": 1}, "read_only must be True, False or a function of the arguments"),
         ({"tags": 5}, "tags must be a collection of texts"),
+        ({"instructions": 5}, "instructions must be a text"),
+        ({"offered": "no"}, "offered must be True or False"),
+        ({"process_request": "no"}, "process_request must be a function"),
         ({"read_only": wait}, "read_only must not be async"),
         ({"destructive": lambda: True}, "destructive is called with arguments, and doesn't take that"),
         ({"concurrency": lambda: "shared"}, "concurrency is called with arguments, and doesn't take that"),
@@ -854,12 +839,6 @@ def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
     assert (made.process_request, made.instructions, made.offered) == (remember, "x", False)
     assert made.spec.digest == plain.spec.digest
     assert (plain.process_request, plain.instructions, plain.offered) == (None, None, True)
-
-
-@pytest.mark.parametrize("option", [{"instructions": 5}, {"offered": "no"}, {"process_request": "no"}])
-def test_options_of_the_wrong_form_are_refused_by_name(option):
-    with pytest.raises(DefinitionError, match=next(iter(option))):
-        Tool.from_schema("a", {"type": "object"}, **option)
 
 
 def test_each_name_that_a_tool_had_stays_known_however_it_is_changed():

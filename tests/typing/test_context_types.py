@@ -15,7 +15,7 @@ from pegboard import ToolContext, tool
 from pegboard.tools.call import REMOVED, Actions, merged
 from pegboard.tools.content import Content
 from pegboard.tools.services import Injected, Services
-from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory
+from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory  # pyright: ignore[reportPrivateUsage]
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ def test_services_have_the_type_that_they_are_asked_for_by() -> None:
     services = Services({Clock: Fixed(), Store: Small(), Repository[int]: Repository()})
     services.provide(Database, plain)
     services.provide(Database, asynchronous, scope="call")
-    services.provide(Database, Database, scope="registry", blocking=False)
+    services.provide(Database, Database, scope="registry")
     context = ToolContext(services=services)
     assert_type(context.service(Database), Database)
     assert_type(context.service(Clock), Clock)

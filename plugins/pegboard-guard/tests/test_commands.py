@@ -39,11 +39,12 @@ def path(tmp_path):
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """Runs `registry guard ...` as the plugin adds it: exit code, standard output, standard error."""
-    group = click.Group("registry")
-    Guard().pegboard_register_commands(group)
 
-    def run(*words):
-        done = CliRunner().invoke(group, ["guard", *map(str, words)], standalone_mode=False)
+    def run(*words, journal=None):
+        group = click.Group("registry")
+        Guard({"journal": {"file": journal}} if journal else {}).pegboard_register_commands(group)
+        words = words if words[0] == "logs" else ("guard", *words)
+        done = CliRunner().invoke(group, [*map(str, words)], standalone_mode=False)
         if done.exception is not None:
             raise done.exception
         return done.return_value, done.stdout, done.stderr
@@ -103,6 +104,15 @@ def test_the_log_is_one_readable_line_a_record(run, path):
         f"{at}  (a crash had torn the record before)",
         f"{at}  (later)",
     ]
+
+
+def test_registry_logs_shows_the_journal_that_the_settings_name(run, path, tmp_path):
+    with pytest.raises(click.UsageError, match="no journal is kept"):
+        run("logs")
+    assert run("logs", path) == run("log", path) == run("logs", journal=path)
+    assert run("logs", "--json", journal=path) == run("log", path, "--json")
+    assert run("logs", "-n", "2", journal=path)[1].splitlines() == run("log", path)[1].splitlines()[-2:]
+    assert run("logs", journal=tmp_path / "none")[0::2] == (0, f"{tmp_path / 'none'}: no call was recorded yet\n")
 
 
 def test_the_log_as_json_lines(run, tmp_path):

@@ -24,6 +24,7 @@ BAD_TOOLS = [
     {"name": "hidden", "inputSchema": {"type": "object", "properties": {"a\u202eb": {"type": "string"}}}},
     {"name": "no_schema"},
     {"name": "list_schema", "inputSchema": []},
+    {"name": "header", "inputSchema": {"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}}},
     {"name": "wrong_type", "inputSchema": {"type": "nothing"}},
     {"name": "number_text", "description": 3, "inputSchema": ANY},
     {"name": "hints", "inputSchema": ANY, "annotations": {"readOnlyHint": "yes"}},

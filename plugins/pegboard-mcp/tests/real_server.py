@@ -143,7 +143,8 @@ async def change(context, arguments):
 
 
 async def ask(context, arguments):
-    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    properties = {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}}
+    schema = {"type": "object", "properties": properties}
     asked = ElicitRequestFormParams(message="What is your name?", requested_schema=schema)
     answer = await of_client(context, "elicitation/create", asked, ElicitResult)
     return answer if answer is None else text(json.dumps([answer.action, answer.content]))
@@ -233,13 +234,74 @@ async def stdio():
         await server.run(passed, outgoing, options)
 
 
+def authorization(address):
+    """An authorization server in the same process, which lets everybody in, and whose tokens hold for a second."""
+    import secrets
+    import time
+
+    from mcp.server.auth.provider import AccessToken, AuthorizationCode, ProviderTokenVerifier, RefreshToken
+    from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+    from mcp.shared.auth import OAuthToken
+
+    known = {}
+
+    class Provider:
+        async def get_client(self, client_id):
+            return known.get(client_id)
+
+        async def register_client(self, client):
+            known[client.client_id] = client
+
+        async def authorize(self, client, params):
+            code = AuthorizationCode(
+                code=secrets.token_hex(20),
+                client_id=client.client_id,
+                expires_at=time.time() + 60,
+                **params.model_dump(include={"code_challenge", "redirect_uri", "redirect_uri_provided_explicitly"}),
+                scopes=[],
+            )
+            known[code.code] = code
+            return f"{params.redirect_uri}?code={code.code}&state={params.state}"
+
+        async def load_authorization_code(self, client, code):
+            return known.get(code)
+
+        async def exchange_authorization_code(self, client, code):
+            return await self.exchange_refresh_token(client, None, [])
+
+        async def load_refresh_token(self, client, token):
+            return known.get(token)
+
+        async def exchange_refresh_token(self, client, token, scopes):
+            access, refresh = secrets.token_hex(20), secrets.token_hex(20)
+            known[access] = AccessToken(token=access, client_id=client.client_id, scopes=[])
+            known[refresh] = RefreshToken(token=refresh, client_id=client.client_id, scopes=[])
+            return OAuthToken(access_token=access, refresh_token=refresh, expires_in=1)
+
+        async def load_access_token(self, token):
+            return known.get(token)
+
+    provider = Provider()
+    settings = AuthSettings(
+        issuer_url=address,
+        resource_server_url=f"{address}/mcp",
+        client_registration_options=ClientRegistrationOptions(enabled=True),
+        validate_token_resource=False,
+    )
+    return {"auth": settings, "auth_server_provider": provider, "token_verifier": ProviderTokenVerifier(provider)}
+
+
 def web(kind):
     import socket
 
     import uvicorn
 
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     if kind == "http":
         app = server.streamable_http_app()
+    elif kind == "oauth":
+        app = server.streamable_http_app(**authorization(address))
     else:
         from mcp.server.sse import SseServerTransport
         from starlette.applications import Starlette
@@ -254,8 +316,7 @@ def web(kind):
             return Response()
 
         app = Starlette(routes=[Route("/mcp", connect), Mount("/messages/", transport.handle_post_message)])
-    listening = socket.create_server(("127.0.0.1", 0))
-    sys.stdout.write(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp\n")
+    sys.stdout.write(f"{address}/mcp\n")
     sys.stdout.flush()
     config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
     asyncio.run(uvicorn.Server(config).serve([listening]))

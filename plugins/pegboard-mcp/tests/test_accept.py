@@ -84,3 +84,32 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said
     assert "server 'x' is left out: the environment has no NOT_THERE" in said
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
+
+
+BROWSER = """
+import sys, urllib.request
+urllib.request.urlopen(sys.argv[1]).read()
+"""
+
+
+def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(registry, tmp_path):
+    server = subprocess.Popen([sys.executable, SERVER, "oauth"], stdout=subprocess.PIPE, text=True)
+    try:
+        table = f'[plugins.mcp.servers.real]\nurl = "{server.stdout.readline().strip()}"\noauth = true\n'
+        (tmp_path / "config" / "pegboard").mkdir(parents=True)
+        (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(table)
+        assert "it wants you to log in: run 'registry mcp login real'" in registry("mcp", "test", code=1)
+        (tmp_path / "browser.py").write_text(BROWSER)
+        said = registry("mcp", "login", "real", BROWSER=f"{sys.executable} {tmp_path / 'browser.py'} %s")
+        assert "log in at http://127.0.0.1:" in said
+        assert "real: logged in" in said
+        (tokens,) = (tmp_path / "state" / "pegboard" / "mcp").glob("*.tokens.json")
+        assert tokens.stat().st_mode & 0o077 == 0
+        first = json.loads(tokens.read_text())["tokens"]["access_token"]
+        assert registry("mcp", "test").startswith("real: 15 tools")
+        assert registry("call", "--yes", "real__echo", "text=in").startswith("in")
+        assert json.loads(tokens.read_text())["tokens"]["access_token"] != first
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()

@@ -237,15 +237,16 @@ async def test_a_server_may_ask_the_user_where_it_is_allowed_to(tmp_path, env):
             answers.append(json.loads((await registry.call("real__ask", {}, resolved=offered)).text))
         registry.approver = None
         answers.append(json.loads((await registry.call("real__ask", {}, resolved=offered)).text))
-    form = {"form": {"type": "object", "properties": {"name": {"type": "string"}}}}
+    properties = {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}}
+    form = {"form": {"type": "object", "properties": properties}}
     assert asked[0] == ("The MCP server 'real' asks: What is your name?", form)
-    accepted, cancelled, empty, declined = (
+    accepted, cancelled, unchanged, declined = (
         ["accept", {"name": "Ann"}],
         ["cancel", None],
-        ["accept", {}],
+        ["accept", {"age": 30}],
         ["decline", None],
     )
-    assert answers == [accepted, cancelled, empty, declined, cancelled]
+    assert answers == [accepted, cancelled, unchanged, declined, cancelled]
 
 
 @REVISIONS

@@ -103,6 +103,7 @@ def test_the_limit_is_the_models_or_else_the_hosts():
     registry = with_search(*(make_tool(f"send_{n}", deferred=True) for n in range(9)), limit=2)
     assert len(found(searched(registry, "send"))) == 2
     assert len(found(searched(registry, "send", limit=4))) == 4
+    assert len(found(searched(registry, "send", limit=3.0))) == 3
     assert searched(registry, "send", limit=99).results[0].kind == "invalid_arguments"
 
 

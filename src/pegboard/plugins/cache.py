@@ -18,8 +18,7 @@ from zlib import crc32
 from attrs import define, field, frozen
 
 from pegboard.catalogue import PublishedTools
-from pegboard.config.config import normalised
-from pegboard.config.secrets import lacks_secrets
+from pegboard.config.config import lacks_secrets, normalised
 from pegboard.errors import ManifestError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard.plugins.discovery import FoundPlugin

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from pegboard.callbacks import ONLY, Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status, limit_of
-from pegboard.config.secrets import with_secrets
+from pegboard.config.config import with_secrets
 from pegboard.errors import (
     InvalidNameError,
     ManifestError,

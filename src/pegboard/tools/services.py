@@ -108,29 +108,19 @@ class _Provided:
         value: The value, where it isn't made.
         make: Makes it: the context -> the value, an awaitable of it, or a context manager; or `None`.
         scope: How long what is made is kept.
-        blocking: Whether a plain factory may block, and so runs off the event loop.
-        enter: Whether a context manager that the factory gives is entered.
     """
 
     kind: Any
     value: Any = None
     make: Callable[[_Context], Any] | None = None
     scope: ServiceScope = "call"
-    blocking: bool = True
-    enter: bool = True
 
     @property
     def name(self) -> str:
         return name_of_kind(self.kind)
 
-    def enters(self, thing: object, method: str) -> bool:
-        """Whether a factory's result is entered by this method; `with` looks for it in the class, too."""
-        return self.enter and hasattr(type(thing), method)
 
-
-def _provided(
-    kind: Any, thing: Any, *, scope: ServiceScope | None = None, blocking: bool = True, enter: bool = True
-) -> _Provided:
+def _provided(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
     """What `Services.provide` keeps. A value of the type is kept as it is, and so is whatever can't be called."""
     if not is_kind(kind):
         raise TypeError(f"a service is provided for a class or protocol, not for {kind!r:.80}")
@@ -142,7 +132,7 @@ def _provided(
     if parameter is not None and scope == "registry":
         what = f"the factory of {name_of_kind(kind)} takes {parameter.name}"
         raise TypeError(f"{what}; it makes one for all calls of the registry, so it gets no call's context")
-    return _Provided(kind, None, _maker(thing, parameter), scope or "call", blocking, enter)
+    return _Provided(kind, None, _maker(thing, parameter), scope or "call")
 
 
 def _is_factory(kind: Any, thing: Any) -> bool:
@@ -202,12 +192,17 @@ class _OpenService:
         return self.loop is not None and self.loop.is_closed()
 
 
+def _has(thing: object, method: str) -> bool:
+    """Whether a factory's result has this method; `with` looks for it in the class, too."""
+    return hasattr(type(thing), method)
+
+
 def _begun(provided: _Provided, context: _Context, now: bool) -> tuple[Any, Any]:
     """What a factory gives, entered where that takes no event loop, in the same thread; and the manager to leave."""
     assert provided.make is not None
     made = provided.make(context)
-    waits = isawaitable(cast("object", made)) or provided.enters(made, "__aenter__")
-    if provided.enters(made, "__enter__") and (now or not waits):
+    waits = isawaitable(cast("object", made)) or _has(made, "__aenter__")
+    if _has(made, "__enter__") and (now or not waits):
         return made.__enter__(), made
     if waits and now:
         if iscoroutine(made):
@@ -368,7 +363,7 @@ class ServiceContainer:
         return opened.value
 
     async def _made(self, provided: _Provided, context: _Context, now: bool) -> _OpenService:
-        value, manager = await self._called(provided, now, _begun, provided, context, now)
+        value, manager = await self._called(now, _begun, provided, context, now)
         if manager is not None:
             return _OpenService(provided, value, manager)
         import asyncio  # loading it takes longer than listing tools
@@ -376,10 +371,10 @@ class ServiceContainer:
         loop = None
         if isawaitable(value):
             loop, value = asyncio.get_running_loop(), await value
-        if provided.enters(value, "__aenter__"):
+        if _has(value, "__aenter__"):
             return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
-        if provided.enters(value, "__enter__"):
-            return _OpenService(provided, await self._called(provided, now, value.__enter__), value, loop)
+        if _has(value, "__enter__"):
+            return _OpenService(provided, await self._called(now, value.__enter__), value, loop)
         return _OpenService(provided, value, None, loop)
 
     async def _leave(self, opened: _OpenService, error: BaseException | None, now: bool = False) -> None:
@@ -391,11 +386,11 @@ class ServiceContainer:
         elif opened.is_async:
             await opened.manager.__aexit__(*facts)
         elif opened.manager is not None:
-            await self._called(opened.provided, now, opened.manager.__exit__, *facts)
+            await self._called(now, opened.manager.__exit__, *facts)
 
-    async def _called(self, provided: _Provided, now: bool, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _called(self, now: bool, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls what may block, off the loop where there is such a place."""
-        if now or self.off_loop is None or not provided.blocking:
+        if now or self.off_loop is None:
             return function(*arguments)
         return await self.off_loop(function, *arguments)
 
@@ -436,9 +431,7 @@ class Services:
         """These values as services; services as they are."""
         return values if isinstance(values, Services) else cls(values)
 
-    def provide(
-        self, kind: Any, thing: Any, *, scope: ServiceScope | None = None, blocking: bool = True, enter: bool = True
-    ) -> _Provided:
+    def provide(self, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> _Provided:
         """Keeps a value, or what makes one, by its type; what was there before is replaced.
 
         Args:
@@ -447,8 +440,6 @@ class Services:
                 on to close it, or giving a context manager. It gets the call's `ToolContext` if it has a required
                 parameter, or one called `context`. A value of the type, or one that can't be called, is no factory.
             scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
-            blocking: `False` for a plain factory that never waits: it runs on the event loop.
-            enter: Whether a context manager that the factory gives is entered, and left at the end.
 
         Returns:
             What `withdraw` takes.
@@ -456,7 +447,7 @@ class Services:
         Raises:
             TypeError: `kind` is no type, `scope` is none, or the factory asks for what it can't get.
         """
-        made = _provided(kind, thing, scope=scope, blocking=blocking, enter=enter)
+        made = _provided(kind, thing, scope=scope)
         with self._shared.lock:
             self._provided = {**self._provided, kind: made}
         return made

@@ -65,6 +65,7 @@ class TurnOutcome:
         invocation: The turn's id.
         ignored: Of a turn that was taken up again: the ids of answers and results that changed nothing.
         for_host: The calls of tools without a handler; `resume_turn` goes on with their results.
+        output: The answer as a value, where the turn had an `output_type`; isn't written to JSON.
         error: What ended it, or `None`; isn't written to JSON.
     """
 
@@ -82,6 +83,7 @@ class TurnOutcome:
     invocation: str | None = None
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
     for_host: tuple[ToolCall, ...] = field(default=(), kw_only=True)
+    output: Any = field(default=None, eq=False, metadata=json_key(""))
     error: BaseException | None = field(default=None, eq=False, metadata=json_key(""))
 
     @property

@@ -68,78 +68,6 @@ def allowed(line, *patterns):
 @pytest.mark.parametrize(
     "line",
     [
-        *("git push", "git push origin main", "git  push", "git push;", "git push&", "! git push", "git push # x"),
-        *("ls;git push", "ls&&git push", "ls|git push", "ls &git push", "ls || git push", "ls\ngit push"),
-        *("git \\\npush",),
-        *("(git push)", "{ git push; }", "if true; then git push; fi", "if git push; then :; fi"),
-        *("while git push; do :; done",),
-        *("for i in 1; do git push; done", "case x in x) git push;; esac", "[[ a ]] && git push"),
-        *("f() { git push; }; f",),
-        *("> f git push", "2>&1 git push", "A=b git push", "a=(1); git push", "((git push))"),
-    ],
-)
-def test_a_command_is_denied_wherever_it_stands(line):
-    assert denied(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("git\\ push", "\\git push", "'git' push", '"git" push', "g''it push", 'g""it push', "git 'push'"),
-        *("gi\\\nt push",),
-        *("/usr/bin/git push", "./git push", "GIT push", "~/bin/git push", "git -C /x push", "git --no-pager push"),
-        *("git -c a.b=c push", "git --git-dir x push", "$'git' push", "g$X push", "$X push", "git $X"),
-        *("git push$X", "$X git push"),
-        *("G=git; $G push", "git $(echo push)", "${X:-git} push", "git pus*", "g?t push", "/bin/g[i]t push"),
-        *("{git,push}",),
-        *("git\u00a0push", "git\rpush", 'git push"', "git push\0", "coproc git push", "ls &>f git push"),
-    ],
-)
-def test_a_command_is_denied_however_it_is_written(line):
-    assert denied(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("$(git push)", "echo `git push`", 'echo "$(git push)"', "cat <(git push)", "echo x >(git push)"),
-        *("echo ${X:-$(git push)}",),
-        *('sh -c "git push"', 'bash -lc "ls; git push"', "bash -o pipefail -c 'git push'"),
-        *("bash -euo pipefail -c 'git push'",),
-        *("sh -c 'sh -c \"git push\"'", 'eval "git push"', "eval git push", "bash <<< 'git push'"),
-        *("bash <<E\ngit push\nE",),
-        *("echo 'git push' | sh", "curl x | bash -s", "bash", "bash -", "sh /dev/stdin", 'sh -c "$X"', "sh $X"),
-        *("source <(curl x)",),
-        *("su bob -c 'git push'", "su bob --command='git push'", "=git push", "trap 'git push' EXIT", "trap $X EXIT"),
-        *(". /dev/stdin", "sudo git push", "sudo -u root git push", "sudo -- git push", "env git push"),
-        *("env A=b git push",),
-        *("env -S 'git push'", "env -S'git push'", "env --split-string='git push'", "sudo env A=b nice git push"),
-        *("command git push", "exec git push", "nohup git push &", "time git push", "timeout 5 git push"),
-        *("timeout -s KILL 5 git push", "nice -n 5 git push", "stdbuf -oL git push", "busybox sh -c 'git push'"),
-        *("xargs git push", "echo push | xargs git", "xargs -n1 git", "xargs -I% git % <<< push", "xargs -I % git %"),
-        *("find . -exec git push \\;", "find . -name x -exec sh -c 'git push' {} +", "fd x -x git push"),
-        *("find . -exec git {} \\;",),
-        *("su -c 'git push' bob", "ssh host git push", "ssh host 'git push'", "watch git push"),
-        *("trap 'git push' EXIT",),
-        *("sudo -u root -- git push", "sudo --user=root git push", "bash <<'E'\ngit push\nE"),
-        *(
-            "daemonize -o x git push",
-            "setuidgid bob git push",
-            "xvfb-run -a git push",
-            "sg wheel -c 'git push'",
-            "capsh -- -c 'git push'",
-        ),
-        *("uv run --with x git push", "docker exec -it -u root box git push", "kubectl exec pod -- git push"),
-        *("alias g='git push'", "sudo $X git push", "sudo -u $X git push", "sudo -S $X"),
-    ],
-)
-def test_a_command_is_denied_inside_others_as_far_as_it_can_be_seen(line):
-    assert denied(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
         *("git status", "echo git push", 'grep "git push" file', "git log --grep push", "git stash push"),
         *("git commit -m 'git push'",),
         *("cd x && make", "for f in *.py; do echo $f; done", "echo $(date)", "echo $((1+2))"),
@@ -158,6 +86,22 @@ def test_a_command_is_denied_inside_others_as_far_as_it_can_be_seen(line):
 )
 def test_other_commands_are_not_denied(line):
     assert decide(line, Rule("bash", "git push *", "deny")) is None
+
+
+def test_options_and_what_is_filled_in_hide_no_command():
+    for line in (
+        *("git -C /x push", "git --no-pager push", "git -c a.b=c push", "git --git-dir x push", "g$X push", "$X push"),
+        *(
+            "git $X",
+            "git push$X",
+            "$X git push",
+            "git $(echo push)",
+            "git pus*",
+            "sudo $X git push",
+            "sudo -u $X git push",
+        ),
+    ):
+        assert denied(line)
 
 
 def test_a_command_of_one_word_is_found_too():

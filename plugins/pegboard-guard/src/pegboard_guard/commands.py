@@ -1,8 +1,9 @@
-"""`registry guard`: verifies and shows journals."""
+"""`registry guard` and `registry logs`: verify and show journals."""
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -52,9 +53,40 @@ def log_command(file: Path, as_json: bool) -> int:
     Exits with 1 where a line is no record. Only each record by itself is looked at; 'verify' finds out whether they are
     all there.
     """
+    return _show(file, None, as_json=as_json)
+
+
+def logs_command(journal: Path | None) -> click.Command:
+    """`registry logs`, for the journal that the settings name; `None`: they name none."""
+
+    @click.command("logs")
+    @click.argument("file", type=_FILE, required=False)
+    @click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N records.")
+    @click.option("--json", "as_json", is_flag=True, help="As JSON lines.")
+    def logs(file: Path | None, count: int | None, as_json: bool) -> int:
+        """Show which tools were called: the records of the audit journal.
+
+        Nothing is recorded until the configuration names a file: [plugins.guard.journal] file = "~/audit.jsonl".
+        FILE is another journal's. Exits with 1 where a line is no record.
+        """
+        path = file or journal
+        if path is None:
+            text = 'no journal is kept. To keep one: [plugins.guard.journal] file = "~/audit.jsonl" in pegboard.toml'
+            raise click.UsageError(text)
+        if not path.exists():
+            click.echo(f"{path}: no call was recorded yet", err=True)
+            return 0
+        return _show(path, count, as_json=as_json)
+
+    return logs
+
+
+def _show(file: Path, count: int | None, *, as_json: bool) -> int:
+    """Prints the last so many records; the exit code."""
     is_whole = True
     with file.open("rb") as lines:
-        for number, line in enumerate(iter(partial(lines.readline, MOST_LINE), b""), 1):
+        numbered = enumerate(iter(partial(lines.readline, MOST_LINE), b""), 1)
+        for number, line in numbered if count is None else deque(numbered, count):
             record = decode_or_none(line)
             if record is None:
                 is_whole = False

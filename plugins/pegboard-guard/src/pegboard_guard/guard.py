@@ -174,7 +174,8 @@ class Guard:
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
-        """Adds `registry guard`."""
-        from pegboard_guard.commands import guard_command
+        """Adds `registry guard` and `registry logs`."""
+        from pegboard_guard.commands import guard_command, logs_command
 
         group.add_command(guard_command)
+        group.add_command(logs_command(None if self.journal is None else self.journal.file))

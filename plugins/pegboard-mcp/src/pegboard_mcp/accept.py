@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import click
+from attrs import evolve
 
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, open_session
-from pegboard.config.secrets import with_secrets
+from pegboard.config.config import with_secrets
 from pegboard.errors import cause_of, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_mcp.definitions import Accepted
 from pegboard_mcp.settings import Servers, servers_from
 from pegboard_mcp.toolset import McpToolset
+
+LOGIN_SECONDS: Final = 330.0
 
 
 @click.group("mcp", invoke_without_command=True)
@@ -75,6 +78,25 @@ def accept_command(options: Options, name: str, *, yes: bool) -> int:
     return 0
 
 
+@mcp_command.command("login")
+@click.argument("name")
+@registry_options()
+@click.pass_obj
+def login_command(options: Options, name: str) -> int:
+    """Log in to a server by OAuth, in the browser. It wants `oauth = true` in its settings."""
+    session = open_session(options)
+    servers = _servers(session)
+    settings = servers.settings.get(name)
+    if settings is not None and (settings.url is None or not settings.oauth):
+        raise click.UsageError(f"the server {name!r} has no url with oauth = true")
+    toolset = _toolset(servers, name)
+    toolset.settings = evolve(toolset.settings, start_timeout=LOGIN_SECONDS)
+    toolset.show_login = lambda address: remark(f"log in at {address}")
+    session.run(lambda: _closing(toolset, toolset.start))
+    remark(f"{name}: logged in")
+    return 0
+
+
 @mcp_command.command("test")
 @click.argument("names", nargs=-1)
 @registry_options()
@@ -99,7 +121,7 @@ def test_command(options: Options, names: tuple[str, ...]) -> int:
 
 
 async def _tested(toolset: McpToolset) -> Any:
-    await toolset.pending()
+    await toolset.start()
     return await toolset.tools(EMPTY_CONTEXT)
 
 

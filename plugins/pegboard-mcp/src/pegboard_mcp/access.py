@@ -19,7 +19,7 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 
 from pegboard import ReadonlyContext
-from pegboard.config.secrets import with_secrets
+from pegboard.config.config import with_secrets
 from pegboard.errors import ConfigError
 from pegboard.schema.converter import read_record
 

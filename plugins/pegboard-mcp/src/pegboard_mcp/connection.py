@@ -33,7 +33,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard.errors import cause_of
+from pegboard.errors import cause_of, operator_log
 from pegboard_mcp.settings import ServerError, ServerSettings
 from pegboard_mcp.transport import Inbox, expanded, groups, kill, transport_to
 
@@ -92,6 +92,8 @@ class _Loop:
             kill(group)
 
 
+for _sdks in ("mcp", "client"):  # its loggers; what fails is in our own log, and in results
+    logging.getLogger(_sdks).addHandler(logging.NullHandler())
 _loop: Final = _Loop()
 _open: Final[set[Connection]] = set()
 atexit.register(_loop.end)
@@ -150,7 +152,7 @@ class Connection:
         self.name = name
         self._settings = settings
         self._callbacks = callbacks
-        self._log = logging.getLogger(f"pegboard.mcp.{name}")
+        self._log = operator_log().getChild(f"mcp.{name}")
         self._owner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[_Session] | None = None
         self._session: _Session | None = None

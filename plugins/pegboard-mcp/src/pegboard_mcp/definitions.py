@@ -212,6 +212,11 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, handler
             raise ValueError(f"{key} is no text")  # noqa: TRY004  data from outside
     if not isinstance(facts.get("inputSchema"), dict):
         raise ValueError("inputSchema is missing, or no object")  # noqa: TRY004  likewise
+    if "x-mcp-header" in json.dumps(facts["inputSchema"]):  # else listing loads no SDK
+        from mcp.shared.inbound import find_invalid_x_mcp_header
+
+        if (fault := find_invalid_x_mcp_header(facts["inputSchema"])) is not None:
+            raise ValueError(fault)
     if not isinstance(annotations, Mapping):
         raise ValueError("annotations is no object")  # noqa: TRY004  likewise
     hints = cast("Mapping[str, Any]", annotations)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -24,11 +23,12 @@ from mcp_types import (
 )
 
 from pegboard import Message, Model, ModelConfig, ModelRequest, ToolContext
-from pegboard.errors import cause_of
+from pegboard.errors import cause_of, operator_log
 from pegboard.schema.json import json_text
 from pegboard.schema.validator import validator_of
 from pegboard.tools.content import read_content
 from pegboard.tools.visible import visible
+from pegboard.typing import JsonMapping, JsonObject
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Host:
     def __init__(self, server: str, running: Callable[[], Running | None]) -> None:
         self._server = server
         self._running = running
-        self._log = logging.getLogger(f"pegboard.mcp.{server}")
+        self._log = operator_log().getChild(f"mcp.{server}")
 
     async def elicit(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """The user's answer to a question, or to a form; whatever isn't clearly a yes is none."""
@@ -99,7 +99,7 @@ class Host:
             return ElicitResult(action="decline")
         if schema is None:
             return ElicitResult(action="accept")
-        content: Any = {} if answer.payload == payload else answer.payload
+        content: Any = _defaults(json.loads(schema)) if answer.payload == payload else answer.payload
         if not isinstance(content, dict):
             raise ValueError("the answer is no object")  # noqa: TRY004  as below
         if problems := validator_of(schema).problems(cast("dict[str, Any]", content)):
@@ -138,6 +138,11 @@ class Host:
             model=answer.model or model.name,
             stop_reason=_STOPPED.get(answer.finish_reason, answer.finish_reason),
         )
+
+
+def _defaults(form: JsonMapping) -> JsonObject:
+    """What the fields of a form hold that are left as they are."""
+    return {name: field["default"] for name, field in form.get("properties", {}).items() if "default" in field}
 
 
 def _message(sent: SamplingMessage) -> Message:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard.errors import operator_log
 from pegboard.threads import off_loop
 from pegboard.tools.visible import visible
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
@@ -52,6 +53,10 @@ class McpToolset(ToolsetBase):
         name: The server's, and so the toolset's.
         settings: How it is reached, and what is offered of it.
         accepted: Keeps what was accepted; `None` keeps it as long as the toolset lives.
+
+    Attributes:
+        show_login: Gets the address at which a person logs in, where that is to be done now; `None`: only a login of
+            before is used.
     """
 
     def __init__(self, name: str, settings: ServerSettings, accepted: Accepted | None = None) -> None:
@@ -59,6 +64,7 @@ class McpToolset(ToolsetBase):
         self.name = name
         self.settings = settings
         self.publishes = [accepted.path] if accepted is not None and settings.accept == "first" else None
+        self.show_login: Callable[[str], None] | None = None
         self._file = accepted
         self._accepted: Definitions | None = None
         self._listed: Definitions | None = None
@@ -78,10 +84,10 @@ class McpToolset(ToolsetBase):
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools that were accepted; the server is asked only where none were."""
         del context
-        if self._known is None and self.settings.accept == "first" and self._file is not None:
-            accepted = await off_loop(self._file.read)
-            if accepted is not None and self._known is None:
-                self._accepted, self._known = accepted, _Known(accepted)
+        if self._known is None and self.settings.accept == "first":
+            await self._read()
+            if self._accepted is not None and self._known is None:
+                self._known = _Known(self._accepted)
         if self._known is None:
             await (await self.connection()).start()
         return await off_loop(self._offered)
@@ -105,11 +111,20 @@ class McpToolset(ToolsetBase):
             self._log,
             host.elicit if settings.elicitation else None,
             host.sample if settings.sampling else None,
+            self._login() if settings.oauth else None,
         )
         with self._making:
             if self._made is None:
                 self._made = Connection(self.name, settings, callbacks)
             return self._made
+
+    def _login(self) -> Callable[[], Any]:
+        """Makes what logs in by OAuth, for each connection."""
+        from pegboard_mcp.oauth import provider
+
+        settings = self.settings
+        path = (self._file or Accepted.of(self.name, settings)).path.removesuffix(".json") + ".tokens.json"
+        return lambda: provider(self.name, settings.url or "", path, self.show_login)
 
     @property
     def instructions(self) -> Callable[[ReadonlyContext], Awaitable[str]] | None:
@@ -125,11 +140,24 @@ class McpToolset(ToolsetBase):
 
     async def pending(self) -> tuple[Definitions, Definitions]:
         """What was accepted, and what the server lists now, which is asked for it; nothing is accepted by that."""
-        if self._file is not None and self._accepted is None:
-            self._accepted = await off_loop(self._file.read)
+        await self._read()
         before = self._accepted = self._accepted or Definitions()
         await (await self.connection()).start()
         return before, self.listed
+
+    async def start(self) -> None:
+        """Starts the server, where it isn't started yet; what it lists is accepted, where nothing was.
+
+        Raises:
+            ServerError: It can't be reached.
+        """
+        await self._read()
+        await (await self.connection()).start()
+
+    async def _read(self) -> None:
+        """Reads what was accepted, where that is kept."""
+        if self._file is not None and self._accepted is None:
+            self._accepted = await off_loop(self._file.read)
 
     @property
     def listed(self) -> Definitions:
@@ -153,7 +181,7 @@ class McpToolset(ToolsetBase):
     def _take_list(self, listed: list[Any], instructions: str) -> None:
         """Takes in what the server has listed; called in the connection's thread."""
         definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions)
-        log = logging.getLogger(f"pegboard.mcp.{self.name}")
+        log = operator_log().getChild(f"mcp.{self.name}")
         for name, cause in definitions.problems[:20]:
             log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
         if self._accepted is None or self.settings.accept == "always":
@@ -268,7 +296,7 @@ class McpToolset(ToolsetBase):
     def _log(self, level: str, logger: str, data: Any) -> None:
         """Passes on what the server logs: to the log, and to the calls that run; called in the connection's thread."""
         text = visible(data if isinstance(data, str) else repr(data))[:_MOST_ERROR]
-        logging.getLogger(f"pegboard.mcp.{self.name}").log(
+        operator_log().getChild(f"mcp.{self.name}").log(
             _LEVELS.get(level, logging.ERROR), "%s%s", f"{visible(logger)}: " if logger else "", text
         )
         for running in tuple(self._running):

@@ -22,6 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
+from pegboard.errors import operator_log
 from pegboard_mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ async def _read(
     inbox: Inbox,
 ) -> None:
     """Passes on the messages that a process writes, one a line; what is none is passed over."""
-    log, garbage = logging.getLogger(f"pegboard.mcp.{name}"), 0
+    log, garbage = operator_log().getChild(f"mcp.{name}"), 0
     assert process.stdout is not None
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError), incoming:
         while line := await _line(process.stdout, inbox):
@@ -338,7 +339,7 @@ async def _write(
 
 async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) -> None:
     """Keeps the last lines that a process writes to standard error."""
-    log = logging.getLogger(f"pegboard.mcp.{name}")
+    log = operator_log().getChild(f"mcp.{name}")
     assert process.stderr is not None
     while part := await process.stderr.read(4_096):
         for line in part.decode(errors="replace").splitlines():

@@ -23,6 +23,7 @@ from pegboard import (
     ToolCall,
     ToolSpec,
 )
+from pegboard.dialects import Dialect
 from pegboard.messages import Part
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
@@ -45,6 +46,7 @@ from pegboard.wire import (
 from pegboard_openai._openai import (
     ALLOWED,
     CHAT,
+    OPENAI,
     REFUSED_IN_IDS,
     Definition,
     Limits,
@@ -245,6 +247,7 @@ class OpenAIChat:
         system_role: Who gives the instructions: `"system"`, or `"developer"`.
         reasoning: The member in which a server wants the model's reasoning back (`"reasoning_content"`), or `None`.
         most_tokens: The member that limits an answer's length; other servers call it `"max_tokens"`.
+        dialect: What the server takes of schemas.
     """
 
     name: str = "openai"
@@ -253,6 +256,7 @@ class OpenAIChat:
     system_role: str = "system"
     reasoning: str | None = None
     most_tokens: str = "max_completion_tokens"
+    dialect: Dialect = OPENAI
     _written: Entries = field(init=False, repr=False)
     _keys: tuple[str, ...] = field(init=False, repr=False)
 
@@ -318,7 +322,7 @@ class OpenAIChat:
             if spec.grammar is not None:
                 custom["format"] = {"type": "grammar", "grammar": spec.grammar.to_json()}
             return self._entry(spec, "custom", custom, written)
-        written = function_definition(spec, strict, self.limits.description)
+        written = function_definition(spec, strict, self.limits.description, self.dialect)
         function = _named(spec, written) | {"parameters": written.parameters}
         if written.strict:
             function["strict"] = True

@@ -91,7 +91,7 @@ class _Search:
         known = set(found_names(context.state))  # what was found before is found again
         tools = [tool for tool in cast("Sequence[Tool]", context.offered) if tool.offered]
         specs = [tool.spec for tool in tools if tool.spec.deferred or tool.name in known]
-        query, limit = arguments["query"], arguments.get("limit", self._limit)
+        query, limit = arguments["query"], int(arguments.get("limit", self._limit))  # 3.0 is an integer, too
         found = await asyncio.to_thread(self._found, specs, query, limit)
         _remember(context, [each.name for each in found])
         return ToolResult(

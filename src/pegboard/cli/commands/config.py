@@ -24,8 +24,7 @@ from pegboard.cli.output import (
     write_long,
 )
 from pegboard.cli.session import Session, configuration_of, note_names, open_session
-from pegboard.config.config import normalised
-from pegboard.config.secrets import key_names, remove_key, set_key, without_secrets
+from pegboard.config.config import key_names, normalised, remove_key, set_key, without_secrets
 from pegboard.errors import did_you_mean, suggest
 
 if TYPE_CHECKING:

@@ -36,8 +36,7 @@ from pegboard.cli.tool_texts import (
     show_text,
 )
 from pegboard.cli.warm import HEAD, SEARCH_LIMIT, search_cached
-from pegboard.config.config import Config, load_config
-from pegboard.config.secrets import lacks_secrets
+from pegboard.config.config import Config, lacks_secrets, load_config
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover

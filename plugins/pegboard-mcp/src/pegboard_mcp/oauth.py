@@ -1,0 +1,168 @@
+"""Logging in to a server by OAuth: the SDK's flow, with the tokens in a private file and the user's browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import socket
+import time
+import webbrowser
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from attrs import define
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+)
+
+from pegboard.files import read_private, write_private
+
+LOGIN_SECONDS: Final = 300.0
+"""How long a person may take to log in."""
+
+_MOST_FILE: Final = 1_000_000
+_MOST_REQUEST: Final = 16_384
+_HOST: Final = "127.0.0.1"
+_PATH: Final = "/callback"
+_PAGE: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nYou can close this window.\n"
+_NO_PAGE: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@define
+class TokenFile:
+    """The SDK's token storage, as a file that only the user can read: tokens, and this client's registration.
+
+    Attributes:
+        path: Of the file.
+        context: The flow's; what it has found out of the authorization server is kept with the tokens, as a refresh
+            needs it.
+    """
+
+    path: str
+    context: OAuthContext | None = None
+
+    def read(self) -> dict[str, Any]:
+        """All of it; empty where there is none, or it can't be read."""
+        try:
+            data: Any = json.loads(read_private(self.path, _MOST_FILE))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+    def write(self, **facts: Any) -> None:
+        """Keeps more facts.
+
+        Raises:
+            OSError: They can't be kept.
+        """
+        write_private(self.path, json.dumps({**self.read(), **facts}).encode())
+
+    def registered_port(self) -> int | None:
+        """The port of the address that was registered: most servers take exactly that."""
+        try:
+            address: str = self.read()["client"]["redirect_uris"][0]
+            return urlsplit(address).port
+        except (TypeError, LookupError, ValueError):
+            return None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """The tokens, or `None`; without an access token that has expired, so that it is refreshed."""
+        data = self.read()
+        if "tokens" not in data:
+            return None
+        if self.context is not None and "server" in data:
+            self.context.oauth_metadata = OAuthMetadata.model_validate(data["server"])
+        has_expired = time.time() > data.get("expires_at", math.inf)
+        return OAuthToken.model_validate({**data["tokens"], **({"access_token": ""} if has_expired else {})})
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keeps the tokens."""
+        server = None if self.context is None else self.context.oauth_metadata
+        facts = {} if server is None else {"server": server.model_dump(mode="json", exclude_none=True)}
+        expires_at = math.inf if tokens.expires_in is None else time.time() + tokens.expires_in
+        self.write(tokens=tokens.model_dump(mode="json", exclude_none=True), expires_at=expires_at, **facts)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """The registration, or `None`."""
+        client = self.read().get("client")
+        return None if client is None else OAuthClientInformationFull.model_validate(client)
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keeps the registration."""
+        self.write(client=client_info.model_dump(mode="json", exclude_none=True))
+
+
+def provider(name: str, url: str, path: str, show: Callable[[str], None] | None = None) -> OAuthClientProvider:
+    """What logs in to a server, for its HTTP client.
+
+    Args:
+        name: The server's name.
+        url: Its address.
+        path: The file of its tokens.
+        show: Gets the address at which a person logs in, which is opened in a browser too; `None`: no one is there,
+            so that only tokens that there are, or can be refreshed, are used.
+    """
+    tokens = TokenFile(path)
+    port = tokens.registered_port() or _free_port()
+    address = f"http://{_HOST}:{port}{_PATH}"
+    metadata = OAuthClientMetadata.model_validate(
+        {"redirect_uris": [address], "client_name": "pegboard", "token_endpoint_auth_method": "none"}
+    )
+
+    async def redirect(where: str) -> None:
+        if show is None:
+            raise OAuthFlowError(f"it wants you to log in: run 'registry mcp login {name}'")
+        show(where)
+        asyncio.get_running_loop().run_in_executor(None, webbrowser.open, where)
+
+    made = OAuthClientProvider(url, metadata, tokens, redirect, lambda: _answered(port))
+    tokens.context = made.context
+    return made
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind((_HOST, 0))
+        return sock.getsockname()[1]
+
+
+async def _answered(port: int) -> AuthorizationCodeResult:
+    """What the authorization server has the browser bring, at a server of one page.
+
+    Raises:
+        OAuthFlowError: It refused, or nobody came in time.
+    """
+    answer: asyncio.Future[dict[str, list[str]]] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await asyncio.wait_for(reader.readline(), 10)
+            target = urlsplit(line.decode("latin-1").split(" ")[1])
+            given = parse_qs(target.query) if target.path == _PATH else {}
+            is_answer = "code" in given or "error" in given
+            writer.write(_PAGE if is_answer else _NO_PAGE)
+            await writer.drain()
+            if is_answer and not answer.done():
+                answer.set_result(given)
+        except (OSError, ValueError, IndexError, TimeoutError):
+            pass  # another program at this port
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(serve, _HOST, port, limit=_MOST_REQUEST):
+        try:
+            given = await asyncio.wait_for(answer, LOGIN_SECONDS)
+        except TimeoutError:
+            raise OAuthFlowError(f"nobody logged in within {LOGIN_SECONDS:g} s") from None
+    if "error" in given:
+        raise OAuthFlowError(f"the login was refused: {given['error'][0]:.200}")
+    facts = {key: given[key][0] for key in ("code", "state", "iss") if key in given}
+    return AuthorizationCodeResult.model_validate(facts)
