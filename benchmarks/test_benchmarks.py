@@ -251,3 +251,12 @@ def test_a_short_soak_loses_nothing():
     found = json.loads(done.stdout)
     assert all(counts["reported"] >= 1 for counts in found["files"].values())
     assert found["batches"]["calls"] > 0
+
+
+def test_the_servers_give_their_numbers(harness, tmp_path):
+    run, python = harness("bench"), Path(sys.executable)
+    bench = run.Bench({"pegboard": python}, run.QUICK, tmp_path)
+    found = harness("served").served(bench, python, ("sdk", "pegboard"))
+    assert found.keys() == {"sdk", "pegboard"}
+    for parts in found.values():
+        assert parts.keys() == {"start", "stdio", "list", "http", "crowd", "session"}
