@@ -33,7 +33,7 @@ TOPICS = {  # heading: what stands below it, and the names
     ),
     "Tools": (
         "See [Define tools](../how-to/define-tools.md) and [Types](types.md).",
-        "tool Tool TypedTool tool_of ToolSpec ToolAnnotations Grammar Concurrency Preview Origin Policy",
+        "tool Tool TypedTool tool_of schema_of ToolSpec ToolAnnotations Grammar Concurrency Preview Origin Policy",
     ),
     "Calls and results": (
         "See [Calls](calls.md), [Results](results.md) and [Limit results](../how-to/limit-results.md).",

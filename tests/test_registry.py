@@ -66,15 +66,6 @@ def names(registry):
 # What hangs on the board ----------------------------------------------------------------------------------------------
 
 
-def test_an_empty_registry_holds_nothing(registry):
-    assert (registry.tools(), registry.plugins(), registry.problems()) == ((), (), ())
-
-
-def test_registries_share_nothing(registry):
-    registry.register(add)
-    assert names(ToolRegistry()) == []
-
-
 def test_tools_of_every_kind_are_registered_and_sorted(registry):
     class Box:
         @tool
@@ -194,26 +185,6 @@ def test_extras_are_added_by_kind_and_name(registry):
 # Calls ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", ['{"a": 1, "b": 2}', b'{"a": 1, "b": 2}', {"a": 1, "b": 2}])
-def test_a_call_takes_text_bytes_or_a_mapping(registry, arguments):
-    registry.register(add)
-    assert asyncio.run(registry.call("add", arguments)).structured_content == {"result": 3}
-
-
-@pytest.mark.parametrize("arguments", [None, "", " ", {}, "{}"])
-def test_no_arguments_are_an_empty_object(registry, arguments):
-    registry.register(named("now"), add)
-    assert registry.call_sync("now", arguments).text == "answer"
-    assert registry.call_sync("add", arguments).kind == "invalid_arguments"
-
-
-def test_an_unknown_tool_is_a_result_with_what_there_is(registry):
-    registry.register(add, greet)
-    result = registry.call_sync("ad", {})
-    assert (result.kind, result.is_error) == ("unknown_tool", True)
-    assert result.text == "No tool is called 'ad'. Did you mean 'add'? Available: add, greet."
-
-
 def test_the_tool_gets_the_context_of_the_call(registry):
     seen = []
 
@@ -249,17 +220,6 @@ def test_a_context_of_the_hosts_own_is_completed_for_each_call(registry):
     asyncio.run(registry.call("two", {}, own, call_id="c2"))
     assert [(each.tool, each.call_id) for each in seen] == [("one", "mine"), ("two", "c2")]
     assert (own.tool, own.values) == ("", {"one": "of the context", "two": "of the context"})
-
-
-def test_partial_results_reach_the_hosts_listener(registry):
-    @registry.register
-    def count(to: int):
-        """Count."""
-        yield from range(to)
-
-    seen = []
-    registry.call_sync("count", {"to": 3}, ToolContext(listener=seen.append))
-    assert seen == [0, 1, 2]
 
 
 def test_a_fatal_error_is_raised_after_the_callbacks_have_seen_the_result(registry):
@@ -407,12 +367,6 @@ async def test_a_tool_that_was_filtered_out_is_not_offered(registry):
     registry.register(named("read", read_only=True), named("erase", destructive=True))
     resolved = await registry.resolve(where="read_only")
     assert (await registry.call("erase", {}, resolved=resolved)).kind == "not_offered"
-
-
-def test_a_tool_of_a_toolset_is_found_by_name(registry):
-    registry.register(StaticToolset("source", [named("deep", "from the source")]))
-    assert registry.call_sync("deep").text == "from the source"
-    assert registry.call_sync("deeper").kind == "unknown_tool"
 
 
 def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
@@ -591,15 +545,6 @@ def test_readers_see_whole_catalogues_while_threads_write(registry):
         thread.join(PATIENCE)
     assert torn == []
     assert names(registry) == []
-
-
-async def test_many_calls_at_once_answer_each_for_itself(registry):
-    registry.register(add, greet)
-    calls = [registry.call("add", {"a": number}) for number in range(100)]
-    calls += [registry.call("greet", {"name": str(number)}) for number in range(100)]
-    results = await asyncio.gather(*calls)
-    assert [result.structured_content["result"] for result in results[:100]] == list(range(1, 101))
-    assert [result.text for result in results[100:]] == [f"Hello, {number}." for number in range(100)]
 
 
 def test_calls_from_several_threads_and_loops_work_at_once(registry):

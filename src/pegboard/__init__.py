@@ -173,6 +173,7 @@ _MODULES = {
     "resume_turn": "turn.loop",
     "resumed_turn_of": "turn.loop",
     "run_turn": "turn.loop",
+    "schema_of": "schema.types",
     "stream_turn": "turn.loop",
     "tool": "tools.tool",
     "tool_of": "tools.typed",

@@ -121,6 +121,7 @@ from pegboard.request.model_request import (
 )
 from pegboard.request.pipeline import Pipeline as Pipeline, Placed as Placed
 from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults as LimitResults
+from pegboard.schema.types import schema_of as schema_of
 from pegboard.tools.call import (
     REMOVED as REMOVED,
     Actions as Actions,

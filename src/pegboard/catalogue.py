@@ -14,7 +14,7 @@ from attrs import field, frozen
 from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.schema.json import digest_of
-from pegboard.tools.spec import ConflictPolicy, Origin
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
@@ -355,6 +355,23 @@ class Catalogue:
     def without_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
         """A catalogue without exactly these."""
         return self.evolve(toolsets=tuple(each for each in self.toolsets if all(each is not gone for gone in toolsets)))
+
+    def without_plugin(self, name: str) -> Catalogue:
+        """A catalogue without a plugin and what it has brought, but for its callbacks; what that held back returns."""
+        every = [*self.tools.values(), *(each for stack in self.shadowed.values() for each in stack)]
+        after = self.without_tools([tool for tool in every if tool.origin.plugin == name])
+        for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
+            kind, _, extra = key.partition(":")
+            after = after.without_extra(kind, extra)
+        return after.without_toolsets(self.toolsets_of(name)).evolve(
+            plugins={each: record for each, record in self.plugins.items() if each != name},
+            problems=tuple(each for each in after.problems if each.plugin != name),
+            published={each: tools for each, tools in self.published.items() if each != name},
+        )
+
+    def toolsets_of(self, plugin: str) -> tuple[Toolset, ...]:
+        """The toolsets that a plugin has brought."""
+        return tuple(each for each in self.toolsets if getattr(each, "origin", HOST).plugin == plugin)
 
     def without_extra(self, kind: str, name: str) -> Catalogue:
         """A catalogue without that one."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Container, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -435,7 +435,8 @@ class ToolRegistry(Contributions):
         """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
 
         Args:
-            raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`.
+            raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`, or as the AI SDK
+                (`toolName`, `toolCallId`), OpenAI (`function`, `call_id`), Anthropic, Gemini or Bedrock write one.
             resolved: The tools that it may call. `None`: all that are registered.
         """
         from pegboard.dispatch.arguments import parse_call
@@ -518,6 +519,27 @@ class ToolRegistry(Contributions):
                 self._under_way[name] -= 1
                 if not self._under_way[name]:
                     del self._under_way[name]
+
+    async def unload(self, plugin: str) -> bool:
+        """Takes out a plugin and what it has brought, and closes that; gives whether there was one.
+
+        Calls that are under way go on, and requests that were resolved before still run its tools. Tools that its own
+        held back return. Its modules stay imported, and another plugin of its name may be registered.
+        """
+        from pegboard.toolsets.toolset import close_all
+
+        with self._lock:
+            before, manager = self._catalogue, cast("Any", self.plugin_manager)
+            if plugin not in before.plugins:
+                return False
+            self.lazy_plugins.remove(plugin)
+            callbacks = before.plugin_callbacks if manager is None else manager.forget(plugin)
+            self._swap(before.without_plugin(plugin).evolve(plugin_callbacks=callbacks))
+        executors = before.extras.get("executors", {})
+        own = [executors[name] for name in executors if before.owners[f"executors:{name}"].plugin == plugin]
+        for failure in (*await close_all(before.toolsets_of(plugin)), *await close_all(own, "aclose")):
+            log_failure(f"closing what plugin {plugin!r} has brought", failure)
+        return True
 
     async def aclose(self) -> None:
         """Ends background work and closes what is open: executors, services, toolsets. Each costs only itself."""

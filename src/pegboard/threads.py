@@ -186,7 +186,7 @@ class WorkerPool:
                 self._check_hanging(job)
             except HangingThreadsError as error:
                 job.state = "abandoned"
-                return _settle(job.future, None, error)
+                return settle_future(job.future, None, error)
         job.loop.call_later(PATIENCE, self._look_after, job)
         return None
 
@@ -197,7 +197,7 @@ class WorkerPool:
                 outcome = _outcome(job)
                 self._finish(job)
                 with suppress(RuntimeError):  # the loop is closed: no caller waits any more
-                    job.loop.call_soon_threadsafe(_settle, job.future, *outcome)
+                    job.loop.call_soon_threadsafe(settle_future, job.future, *outcome)
                 del outcome
             _here.job = None
             del job  # an idle thread holds nothing of its last job
@@ -298,7 +298,8 @@ def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
         return None, raised
 
 
-def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
+    """Gives a future its value or error, unless it is done; in its event loop."""
     if future.done():
         return
     if error is None:

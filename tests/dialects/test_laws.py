@@ -10,6 +10,7 @@ from fake_vendors.rules import dialects as providers
 from pegboard.dialects.dialect import Dialect
 from pegboard.dialects.keywords import counts_of
 from pegboard.dialects.values import without_added_nulls
+from pegboard.schema.references import schemas
 from schema_strategies import SCHEMAS, VALUES
 
 DIALECTS = {name: each for name, each in vars(providers).items() if isinstance(each, Dialect)}
@@ -166,6 +167,14 @@ def test_rewriting_again_loses_nothing_more_and_soon_changes_nothing(schema):
             again = DIALECTS[name].rewrite(once.schema)
             assert again.changes == (), name
             assert DIALECTS[name].rewrite(again.schema) == again, name
+
+
+@given(schema=roots())
+def test_moonshot_gets_types_within_unions_and_references_alone(schema):
+    for part in schemas(providers.MOONSHOT.rewrite(schema).schema):
+        assert not ("anyOf" in part and part.keys() & {"type", "oneOf", "allOf", "properties", "enum"})
+        assert "$ref" not in part or part.keys() == {"$ref"}
+        assert not isinstance(part.get("items"), list)
 
 
 KEYWORDS = (

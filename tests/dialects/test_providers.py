@@ -114,7 +114,32 @@ CASES = {
         tool(tree={**tool(name=TEXT, next={"type": "object", "description": LONG}), "description": "The tree."}),
         ["/properties/tree/properties/next $ref"],
     ),
+    ("moonshot", "tree"): (
+        TREE,
+        {**closed(tree={"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."}), "$defs": {"Node": NODE}},
+        [],
+    ),
     # --- unions ---
+    ("moonshot", "types beside a union"): (
+        closed(x={"type": "object", "properties": {"a": TEXT}, "anyOf": [{"required": ["a"]}, NULL]}),
+        closed(x={**tool("a", a=TEXT)}),
+        [],
+    ),
+    ("moonshot", "types"): (closed(x={"type": ["string", "null"]}), closed(x={"anyOf": [TEXT, NULL]}), []),
+    ("moonshot", "pair"): (
+        PAIR,
+        closed(
+            "p",
+            p={
+                "type": "array",
+                "items": {"anyOf": [TEXT, {"type": "number"}]},
+                "minItems": 2,
+                "maxItems": 2,
+                "description": ITEMS,
+            },
+        ),
+        ["/properties/p prefixItems"],
+    ),
     ("openai-strict", "union"): (UNION, closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}), []),
     ("anthropic-strict", "union"): (
         UNION,

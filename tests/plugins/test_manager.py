@@ -8,9 +8,11 @@ import threading
 import pluggy
 import pytest
 
-from pegboard import Deny, Tool, ToolRegistry, ToolResult, hookimpl, only, tool
+from pegboard import Deny, LocalExecutor, StaticToolset, Tool, ToolRegistry, ToolResult, ToolSpec, hookimpl, only, tool
 from pegboard.plugins import hookspecs
-from pegboard.plugins.manager import PluginManager, gather, imported
+from pegboard.plugins.discovery import FoundPlugin
+from pegboard.plugins.manager import PluginManager, gather, imported, register_plugin
+from pegboard.plugins.manifest import PluginManifest
 from pegboard.plugins.side_effects import within
 from pegboard.tools.spec import Origin
 
@@ -474,3 +476,89 @@ def test_gives_up_past_the_limit() -> None:
     with pytest.raises(TimeoutError, match=r"longer than 0\.01 s"):
         within(0.01, go_on.wait)
     go_on.set()
+
+
+class Everything:
+    """Brings one of each."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    @hookimpl
+    def pegboard_register_tools(self, register) -> None:
+        register(named("static"))
+        register(named("taken"))
+
+    @hookimpl
+    def pegboard_register_toolsets(self, register) -> None:
+        toolset = StaticToolset("source", [named("from_source")])
+        toolset.close = lambda: self.log.append("toolset closed")  # type: ignore[method-assign]
+        register(toolset)
+
+    @hookimpl
+    def pegboard_register_predicates(self, register) -> None:
+        register("odd", lambda tool, context: True)
+
+    @hookimpl
+    def pegboard_register_executors(self, register) -> None:
+        executor = LocalExecutor([])
+        executor.aclose = lambda: self.log.append("executor closed")  # type: ignore[method-assign]
+        register("own", executor)
+
+    @hookimpl
+    def pegboard_before_tool(self, tool) -> None:
+        self.log.append(tool.name)
+
+
+def test_a_plugin_that_is_unloaded_leaves_nothing_and_may_come_again(registry) -> None:
+    log: list[str] = []
+    registry.register(Tool.from_function(lambda: "the host's", name="taken"))
+    before, changes = registry.catalogue, []
+    registry.on_change(lambda: changes.append(1))
+    for _ in range(2):
+        record = register_plugin(registry, Everything(log), "every")
+        assert (record.status, record.cause) == ("loaded", None)
+        resolved = asyncio.run(registry.resolve())
+        assert registry.call_sync("static").text == "static"
+        assert asyncio.run(registry.unload("every")) is True
+        assert log == ["static", "toolset closed", "executor closed"]
+        log.clear()
+        after = registry.catalogue
+        assert (after.tools, after.toolsets, after.problems) == (before.tools, before.toolsets, before.problems)
+        assert (after.plugins, after.plugin_callbacks, after.owners) == ({}, {}, {})
+        assert not any(after.extras.values())
+        assert asyncio.run(registry.call("static", resolved=resolved)).text == "static"
+        assert registry.call_sync("static").kind == "unknown_tool"
+        assert log == []
+    assert len(changes) == 4
+    assert asyncio.run(registry.unload("every")) is False
+
+
+def test_what_an_unloaded_plugin_held_back_returns_and_others_stay(registry) -> None:
+    heard: list[str] = []
+
+    class Hears:
+        @hookimpl
+        def pegboard_before_tool(self) -> None:
+            heard.append("b")
+
+    register_plugin(registry, bringing("a"), "one")
+    register_plugin(registry, Hears(), "two")
+    with registry.register(named("a"), on_conflict="replace"):
+        asyncio.run(registry.unload("one"))
+    assert registry.tools() == ()
+    registry.register(named("a"))
+    assert (registry.call_sync("a").text, heard) == ("a", ["b"])
+    assert [each.name for each in registry.plugins()] == ["two"]
+
+
+def test_a_plugin_that_was_listed_only_is_never_loaded_once_it_is_unloaded(registry, manager) -> None:
+    registry.plugin_manager = manager
+    found = FoundPlugin("late", "no_such_module", None, "pegboard-late", "1", None)
+    manager.list_plugins([(found, PluginManifest("late", tools=(ToolSpec("late"),)))])
+    resolved = asyncio.run(registry.resolve())
+    assert resolved.names == ("late",)
+    assert asyncio.run(registry.unload("late")) is True
+    result = asyncio.run(registry.call("late", resolved=resolved))
+    assert (result.kind, "it was unloaded" in result.detail) == ("tool_failure", True)
+    assert registry.tools() == ()

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import threading
 from abc import ABC
 from typing import Annotated, Generic, Protocol, TypeVar, runtime_checkable
@@ -434,22 +433,6 @@ def test_an_error_that_is_passed_on_is_no_failure_of_the_service():
     log = Log()
     call(Services({PassesOn: PassesOn}, observe=log.observe), PassesOn, error=ValueError("the call's"))
     assert log == []
-
-
-def test_a_transaction_is_rolled_back_when_its_call_failed():
-    connection = sqlite3.connect(":memory:")
-    connection.execute("create table t (a)")
-    for error, rows in ((ValueError(), 0), (None, 1)):
-        services = Services({A: lambda: contextlib.nullcontext(1), sqlite3.Connection: lambda: connection})
-
-        async def run(error, services):
-            context = ToolContext(services=services)
-            (await context.use(sqlite3.Connection)).execute("insert into t values (1)")
-            await context.internals.close_services(error)
-
-        asyncio.run(run(error, services))
-        assert connection.execute("select count(*) from t").fetchone() == (rows,)
-    connection.close()
 
 
 @pytest.mark.parametrize("error", [ValueError("stuck"), SystemExit(1), KeyboardInterrupt(), StopIteration()])

@@ -122,14 +122,6 @@ def test_nobody_can_change_a_spec_by_what_it_gave():
     assert spec.examples == ({},)
 
 
-def test_texts_are_ready_to_be_joined():
-    spec = ToolSpec("a", input_schema={"type": "object"}, output_schema={"type": "object"})
-    assert spec.input_schema_text == '{"type":"object"}'
-    assert spec.output_schema_text == '{"type":"object"}'
-    assert spec.output_schema == {"type": "object"}
-    assert ToolSpec("a").output_schema is None
-
-
 def test_tags_are_sorted_and_each_is_there_once():
     assert ToolSpec("a", tags=["b", "a", "b"]).tags == ("a", "b")
 

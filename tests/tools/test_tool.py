@@ -44,13 +44,6 @@ def made():
     return Tool.from_function(function)
 
 
-def test_judges_and_binder_are_made_once(made):
-    assert made.validator is made.validator
-    assert made.output_validator is made.output_validator
-    assert made.bind is made.bind
-    assert Tool(ToolSpec("a")).output_validator is None
-
-
 def test_results_are_judged_by_the_output_schema(made):
     assert made.output_validator.accepts({"result": "2026-01-02"})
     assert made.output_validator.problems({"result": 5}) == ("result: must be a string, got number 5",)
@@ -474,6 +467,9 @@ async def wait(arguments):
         ({"requires_confirmation": "yes"}, "requires_confirmation must be True, False or a function"),
         ({"read_only": 1}, "read_only must be True, False or a function of the arguments"),
         ({"tags": 5}, "tags must be a collection of texts"),
+        ({"instructions": 5}, "instructions must be a text"),
+        ({"offered": "no"}, "offered must be True or False"),
+        ({"process_request": "no"}, "process_request must be a function"),
         ({"read_only": wait}, "read_only must not be async"),
         ({"destructive": lambda: True}, "destructive is called with arguments, and doesn't take that"),
         ({"concurrency": lambda: "shared"}, "concurrency is called with arguments, and doesn't take that"),
@@ -843,12 +839,6 @@ def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
     assert (made.process_request, made.instructions, made.offered) == (remember, "x", False)
     assert made.spec.digest == plain.spec.digest
     assert (plain.process_request, plain.instructions, plain.offered) == (None, None, True)
-
-
-@pytest.mark.parametrize("option", [{"instructions": 5}, {"offered": "no"}, {"process_request": "no"}])
-def test_options_of_the_wrong_form_are_refused_by_name(option):
-    with pytest.raises(DefinitionError, match=next(iter(option))):
-        Tool.from_schema("a", {"type": "object"}, **option)
 
 
 def test_each_name_that_a_tool_had_stays_known_however_it_is_changed():

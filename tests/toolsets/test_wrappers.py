@@ -263,14 +263,6 @@ def test_the_key_can_be_chosen():
     assert [context.state["plan"] for context in inner.contexts] == ["pro", "free"]
 
 
-def test_clearing_forgets():
-    inner, _, toolset = counting()
-    offered(toolset)
-    toolset.clear()
-    offered(toolset)
-    assert len(inner.contexts) == 2
-
-
 def test_the_oldest_goes_where_there_are_too_many(monkeypatch):
     monkeypatch.setattr(module, "MOST_KEPT", 2)
     inner, _, toolset = counting()
@@ -639,14 +631,6 @@ def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
     assert names(offer) == ["other"]
     assert "tool 'search' can't be reshaped: 'limits': there is no such argument" in str(offer.problems[0])
     assert [(each.name, each.step) for each in offer.dropped] == [("search", "reshaped")]
-
-
-@pytest.mark.parametrize("wishes", [{"hide": {"limit": "many"}}, {"default": {"limit": "many"}}])
-def test_a_value_that_the_argument_does_not_take_costs_the_tool(wishes):
-    inner = PlainToolset("t", [search(), make_tool("other")])
-    offer = offered(wrap(inner).reshaped({"search": Reshape(**wishes)}))
-    assert names(offer) == ["other"]
-    assert "doesn't fit: (root): must be an integer" in str(offer.problems[0])
 
 
 def test_a_schema_that_only_becomes_unsound_by_its_place_is_refused():

@@ -749,6 +749,42 @@ class TestHostsTools:
             assert results(outcome) == [("b", text)]
 
 
+@attrs.frozen
+class City:
+    name: str
+    people: int = 0
+
+
+class TestOutput:
+    OSLO = ToolCall("final_result", {"result": {"name": "Oslo", "people": 700_000}}, "f")
+    WRONG = ToolCall("final_result", {"result": {"name": "Oslo", "people": "many"}}, "w")
+
+    @pytest.mark.parametrize("steps", [[[ADD], OSLO], ["Oslo.", OSLO], [WRONG, OSLO]], ids=["", "words", "invalid"])
+    def test_the_answer_is_a_value_of_the_type_and_the_model_may_correct_it_once(self, turn, steps):
+        outcome, model = turn(steps, output_type=City)
+        assert (outcome.ended, outcome.output) == ("answered", City("Oslo", 700_000))
+        assert [tool.name for tool in model.requests[0].offered][-1] == "final_result"
+        assert everything_is_answered(outcome)
+
+    @pytest.mark.parametrize("steps", [["Oslo.", "Oslo!"], [WRONG, WRONG], ["Oslo.", WRONG]])
+    def test_a_second_answer_of_another_type_fails_the_turn(self, turn, steps):
+        with pytest.raises(ModelError, match="no answer of the type that is wanted") as caught:
+            turn(steps, output_type=City)
+        assert (caught.value.outcome.ended, caught.value.outcome.output) == ("failed", None)
+        assert everything_is_answered(caught.value.outcome)
+
+    @pytest.mark.parametrize(("kind", "value"), [(int, 3), (list[str], ["a"]), (City | None, None)])
+    def test_any_type_of_a_parameter_will_do(self, turn, kind, value):
+        assert turn([ToolCall("final_result", {"result": value}, "f")], output_type=kind)[0].output == value
+
+    def test_it_is_wanted_of_a_turn_that_goes_on_too(self, registry, turn):
+        outcome, _ = turn([DELETE], approver=ask_later, output_type=City)
+        with ScriptedModel([self.OSLO]) as model:
+            answers = {each.id: Once() for each in outcome.pending}
+            options = {"suspended": outcome, "answers": answers, "output_type": City}
+            assert asyncio.run(resume_turn(model, ModelRequest(), registry, **options)).output.name == "Oslo"
+
+
 class TestToolChoice:
     def test_a_choice_may_be_for_the_first_round_only(self, turn):
         _, model = turn([[ADD], "Done."], first_choice="required")

@@ -50,7 +50,15 @@ def board(*rules, clock=None):
         *(named(name) for name in ("log_in", "test", "deploy", "deploy_all", "search_web", "search_docs"))
     )
     registry.register(named("broken", fails=True))
-    guard = OrderRules(*rules, clock=clock or Clock())
+    clock = clock or Clock()
+
+    @tool
+    async def slow() -> None:
+        """Takes a minute."""
+        clock.now += 60
+
+    registry.register(slow)
+    guard = OrderRules(*rules, clock=clock)
     assert register_plugin(registry, guard, "order").status == "loaded"
     return registry
 
@@ -59,204 +67,119 @@ def kinds(registry, *names, context=TURN):
     return [registry.call_sync(name, {}, context).kind for name in names]
 
 
-def denial(registry, name, context=TURN):
-    result = registry.call_sync(name, {}, context)
-    assert result.kind == "denied"
-    return result.text.removeprefix(f"{name} was denied: ")
+CONTEXTS = {
+    "turn2": NEXT,
+    "other": ReadonlyContext(session="other"),
+    "message": ReadonlyContext(message="m"),
+    "nothing": None,
+}
+KINDS = {"!": "denied", "~": "tool_failure", "?": "unknown_tool"}
 
 
-# Before and after -----------------------------------------------------------------------------------------------------
+def play(rules, script):
+    """Makes the calls of a script, such as `deploy! test +30 turn2: deploy`, and gives the text of the last one.
+
+    Behind a name `!` is a call that is denied, `~` one that fails, `?` one of an unknown tool, and `-` one that another
+    callback denies; `+30` lets so many seconds pass, and `turn2:` names the context of what follows.
+    """
+    clock, context, result = Clock(), TURN, None
+    registry = board(*rules, clock=clock)
+    for step in script.split():
+        if step.endswith(":"):
+            context = CONTEXTS[step[:-1]]
+        elif step.startswith("+"):
+            clock.now += float(step)
+        elif step.endswith("-"):
+            with registry.add_callback("before_tool", lambda: Deny("no")):
+                kinds(registry, step[:-1], context=context)
+        else:
+            result = registry.call_sync(step.rstrip("!~?"), {}, context)
+            assert result.kind == KINDS.get(step[-1]), step
+    return result.text
 
 
-@pytest.mark.parametrize("rule", [ComesAfter("deploy*", "test"), ComesBefore("test", "deploy*")])
-def test_a_tool_that_comes_after_another_waits_for_its_success(rule):
+AFTER, TURNS_AFTER = ComesAfter("deploy", "test"), ComesAfter("deploy", "test", within="turn")
+
+
+@pytest.mark.parametrize(
+    ("rules", "script"),
+    [
+        # What comes after another waits for its success, in the session or the turn.
+        ([ComesAfter("deploy*", "test")], "deploy! deploy_all! log_in test deploy deploy_all"),
+        ([ComesBefore("test", "deploy*")], "deploy! deploy_all! log_in test deploy deploy_all"),
+        ([ComesAfter("deploy", "broken"), ComesAfter("broken", "log_in")], "broken! deploy! log_in broken~ deploy!"),
+        ([AFTER], "test deploy turn2: deploy other: deploy!"),
+        ([AFTER], "tset? deploy!"),
+        ([TURNS_AFTER], "test deploy turn2: deploy!"),
+        ([TURNS_AFTER], "message: test deploy!"),
+        ([ComesAfter("*", "log_in")], "test! log_in test"),
+        ([ComesAfter("deploy", "search_*")], "deploy! search_docs deploy"),
+        # Of a group the first that ran is the only one.
+        ([Exclusive("search_*")], "search_web search_docs! search_web test turn2: search_docs search_web!"),
+        ([Exclusive("search_*")], "search_web- search_docs search_web!"),
+        ([Exclusive(["broken", "test"])], "broken~ test!"),
+        # A pause in seconds, from a call's end, or in calls of other tools that ran.
+        ([Cooldown("search_*", seconds=30)], "search_web search_docs test +30 search_web search_web! search_docs"),
+        ([Cooldown("slow", seconds=30)], "slow slow! +30 slow"),
+        ([Cooldown("deploy", calls=2)], "test deploy deploy! test deploy! log_in deploy deploy!"),
+        ([Cooldown("deploy", seconds=10, calls=2)], "deploy +10 deploy! test test deploy test test deploy!"),
+        ([Cooldown("deploy", calls=1)], "deploy- deploy test- deploy! test deploy"),
+        ([Cooldown("deploy", calls=1)], "deploy deploy! other: deploy"),
+        # A required call isn't held back by that.
+        ([Required("test")], "deploy test"),
+    ],
+)
+def test_calls_start_in_the_order_that_rules_say(rules, script):
+    play(rules, script)
+
+
+NEEDS = ComesAfter("deploy", ["test", "log_in"], within="session")
+
+
+@pytest.mark.parametrize(
+    ("rules", "script", "text"),
+    [
+        ([NEEDS], "deploy!", "only after test and log_in succeeded in this session. Call test first, and wait for its"),
+        ([NEEDS], "test deploy!", "only after log_in succeeded in this session. Call log_in first, and wait for its"),
+        ([Exclusive("search_*")], "search_web search_docs!", "of search_* only one may be used in a turn, and it was"),
+        ([Exclusive("search_*")], "search_web search_docs!", "Go on with search_web; search_docs may be called in the"),
+        ([Exclusive("search_*", "session")], "search_web turn2: search_docs!", "may be called in another session."),
+        (
+            [Cooldown("test", 30)],
+            "test +10.5 test!",
+            "it needs a pause between two calls. It may be called again in 20 s.",
+        ),
+        ([Cooldown("test", calls=2)], "test log_in test!", "It may be called again after 1 call of other tools."),
+        ([Cooldown("test", 10, 2)], "test test!", "again in 10 s and after 2 calls of other tools."),
+        ([Cooldown("test", 10, 2)], "test log_in log_in test!", "again in 10 s."),
+        ([ComesAfter("search_docs", "test"), Exclusive("search_*")], "search_web search_docs!", "only after test succ"),
+        ([ComesAfter("search_docs", "test"), Exclusive("search_*")], "search_web search_docs!", "only one may be used"),
+    ],
+)
+def test_the_refusal_names_all_that_is_broken_and_what_to_do(rules, script, text):
+    assert text in play(rules, script)
+
+
+@pytest.mark.parametrize(
+    ("rule", "names", "outcome"),
+    [
+        (AFTER, ("deploy", "test"), ["denied", None]),
+        (Exclusive("search_*"), ("search_web", "search_docs"), [None, "denied"]),
+    ],
+)
+def test_calls_beside_each_other_are_not_one_after_the_other(rule, names, outcome):
     registry = board(rule)
-    assert kinds(registry, "deploy", "deploy_all", "log_in", "test", "deploy", "deploy_all") == [
-        "denied",
-        "denied",
-        None,
-        None,
-        None,
-        None,
-    ]
-
-
-def test_the_refusal_says_what_to_call():
-    registry = board(ComesAfter("deploy", ["test", "log_in"], within="session"))
-    assert denial(registry, "deploy") == (
-        "it may be called only after test and log_in succeeded in this session. "
-        "Call test first, and wait for its result."
-    )
-    kinds(registry, "test")
-    assert denial(registry, "deploy").startswith("it may be called only after log_in succeeded")
-
-
-def test_a_call_that_failed_or_was_denied_does_not_count():
-    registry = board(ComesAfter("deploy", "broken"), ComesAfter("broken", "log_in"))
-    assert kinds(registry, "broken", "deploy", "log_in", "broken", "deploy") == [
-        "denied",
-        "denied",
-        None,
-        "tool_failure",
-        "denied",
-    ]
-
-
-def test_a_call_beside_it_is_too_late():
-    registry = board(ComesAfter("deploy", "test"))
 
     async def main():
-        return await asyncio.gather(*(registry.call(name, {}, TURN) for name in ("deploy", "test")))
+        return await asyncio.gather(*(registry.call(name, {}, TURN) for name in names))
 
-    assert [result.kind for result in asyncio.run(main())] == ["denied", None]
-
-
-def test_a_session_remembers_and_a_turn_does_not():
-    for within, expected in (("session", None), ("turn", "denied")):
-        registry = board(ComesAfter("deploy", "test", within=within))
-        kinds(registry, "test")
-        assert kinds(registry, "deploy") == [None]
-        assert kinds(registry, "deploy", context=NEXT) == [expected]
-
-
-def test_sessions_are_told_apart():
-    registry = board(ComesAfter("deploy", "test"))
-    kinds(registry, "test")
-    assert kinds(registry, "deploy", context=ReadonlyContext(session="other")) == ["denied"]
-
-
-def test_where_no_turn_is_named_nothing_shows_that_it_succeeded():
-    registry = board(ComesAfter("deploy", "test", within="turn"))
-    assert kinds(registry, "test", "deploy", context=ReadonlyContext(message="m")) == [None, "denied"]
-
-
-def test_one_that_is_itself_waited_for_is_not_held():
-    registry = board(ComesAfter("*", "log_in"))
-    assert kinds(registry, "test", "log_in", "test") == ["denied", None, None]
-
-
-def test_a_pattern_is_met_by_any_that_matches():
-    registry = board(ComesAfter("deploy", "search_*"))
-    assert kinds(registry, "deploy", "search_docs", "deploy") == ["denied", None, None]
-
-
-# Exclusive groups -----------------------------------------------------------------------------------------------------
-
-
-def test_of_a_group_the_first_is_the_only_one_in_the_turn():
-    registry = board(Exclusive("search_*"))
-    assert kinds(registry, "search_web", "search_docs", "search_web", "test") == [None, "denied", None, None]
-    assert kinds(registry, "search_docs", "search_web", context=NEXT) == [None, "denied"]
-
-
-def test_or_in_the_session():
-    registry = board(Exclusive(["search_web", "search_docs"], within="session"))
-    kinds(registry, "search_web")
-    assert denial(registry, "search_docs", NEXT) == (
-        "of search_web or search_docs only one may be used in a session, and it was search_web. "
-        "Go on with search_web; search_docs may be called in another session."
-    )
-
-
-def test_the_refusal_names_the_one_that_was_used():
-    registry = board(Exclusive("search_*"))
-    kinds(registry, "search_web")
-    assert denial(registry, "search_docs") == (
-        "of search_* only one may be used in a turn, and it was search_web. "
-        "Go on with search_web; search_docs may be called in the next turn."
-    )
-
-
-def test_of_two_at_once_one_runs():
-    registry = board(Exclusive("search_*"))
-
-    async def main():
-        return await asyncio.gather(*(registry.call(name, {}, TURN) for name in ("search_web", "search_docs")))
-
-    assert [result.kind for result in asyncio.run(main())] == [None, "denied"]
-
-
-def test_one_that_did_not_run_leaves_the_choice_open():
-    registry = board(Exclusive("search_*"))
-    with registry.add_callback("before_tool", lambda: Deny("no")):
-        kinds(registry, "search_web")
-    assert kinds(registry, "search_docs", "search_web") == [None, "denied"]
-
-
-def test_one_that_ran_and_failed_has_made_it():
-    registry = board(Exclusive(["broken", "test"]))
-    assert kinds(registry, "broken", "test") == ["tool_failure", "denied"]
+    assert [result.kind for result in asyncio.run(main())] == outcome
 
 
 def test_where_no_turn_is_named_a_group_of_a_turn_lets_all_through_and_the_operator_is_told_once(caplog):
-    registry = board(Exclusive("search_*"))
-    assert kinds(registry, "search_web", "search_docs", "search_web", context=None) == [None] * 3
+    play([Exclusive("search_*")], "nothing: search_web search_docs search_web")
     (record,) = caplog.records
     assert record.getMessage().startswith("the exclusive group search_* counts by turns")
-
-
-# Pauses ---------------------------------------------------------------------------------------------------------------
-
-
-def test_a_pause_in_seconds():
-    clock = Clock()
-    registry = board(Cooldown("search_*", seconds=30), clock=clock)
-    assert kinds(registry, "search_web", "search_docs", "test") == [None, None, None]
-    clock.now += 10.5
-    assert denial(registry, "search_web") == "it needs a pause between two calls. It may be called again in 20 s."
-    clock.now += 19.5
-    assert kinds(registry, "search_web", "search_web", "search_docs") == [None, "denied", None]
-
-
-def test_the_pause_begins_at_the_end_of_the_call():
-    clock = Clock()
-    registry = board(Cooldown("slow", seconds=30), clock=clock)
-
-    @tool
-    async def slow() -> None:
-        """Take a minute."""
-        clock.now += 60
-
-    registry.register(slow)
-    assert kinds(registry, "slow", "slow") == [None, "denied"]
-    clock.now += 30
-    assert kinds(registry, "slow") == [None]
-
-
-def test_a_pause_in_calls_of_other_tools():
-    registry = board(Cooldown("deploy", calls=2))
-    assert kinds(registry, "test", "deploy", "deploy", "test") == [None, None, "denied", None]
-    assert denial(registry, "deploy") == (
-        "it needs a pause between two calls. It may be called again after 1 call of other tools."
-    )
-    assert kinds(registry, "log_in", "deploy", "deploy") == [None, None, "denied"]
-
-
-def test_both():
-    clock = Clock()
-    registry = board(Cooldown("deploy", seconds=10, calls=2), clock=clock)
-    kinds(registry, "deploy")
-    assert denial(registry, "deploy").endswith("again in 10 s and after 2 calls of other tools.")
-    kinds(registry, "test", "test")
-    assert denial(registry, "deploy").endswith("again in 10 s.")
-    clock.now += 10
-    assert kinds(registry, "deploy") == [None]
-
-
-def test_calls_that_did_not_run_are_no_calls():
-    registry = board(Cooldown("deploy", calls=1))
-    with registry.add_callback("before_tool", lambda: Deny("no")):
-        kinds(registry, "deploy")
-    kinds(registry, "deploy")
-    with registry.add_callback("before_tool", lambda: Deny("no")):
-        kinds(registry, "test")
-    assert kinds(registry, "deploy", "test", "deploy") == ["denied", None, None]
-
-
-def test_sessions_pause_apart():
-    registry = board(Cooldown("deploy", calls=1))
-    assert kinds(registry, "deploy", "deploy") == [None, "denied"]
-    assert kinds(registry, "deploy", context=ReadonlyContext(session="other")) == [None]
 
 
 # Before the turn ends -------------------------------------------------------------------------------------------------
@@ -313,31 +236,11 @@ def test_a_turn_that_lacks_nothing_ends():
     assert OrderRules().reminder(TURN) is None
 
 
-def test_a_required_call_is_never_held_back_by_that():
-    assert kinds(board(Required("test")), "deploy", "test") == [None, None]
-
-
-# All of them ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_call_is_told_of_all_that_it_breaks():
-    registry = board(ComesAfter("search_docs", "test"), Exclusive("search_*"))
-    kinds(registry, "search_web")
-    text = denial(registry, "search_docs")
-    assert "only after test succeeded" in text
-    assert "only one may be used" in text
-
-
 def test_an_answer_from_another_callback_counts_as_the_tools():
     registry = board(ComesAfter("deploy", "test"))
     with registry.add_callback("before_tool", lambda: ToolResult("kept")):
         kinds(registry, "test")
     assert kinds(registry, "deploy") == [None]
-
-
-def test_unknown_tools_are_nobodys():
-    registry = board(ComesAfter("deploy", "test"))
-    assert kinds(registry, "tset", "deploy") == ["unknown_tool", "denied"]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from pegboard_guard.rules import Call, LimitTracker, Names, Recent, course_of, l
 
 def test_a_name_matches_one_of_the_patterns():
     tools = Names(["web_*", "mai?"])
-    assert [name in tools for name in ("web_read", "web_", "mail", "mails", "web", "mail")] == [
-        *(True, True, True, False, False),
-        True,
-    ]
+    names = ("web_read", "web_", "mail", "mails", "web")
+    assert [name in tools for name in names] == [True, True, True, False, False]
 
 
 def test_a_list_reads_as_one_says_it():
@@ -26,17 +24,11 @@ def test_a_list_reads_as_one_says_it():
     assert str(Names(["a", "b"])) == "a or b"
 
 
-def test_a_value_is_made_once_and_kept():
+def test_a_value_is_made_once_and_kept_and_looking_makes_nothing():
     kept = Recent(list)
+    assert (kept.known("a"), len(kept)) == (None, 0)
     kept.of("a").append(1)
-    assert kept.of("a") == [1]
-    assert kept.known("a") == [1]
-
-
-def test_looking_makes_nothing():
-    kept = Recent(list)
-    assert kept.known("a") is None
-    assert len(kept) == 0
+    assert kept.of("a") == kept.known("a") == [1]
 
 
 def test_the_one_left_alone_the_longest_is_forgotten_first():
@@ -97,6 +89,12 @@ async def note() -> str:
     return "noted"
 
 
+@tool
+async def fail() -> None:
+    """Fail."""
+    raise OSError
+
+
 class Clock:
     def __init__(self):
         self.now = 100.0
@@ -107,99 +105,71 @@ class Clock:
 
 def board(*limits, clock=None):
     registry = ToolRegistry()
-    registry.register(web_search, web_read, note)
+    registry.register(web_search, web_read, note, fail)
     guard = CallLimits(*limits, clock=clock or Clock())
     assert register_plugin(registry, guard, "limits").status == "loaded"
     return registry
-
-
-def at(**facts):
-    return ReadonlyContext(**facts)
 
 
 def kinds(registry, names, context=None):
     return [registry.call_sync(name, {}, context).kind for name in names]
 
 
-def denial(registry, name, context=None):
-    result = registry.call_sync(name, {}, context)
-    assert result.kind == "denied"
+def at(words):
+    """A context: `session=a,user=b`."""
+    return ReadonlyContext(**dict(word.split("=") for word in words.split(",")))
+
+
+def play(limits, script):
+    """Makes the calls of a script, such as `note +10 note! session=b: note`, and gives the text of the last one.
+
+    `!` stands behind a call that is denied, `~` behind one that fails, `+10` lets so many seconds pass, and what ends
+    with a colon is the context of what follows.
+    """
+    clock, context, result = Clock(), None, None
+    registry = board(*limits, clock=clock)
+    for step in script.split():
+        if step.endswith(":"):
+            context = at(step[:-1])
+        elif step.startswith("+"):
+            clock.now += float(step)
+        else:
+            result = registry.call_sync(step.rstrip("!~"), {}, context)
+            assert result.kind == {"!": "denied", "~": "tool_failure"}.get(step[-1]), step
     return result.text
 
 
-# What is counted together ---------------------------------------------------------------------------------------------
-
-
-def test_so_many_calls_and_no_more():
-    registry = board(Limit(2, "web_*"))
-    assert kinds(registry, ["web_search", "web_read", "note", "web_search", "web_read", "note"]) == [
-        None,
-        None,
-        None,
-        "denied",
-        "denied",
-        None,
-    ]
-
-
-def test_each_tool_for_itself():
-    registry = board(Limit(1, "web_*", each=True))
-    assert kinds(registry, ["web_search", "web_read", "web_search", "web_read"]) == [None, None, "denied", "denied"]
-
-
-@pytest.mark.parametrize("per", ["session", "user", "turn"])
-def test_what_is_counted_apart(per):
-    registry = board(Limit(1, per=per))
-    field = {"turn": "invocation"}.get(per, per)
-    for name in ("a", "b"):
-        assert kinds(registry, ["note", "note"], at(**{field: name})) == [None, "denied"]
-
-
-def test_a_registrys_calls_count_all_together():
-    registry = board(Limit(2, per="registry"))
-    assert [kinds(registry, ["note"], at(session=name, user=name))[0] for name in "abc"] == [None, None, "denied"]
-
-
-def test_calls_without_a_session_are_one_session():
-    assert kinds(board(Limit(1)), ["note", "note"]) == [None, "denied"]
-
-
-def test_a_batch_is_a_turn_where_the_host_names_no_other():
-    registry = board(Limit(1, per="turn"))
-    assert kinds(registry, ["note", "note"], at(message="m1")) == [None, "denied"]
-    assert kinds(registry, ["note"], at(message="m2")) == [None]
+@pytest.mark.parametrize(
+    ("limits", "script"),
+    [
+        ([Limit(2, "web_*")], "web_search web_read note web_search! web_read! note"),
+        ([Limit(1, "web_*", each=True)], "web_search web_read web_search! web_read!"),
+        # What is counted apart, and together.
+        ([Limit(1)], "session=a: note note! session=b: note note!"),
+        ([Limit(1, per="user")], "user=a: note note! user=b: note note!"),
+        ([Limit(1, per="turn")], "invocation=a: note note! invocation=b: note note!"),
+        ([Limit(1, per="turn")], "message=a: note note! message=b: note"),
+        ([Limit(2, per="registry")], "session=a,user=a: note session=b,user=b: note session=c,user=c: note!"),
+        ([Limit(1)], "note note!"),
+        # All have to be kept, and a refused call takes from none; one that failed has used it.
+        ([Limit(3), Limit(1, "web_*")], "web_search web_search! web_search! note note note!"),
+        ([Limit(1)], "fail~ note!"),
+        # A time slides on.
+        ([Limit(2, seconds=10)], "note +4 note +5.9 note! +0.1 note +3.9 note! +0.1 note"),
+    ],
+)
+def test_so_many_calls_and_no_more(limits, script):
+    play(limits, script)
 
 
 def test_where_no_turn_is_named_a_turns_limit_lets_all_through_and_the_operator_is_told_once(caplog):
-    registry = board(Limit(1, "no*", per="turn"))
-    assert kinds(registry, ["note"] * 4) == [None] * 4
+    play([Limit(1, "no*", per="turn")], "note note note note")
     (record,) = caplog.records
-    assert record.getMessage().startswith(
-        "the limit of 1 calls of no* counts by turns, and a call came that names none"
-    )
-
-
-def test_all_limits_have_to_be_kept_and_a_refused_call_takes_from_none():
-    registry = board(Limit(3), Limit(1, "web_*"))
-    assert kinds(registry, ["web_search", "web_search", "web_search", "note", "note", "note"]) == [
-        None,
-        "denied",
-        "denied",
-        None,
-        None,
-        "denied",
-    ]
+    said = "the limit of 1 calls of no* counts by turns, and a call came that names none"
+    assert record.getMessage().startswith(said)
 
 
 # Time -----------------------------------------------------------------------------------------------------------------
-
-
-def test_so_many_calls_within_a_time_that_slides_on():
-    clock = Clock()
-    registry = board(Limit(2, "web_*", seconds=10), clock=clock)
-    for now, expected in [(100, None), (104, None), (109.9, "denied"), (110, None), (113.9, "denied"), (114, None)]:
-        clock.now = now
-        assert kinds(registry, ["web_search"]) == [expected], now
 
 
 @given(st.lists(st.floats(0, 5), max_size=40), st.integers(1, 5), st.floats(0.5, 10))
@@ -221,57 +191,42 @@ def test_no_time_holds_more_than_there_may_be(pauses, calls, seconds):
 # What the model reads -------------------------------------------------------------------------------------------------
 
 
+TURN = "session=s,invocation=i,user=u: web_search web_search!"
+
+
 @pytest.mark.parametrize(
-    ("limit", "text"),
+    ("limit", "script", "allowed", "again"),
     [
         (
             Limit(1, "web_*", per="turn"),
-            (
-                "1 call of web_* may be made in one turn, and that is used up. "
-                "It may be called again in the next turn, once the user has spoken; until then, go on without it."
-            ),
+            TURN,
+            "1 call of web_* may be made in one turn",
+            "again in the next turn, once the user has spoken; until then, go on without it",
         ),
         (
             Limit(1, ["web_search", "web_read"]),
-            (
-                "1 call of web_search or web_read may be made in one session, and that is used up. "
-                "It may be called no more in this session; go on without it."
-            ),
+            TURN,
+            "1 call of web_search or web_read may be made in one session",
+            "no more in this session; go on without it",
         ),
         (
             Limit(1, "web_*", per="user", each=True),
-            (
-                "1 call of web_search may be made for one user, and that is used up. "
-                "It may be called no more for this user; go on without it."
-            ),
+            TURN,
+            "1 call of web_search may be made for one user",
+            "no more for this user; go on without it",
         ),
+        (Limit(1, per="registry"), TURN, "1 call may be made", "no more; go on without it"),
         (
-            Limit(1, per="registry"),
-            "1 call may be made, and that is used up. It may be called no more; go on without it.",
-        ),
-        (
-            Limit(1, per="session", seconds=60),
-            (
-                "1 call may be made in one session within 60 s, and that is used up. It may be called again in 60 s; "
-                "until then, go on without it."
-            ),
+            Limit(2, seconds=60),
+            "note web_search +59.2 web_search!",
+            "2 calls may be made in one session within 60 s",
+            "again in 1 s; until then, go on without it",
         ),
     ],
 )
-def test_the_refusal_tells_when_it_may_be_made_again(limit, text):
-    registry = board(limit)
-    context = at(session="s", invocation="i", user="u")
-    registry.call_sync("web_search", {}, context)
-    assert denial(registry, "web_search", context) == f"web_search was denied: {text}"
-
-
-def test_the_time_to_wait_is_rounded_up():
-    clock = Clock()
-    registry = board(Limit(2, seconds=60), clock=clock)
-    kinds(registry, ["note", "note"])
-    clock.now += 59.2
-    assert "2 calls may be made in one session within 60 s" in denial(registry, "note")
-    assert "again in 1 s;" in denial(registry, "note")
+def test_the_refusal_tells_when_it_may_be_made_again(limit, script, allowed, again):
+    text = f"web_search was denied: {allowed}, and that is used up. It may be called {again}."
+    assert play([limit], script) == text
 
 
 # Calls that didn't run ------------------------------------------------------------------------------------------------
@@ -286,17 +241,6 @@ def test_a_call_that_did_not_run_gives_back_what_it_took(seconds, answer):
     with registry.add_callback("before_tool", lambda: answer):
         assert registry.call_sync("note").is_error
     assert kinds(registry, ["note", "note"]) == [None, "denied"]
-
-
-def test_a_call_that_failed_has_used_it():
-    @tool
-    async def fail() -> None:
-        """Fail."""
-        raise OSError
-
-    registry = board(Limit(1))
-    registry.register(fail)
-    assert kinds(registry, ["fail", "note"]) == ["tool_failure", "denied"]
 
 
 def test_what_is_given_back_after_it_was_forgotten_does_nothing():
@@ -317,7 +261,7 @@ def test_memory_is_bounded():
     for limit, most in ((Limit(1), 1000), (Limit(100_000, seconds=60), 10), (Limit(2000, seconds=60), 500)):
         tracker = LimitTracker(limit)
         for session in range(most + 5):
-            tracker.begin(Call("note", at(session=str(session)), 0.0))
+            tracker.begin(Call("note", ReadonlyContext(session=str(session)), 0.0))
         assert len(tracker._tallies) == most
 
 

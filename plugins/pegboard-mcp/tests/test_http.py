@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
-from pegboard import ReadonlyContext, ToolContext, ToolRegistry, tool
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolRegistry, tool
 from pegboard.errors import ConfigError
 from pegboard_mcp import ToolServer
 from pegboard_mcp.access import HttpSettings, OAuth, read_http_settings
@@ -260,6 +260,24 @@ async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_sessi
         assert await client.add(**right)
 
 
+async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(registry):
+    region = {"type": "string", "x-mcp-header": "Region"}
+    schema = {"type": "object", "properties": {"region": region}, "required": ["region"]}
+    registry.register(Tool.from_schema("ask", schema, lambda arguments: arguments["region"]))
+    async with serving(registry) as transport, raw(transport) as client:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        call = client.call("ask", region="eu")
+        call["params"]["_meta"] = meta
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "ask"}
+        answer = await client.post(call, **headers, **{"mcp-param-region": "us"})
+        assert (answer.status_code, "Mcp-Param-Region" in answer.text) == (400, True)
+        answer = await client.post(call, **headers, **{"mcp-param-region": "eu"})
+        assert answer.json()["result"]["content"][0]["text"] == "eu"
+
+
 async def test_anothers_session_is_not_there_for_whoever_shows_another_token(registry, caplog):
     async with serving(registry, HttpSettings(tokens={"ann": ANN, "bob": BOB})) as transport, raw(transport) as client:
         await client.initialize(Authorization=f"Bearer {ANN}")
@@ -402,6 +420,7 @@ async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(reg
 
     registry.register(slow)
     async with serving(registry) as transport, connected(transport, mode=mode) as client, raw(transport) as other:
+        await client.list_tools()  # else the client does so once it has the result
         call = asyncio.create_task(client.call_tool("slow", {}))
         await asyncio.wait_for(begun.wait(), 10)
         assert (await other.http.get(transport.url.replace("/mcp", "/health"))).json() == {"status": "ok"}
@@ -426,6 +445,7 @@ async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(reg
 
     registry.register(endless)
     async with serving(registry, HttpSettings(grace=0.1)) as transport, connected(transport, mode="legacy") as client:
+        await client.list_tools()
         call = asyncio.create_task(client.call_tool("endless", {}))
         await asyncio.wait_for(begun.wait(), 10)
         transport.end()

@@ -228,7 +228,7 @@ async def test_a_process_serves_over_http_and_answers_what_is_in_flight_when_it_
             httpx2.AsyncClient(headers={"Authorization": "Bearer token-of-ann-0123"}, timeout=30) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
-            assert (await client.call_tool("echo", {"text": "a"})).content[0].text == "a"
+            assert (await client.call_tool("echo", {"text": "a"})).content[0].text == "a"  # lists the tools, too
             call = asyncio.create_task(client.call_tool("wait", {"seconds": 0.5, "begun": str(tmp_path / "begun")}))
             await begun(tmp_path / "begun")
             process.send_signal(signal.SIGTERM)

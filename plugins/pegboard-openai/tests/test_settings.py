@@ -2,18 +2,30 @@ from __future__ import annotations
 
 import pytest
 
+from pegboard import ToolSpec
+from pegboard_openai._openai import DIALECTS
+from pegboard_openai.client import server_exporter
 from pegboard_openai.settings import Server, servers_from
 
 URL = "http://127.0.0.1:8000/v1"
 
 
 def test_servers_by_name():
-    table = {"servers": {"a": {"base_url": URL}, "b": {"base_url": URL, "api_key_env": "B", "reasoning": "thought"}}}
+    table = {"servers": {"a": {"base_url": URL}, "b": {"base_url": URL, "api_key_env": "B", "dialect": "moonshot"}}}
     assert servers_from(table) == {
         "a": Server(base_url=URL),
-        "b": Server(base_url=URL, api_key_env="B", reasoning="thought"),
+        "b": Server(base_url=URL, api_key_env="B", dialect="moonshot"),
     }
     assert servers_from({}) == {}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_server_gets_schemas_in_its_dialect(name):
+    spec = ToolSpec("f", input_schema={"type": "object", "properties": {"a": {"type": ["string", "null"]}}})
+    written = server_exporter(dialect=name).tools([spec]).entries[0]["function"]["parameters"]
+    of_moonshot = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert written["properties"] == {"a": of_moonshot if name == "moonshot" else {"type": ["string", "null"]}}
+    assert servers_from({"servers": {"a": {"base_url": URL, "dialect": name}}})["a"].dialect == name
 
 
 @pytest.mark.parametrize(
@@ -29,6 +41,7 @@ def test_servers_by_name():
         ({"servers": {"a": {"base_url": "ftp://x"}}}, r"servers.a.base_url: an address is wanted"),
         ({"servers": {"a": {"base_url": 7}}}, r"servers.a.base_url: 7 is no text"),
         ({"servers": {"a": {"base_url": URL, "api_key_env": ""}}}, r"servers.a.api_key_env: '' is no text"),
+        ({"servers": {"a": {"base_url": URL, "dialect": "kimi"}}}, "'kimi' is none of openai, moonshot, simple"),
         ({"servers": {"a": {"base_url": URL, "api_keys": "sk-1"}}}, r"api_keys: there is no such .* 'api_key'"),
         ({"servers": {"a": {"base_url": URL, "api_key": "sk-1", "api_key_env": "B"}}}, "api_key and api_key_env"),
     ],

@@ -84,6 +84,19 @@ SIMPLE: Final[tuple[Step, ...]] = (
 )
 """One schema a value, for providers that read few keywords: no `allOf`, patterns, `const`; a plain root."""
 
+SHAPED: Final[tuple[Step, ...]] = (
+    *READ,
+    boolean_schemas,
+    inline_references("loosen"),
+    one_of_to_any_of,
+    *SIMPLE,
+    tuple_items(),
+    typed_enums,
+    only_keywords(SHAPE),
+    isolate_any_of,
+)
+"""Only the keywords that every provider reads, for Ollama and other servers; the rest stands in descriptions."""
+
 CLOSED: Final[tuple[Step, ...]] = (
     *READ,
     boolean_schemas,

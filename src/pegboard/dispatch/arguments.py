@@ -284,11 +284,16 @@ def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:
 # Calls as they come -------------------------------------------------------------------------------------------------
 
 _OTHER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "name": ("name", "toolName"),
+    "id": ("call_id", "toolCallId", "toolUseId", "id"),  # an item of OpenAI's has an id of its own beside the call's
     "arguments": ("arguments", "input", "args"),
     "provider_executed": ("providerExecuted", "provider_executed"),
     "provider_metadata": ("providerMetadata", "provider_metadata"),
 }
 """Where a mapping may have what a call knows, if not by its name; the first that is there counts."""
+
+_HOLDERS: Final = ("function", "custom", "functionCall", "toolUse")
+"""Where a mapping may have name and arguments, if not directly."""
 
 _A_CALL: Final = "a call is an object with name, arguments and id."
 _NO_CALL: Final = CallFault("unknown_tool", f"This is no call of a tool: {_A_CALL}")
@@ -303,8 +308,8 @@ def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAUL
     that the provider has executed is not validated here, and one that is marked already keeps its mark.
 
     Args:
-        raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}`, with `input` or `args` for `arguments` too, as
-            text or as an object.
+        raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}`, or as the AI SDK, OpenAI, Anthropic, Gemini or
+            Bedrock write one; arguments as text or as an object.
         find: Gives the tool of a name, or raises `CallError`.
         limits: What the arguments may use.
     """
@@ -348,6 +353,9 @@ def _read_call(raw: object) -> ToolCall:
         facts = attrs.asdict(raw, recurse=False)
     elif isinstance(raw, Mapping):
         mapping = cast("Mapping[str, Any]", raw)
+        held = [cast("Mapping[str, Any]", mapping[key]) for key in _HOLDERS if isinstance(mapping.get(key), Mapping)]
+        if held and not mapping.keys() & {"name", "toolName"}:
+            mapping = {**mapping, **held[0]}
         keys = {each.name: _OTHER_KEYS.get(each.name, (each.name,)) for each in attrs.fields(ToolCall)}
         facts = {name: next((mapping[key] for key in among if key in mapping), None) for name, among in keys.items()}
     else:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
 import attrs
 from attrs import define, field, frozen
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.tools.spec import ResultLimits
+
+T = TypeVar("T")
 
 
 @frozen
@@ -217,16 +220,9 @@ class Batch:
                 queue.put_nowait(event)
 
         self.listener = listen
-        running = asyncio.ensure_future(self.run())
-        running.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (event := await queue.get()) is not None:
+        async with aclosing(events_of(self.run(), queue)) as events:
+            async for event in events:
                 yield event
-            await running
-        finally:
-            if not running.done():
-                running.cancel()
-                await asyncio.wait([running])
 
     def interrupt(self, reason: str = "interrupted", how: Interruption = "abort") -> None:
         """Ends the batch early; every call still gets its result, and finished ones keep theirs.
@@ -388,6 +384,22 @@ class Batch:
                 if state.for_host and state.result is not None and state.result.kind == "not_executed"
             ),
         )
+
+
+async def events_of(run: Coroutine[Any, Any, object], queue: asyncio.Queue[T | None]) -> AsyncGenerator[T]:
+    """What a coroutine puts into a queue while it runs, and then what it raises; leaving early cancels it."""
+    running = asyncio.ensure_future(run)
+    running.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        while (event := await queue.get()) is not None:
+            yield event
+        await running
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # else asyncio complains that it was never retrieved
 
 
 def _emitter(

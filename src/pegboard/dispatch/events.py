@@ -20,7 +20,7 @@ from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState
 from pegboard.errors import log_failure
-from pegboard.threads import renew_after_fork
+from pegboard.threads import renew_after_fork, settle_future
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
@@ -424,7 +424,7 @@ class Observers:
             queues = [each for each in self._threads.values() if each.thread is not None or not each.items.empty()]
         delivered = [loop.create_future() for _ in queues]
         for each, future in zip(queues, delivered, strict=True):
-            each.put(partial(loop.call_soon_threadsafe, _settle, future))
+            each.put(partial(loop.call_soon_threadsafe, settle_future, future))
         return await self._drained(delivered, seconds)
 
     async def drain_loop(self, seconds: float = _CLOSE_SECONDS) -> bool:
@@ -510,8 +510,3 @@ class Observers:
                 return
             self._failures.add(failure)
         log_failure(f"observer of {link.owner} (logged once)", error)
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from pegboard.schema.json import canonical_json
+from pegboard.threads import settle_future
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -219,12 +220,8 @@ class LockHandle:
     def wake(self) -> bool:
         """Wakes the waiting call in its own event loop; false where that loop is closed."""
         assert self.future is not None
-        loop = self.future.get_loop()
         try:
-            if asyncio._get_running_loop() is loop:  # noqa: SLF001  (as `get_running_loop`, which raises where there is none)
-                _settle(self.future)
-            else:
-                loop.call_soon_threadsafe(_settle, self.future)
+            self.future.get_loop().call_soon_threadsafe(settle_future, self.future)
         except RuntimeError:
             return False
         return True
@@ -475,11 +472,6 @@ class LockManager:
             caller.suspended = None
 
 
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
 class BatchScheduler:
     """Dependency scheduler: each call of a batch acquires its locks after the earlier calls that it conflicts with.
 
@@ -541,4 +533,4 @@ class BatchScheduler:
     def _wake(self, index: int) -> None:
         for waiting, (blocker, future) in self._waiting.items():
             if index in (waiting, blocker):
-                _settle(future)
+                settle_future(future)

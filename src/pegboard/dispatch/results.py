@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
-import json.encoder
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
@@ -40,22 +39,7 @@ _type: Callable[[Any], type[Any]] = type
 _Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
-def _made_once() -> Callable[[Any], str]:
-    """`JSONEncoder.encode`, which makes its encoder in C anew for each value, and keeps a table for cycles.
-
-    Making it once saves a tenth of a call. It is a detail of CPython's, the same since 3.0.
-    """
-    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return encoder.encode
-    write_text: Any = getattr(json.encoder, "encode_basestring")  # noqa: B009  it isn't in the types
-    # No table, indent, sorting, skipping, NaN.
-    chunks = make(None, encoder.default, write_text, None, ": ", ", ", 0, 0, 0)
-    return lambda value: "".join(chunks(value, 0))
-
-
-write_json: Final = _made_once()
+write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """The JSON text of a value; `TypeError` or `ValueError` for what isn't JSON, `RecursionError` for what is too deep."""
 
 

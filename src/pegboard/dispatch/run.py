@@ -222,9 +222,7 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
     now = time.monotonic()
     if state.since is None:
-        services, limit = state.services, tool.policy.timeout
-        if limit is None or services.longest is not None:  # here: another frame would cost every call
-            limit = services.limits.timeout if services.longest is None else limit_of(state, tool)
+        services, limit = state.services, limit_of(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
         if services.events is not None:

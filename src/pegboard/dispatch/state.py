@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
@@ -159,7 +160,7 @@ class CurrentPermissions:
     permissions: Permissions | None = None
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False)
 class CallServices:
     """Services that calls share: all of one registry, or those of one batch.
 
@@ -224,10 +225,8 @@ class CallServices:
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
 
     def evolve(self, **changes: Any) -> CallServices:
-        """The same, with some attributes changed; cheap, as it is done for each batch."""
-        other = object.__new__(CallServices)
-        other.__dict__.update(self.__dict__, **changes)
-        return other
+        """The same, with some attributes changed."""
+        return attrs.evolve(self, **changes)
 
 
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -372,7 +372,6 @@ class PluginManager:
                     frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin)),
                 ),
             )
-
         published = {
             plugin.name: manifest.published if found.trusted else manifest.published.untrusted
             for plugin, found, manifest in expected
@@ -424,6 +423,12 @@ class PluginManager:
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
+    def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
+        """Forgets a plugin, which can't be loaded any more; gives the callbacks of the others."""
+        if (plugin := self._plugins.pop(name, None)) is not None and plugin.loaded is None:
+            plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
+        return self._chains()
+
     # Names -------------------------------------------------------------------------------------------------------
 
     def _named(self, plugin: str, tool: Tool) -> Tool:
@@ -448,8 +453,8 @@ class PluginManager:
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
         name = origin.plugin or ""
-        plugin = _Plugin(name, origin, len(self._plugins), fetch, self.settings.get(name, _NOTHING))
-        self._plugins[name] = plugin
+        place = 1 + max((each.place for each in self._plugins.values()), default=-1)
+        self._plugins[name] = plugin = _Plugin(name, origin, place, fetch, self.settings.get(name, _NOTHING))
         return plugin
 
     def _expect(self, found: FoundPlugin) -> _Plugin:

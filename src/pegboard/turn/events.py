@@ -65,6 +65,7 @@ class TurnOutcome:
         invocation: The turn's id.
         ignored: Of a turn that was taken up again: the ids of answers and results that changed nothing.
         for_host: The calls of tools without a handler; `resume_turn` goes on with their results.
+        output: The answer as a value, where the turn had an `output_type`; isn't written to JSON.
         error: What ended it, or `None`; isn't written to JSON.
     """
 
@@ -82,6 +83,7 @@ class TurnOutcome:
     invocation: str | None = None
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
     for_host: tuple[ToolCall, ...] = field(default=(), kw_only=True)
+    output: Any = field(default=None, eq=False, metadata=json_key(""))
     error: BaseException | None = field(default=None, eq=False, metadata=json_key(""))
 
     @property
@@ -283,27 +285,23 @@ TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | Me
 _MOST_WAITING: Final = 1_000  # events that may wait before `put` does
 
 
-@define(eq=False)
-class EventQueue:
+class EventQueue(asyncio.Queue["TurnEvent | None"]):
     """Queue of events, bounded for senders that can wait and unbounded for those that can't; `None` behind the last."""
 
-    _events: asyncio.Queue[TurnEvent | None] = field(factory=asyncio.Queue["TurnEvent | None"], init=False)
-    _room: asyncio.Event = field(factory=asyncio.Event, init=False)
+    def __init__(self) -> None:
+        super().__init__()
+        self._room: Final = asyncio.Event()
 
-    def put_now(self, event: TurnEvent | None) -> None:
-        """Sends an event, or `None` as the last, without waiting."""
-        self._events.put_nowait(event)
-
-    async def put(self, event: TurnEvent) -> None:
+    async def put(self, item: TurnEvent | None) -> None:
         """Sends an event, once there is room."""
-        while self._events.qsize() >= _MOST_WAITING:
+        while self.qsize() >= _MOST_WAITING:
             self._room.clear()
             await self._room.wait()
-        self.put_now(event)
+        self.put_nowait(item)
 
     async def get(self) -> TurnEvent | None:
         """The next event."""
-        event = await self._events.get()
+        event = await super().get()
         self._room.set()
         return event
 
@@ -323,7 +321,7 @@ class EventSink:
     def emit(self, event: TurnEvent) -> None:
         """Emits an event, without waiting."""
         if self.reader is not None:
-            self.reader.put_now(event)
+            self.reader.put_nowait(event)
         self._call_listener(event)
 
     async def emit_delta(self, delta: Delta) -> None:

@@ -16,7 +16,7 @@ from attrs import define, field
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
-from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
+from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_of, log_failure
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
@@ -24,6 +24,7 @@ from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem
 from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.tools.tool import Tool
 from pegboard.turn.events import (
     Answered,
     Ended,
@@ -112,6 +113,43 @@ def _end_by_answer(response: ModelResponse) -> _End | None:
     return "answered", None
 
 
+@define(eq=False)
+class _Output:
+    """Structured output of a turn: the tool by which the model gives it, and what it has given.
+
+    Attributes:
+        kind: The type of what is wanted.
+        tool: Offered beside the others; the turn ends once it was called with valid arguments.
+        given: What was given, in a list; empty before.
+        misses: How often the model has answered something else.
+    """
+
+    kind: Any
+    tool: Tool = field(init=False)
+    given: list[Any] = field(factory=list[Any], init=False)
+    misses: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        async def final_result(result: Any) -> str:
+            """Give the final answer, once nothing else is left to do."""
+            self.given.append(result)
+            return "This is the answer."
+
+        final_result.__annotations__["result"] = self.kind
+        self.tool = Tool.from_function(final_result, read_only=True, idempotent=True)
+
+    def miss(self, model: Model) -> str:
+        """Notes an answer that isn't one; gives what the model is told, once.
+
+        Raises:
+            ModelError: It was told before.
+        """
+        self.misses += 1
+        if self.misses > 1:
+            raise ModelError(f"model {model.name!r} gave no answer of the type that is wanted", provider=model.provider)
+        return f"Give your answer by calling {self.tool.name}."
+
+
 @define(eq=False, kw_only=True)
 class Turn:
     """A running turn. Made by `turn_of` and `resumed_turn_of`; runs once.
@@ -126,6 +164,7 @@ class Turn:
         active: The names of the tools that may be offered, in order.
         stop_when: Conditions that stop it.
         first_choice: The `tool_choice` of its first round, or `None`.
+        output_type: The type of its answer; `None` for words.
         steering: Gives what the user wrote meanwhile, or `None`.
         listener: Gets each event, or `None`.
         batch: How its calls are run.
@@ -141,6 +180,7 @@ class Turn:
     active: Sequence[str] | None = None
     stop_when: Sequence[StopCondition] = ()
     first_choice: ToolChoice | None = None
+    output_type: Any = None
     steering: Steering | None = None
     listener: Callable[[TurnEvent], None] | None = None
     batch: BatchOptions = field(factory=BatchOptions)
@@ -158,6 +198,7 @@ class Turn:
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
+    _output: _Output | None = field(default=None, init=False)
     _sums_up: bool = field(default=False, init=False)
     _left_out: set[str] = field(factory=set[str], init=False)
 
@@ -166,6 +207,7 @@ class Turn:
         invocation = self.context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
         self.context = attrs.evolve(self.context, invocation=invocation)
         self._events = EventSink(self.listener)
+        self._output = None if self.output_type is None else _Output(self.output_type)
         self._inbox = _Inbox(self.steering)
         if before is None:
             self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
@@ -212,18 +254,9 @@ class Turn:
             BaseException: As `run`, behind the last event.
         """
         queue = self._events.reader = EventQueue()
-        running = asyncio.ensure_future(self.run())
-        running.add_done_callback(lambda _: queue.put_now(None))
-        try:
-            while (event := await queue.get()) is not None:
+        async with aclosing(events_of(self.run(), queue)) as events:
+            async for event in events:
                 yield event
-            await running
-        finally:
-            if not running.done():
-                running.cancel()
-                await asyncio.wait([running])
-            if not running.cancelled():
-                running.exception()  # else asyncio complains that it was never retrieved
 
     def steer(self, *messages: Message | str) -> None:
         """Adds messages of the user to a running turn: the model reads them with the next request.
@@ -289,9 +322,15 @@ class Turn:
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
         if not (response.calls or self._sums_up):
             end = _end_by_answer(response)
-            if end is not None and not (end[0] == "answered" and await self._goes_on()):
+            if end is not None and not (end[0] == "answered" and (self._lacks_output() or await self._goes_on())):
                 self._end(*end)
         return
+
+    def _lacks_output(self) -> bool:
+        """Whether words came where a value of a type is wanted; the model is told so."""
+        if self._output is not None:
+            self._inbox.put(self._output.miss(self.model), "output_type")
+        return self._output is not None
 
     def _is_at_a_limit(self) -> bool:
         """Whether no further round may begin; but one for a last answer without tools may, where that is wanted."""
@@ -322,9 +361,13 @@ class Turn:
             tool_choice="none" if self._sums_up else first or self.request.tool_choice,
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
         )
-        if request.tools is None:
-            request = request.evolve(tools=await self._resolved(context))
+        request = request.evolve(tools=await self._offered(context))
         return self._with_left_out(await self.registry.process(request, context))
+
+    async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
+        """The request's tools, or those that may be offered now; and the one that takes the answer."""
+        tools = await self._resolved(context) if self.request.tools is None else self.request.tools
+        return tools if self._output is None else tools.with_tools(self._output.tool)
 
     async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
         """The tools that may be offered now; its own permissions narrow them as the registry's do."""
@@ -441,6 +484,11 @@ class Turn:
     async def _end_by_host(self, outcome: Outcome) -> _End | None:
         if self._interrupted is not None:
             return "interrupted", self._interrupted
+        if self._output is not None:
+            if self._output.given:
+                return "answered", None
+            if any(call.name == self._output.tool.name for call in outcome.calls):
+                self._output.miss(self.model)  # its result says what is wrong
         if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
             return "limit", f"{self.limits.calls} calls"
         if self._progress.broken > self.limits.retries:
@@ -454,7 +502,7 @@ class Turn:
     async def _resume(self, before: TurnOutcome, answers: Answers, results: Mapping[str, Any]) -> None:
         """Goes on from where calls waited for an approval, or for their host."""
         context, options = self._context_now(), self._batch_options(self.request)
-        tools = await self._resolved(context) if self.request.tools is None else self.request.tools
+        tools = await self._offered(context)
         await self._take_from_host(results, tools, context)
         if len(before.pending):
             batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
@@ -510,7 +558,8 @@ class Turn:
         if (skipped := self._progress.close()) is not None:
             self._events.emit_message(skipped)
         ended, invocation = self._ended or ("failed", None), self.context.invocation
-        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._error)
+        output = self._output.given[-1] if self._output is not None and self._output.given else None
+        self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._error, output=output)
         try:
             await (await self.registry.chain("after_turn")).tell(self.context, self.request, self._outcome)
         finally:

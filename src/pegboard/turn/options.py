@@ -95,6 +95,7 @@ class TurnOptions(TypedDict, total=False):
         where: What the turn asks of tools, as `registry.resolve` takes it.
         active: The names of the tools that may be offered, in order.
         first_choice: The `tool_choice` of the first round; later ones have the request's.
+        output_type: The type of the answer, which is then `TurnOutcome.output`: the model gives it by a tool.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
         steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
         on_steering: What becomes of calls then: `"skip"` (running ones finish, the rest is skipped; the default),
@@ -112,6 +113,7 @@ class TurnOptions(TypedDict, total=False):
     where: Where
     active: Sequence[str] | None
     first_choice: ToolChoice | None
+    output_type: Any
     stop_when: StopCondition | Sequence[StopCondition]
     steering: Steering | None
     on_steering: Interruption
@@ -124,7 +126,7 @@ class TurnOptions(TypedDict, total=False):
     results: ResultLimits | None
 
 
-_OF_TURNS: Final = ("limits", "where", "active", "first_choice", "stop_when", "steering", "listener")
+_OF_TURNS: Final = ("limits", "where", "active", "first_choice", "output_type", "stop_when", "steering", "listener")
 """All others are handed on to each round's batch of calls."""
 
 

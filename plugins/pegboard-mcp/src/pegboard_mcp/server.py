@@ -18,6 +18,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import X_MCP_HEADER_KEY, validate_mcp_param_headers
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -33,7 +34,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard import ReadonlyContext, ToolCall, ToolRegistry
+from pegboard import ReadonlyContext, Tool, ToolCall, ToolRegistry
 from pegboard.dispatch.approval.queue import AnyApprover
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.dispatch.events import CallEvent, CallUpdated
@@ -107,7 +108,12 @@ class ToolServer:
         most_listed: int = MOST_LISTED,
         search: bool = False,
     ) -> None:
-        self.server: Final[Server[Any]] = _Server("pegboard", version=version("pegboard-mcp"), lifespan=self._lifespan)
+        self.server: Final[Server[Any]] = _Server(
+            "pegboard",
+            version=version("pegboard-mcp"),
+            lifespan=self._lifespan,
+            get_tool_input_schema=lambda _name: None,  # `_check_headers` does: the SDK would list all tools first
+        )
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
@@ -231,8 +237,10 @@ class ToolServer:
             raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
         session, context = self._sessions.of(request)
         resolved = await self._resolve(request, session, context)
-        if resolved.get(params.name) is None:
+        tool = resolved.get(params.name)
+        if tool is None:
             raise MCPError(INVALID_PARAMS, _unknown(params.name, resolved))
+        _check_headers(request, tool, params)
         approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
         options: BatchOptions = {"approver": self._approver or approver, "listener": updates.listen}
         if self._timeout is not None:
@@ -299,6 +307,19 @@ def _with_search(registry: ToolRegistry, where: Where) -> Where:
     if where is None:
         return None
     return any_of(as_predicate(where, registry.catalogue.extras.get("predicates")), *map(named, names))
+
+
+def _check_headers(request: Request, tool: Tool, params: CallToolRequestParams) -> None:
+    """Refuses a call whose `Mcp-Param-*` headers aren't its arguments (2026-07-28).
+
+    Raises:
+        MCPError: One isn't.
+    """
+    if request.request is None or X_MCP_HEADER_KEY not in tool.spec.input_schema_text or not _is_modern(request):
+        return
+    wrong = validate_mcp_param_headers(tool.spec.input_schema, params.arguments or {}, request.request.headers)
+    if wrong is not None:
+        raise MCPError(wrong.code, wrong.message)
 
 
 def _unknown(name: str, resolved: ResolvedTools) -> str:

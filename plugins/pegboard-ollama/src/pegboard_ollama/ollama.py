@@ -30,19 +30,7 @@ from pegboard import (
     ToolSpec,
     Usage,
 )
-from pegboard.dialects import (
-    READ,
-    SHAPE,
-    SIMPLE,
-    Dialect,
-    boolean_schemas,
-    inline_references,
-    isolate_any_of,
-    one_of_to_any_of,
-    only_keywords,
-    tuple_items,
-    typed_enums,
-)
+from pegboard.dialects import SHAPED, Dialect
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
@@ -80,20 +68,7 @@ from pegboard.wire import (
     without_empty,
 )
 
-OLLAMA: Final = Dialect(
-    "ollama",
-    (
-        *READ,
-        boolean_schemas,
-        inline_references("loosen"),
-        one_of_to_any_of,
-        *SIMPLE,
-        tuple_items(),
-        typed_enums,
-        only_keywords(SHAPE),
-        isolate_any_of,
-    ),
-)
+OLLAMA: Final = Dialect("ollama", SHAPED)
 """Ollama, whose templates show a model little more than names, types and descriptions."""
 
 

@@ -34,6 +34,7 @@ from pegboard.dialects import (
     FORMATS,
     READ,
     SHAPE,
+    SHAPED,
     SIMPLE,
     UNIONS,
     Counts,
@@ -55,6 +56,7 @@ from pegboard.dialects import (
     root_object,
     simple_enums,
     tuple_items,
+    type_lists,
     typed_enums,
     typed_values,
 )
@@ -114,6 +116,31 @@ OPENAI_STRICT: Final = Dialect(
     ),
 )
 """OpenAI's strict functions: closed objects that require everything; recursion stays."""
+
+MOONSHOT: Final = Dialect(
+    "moonshot",
+    (
+        *READ,
+        boolean_schemas,
+        named_definitions,
+        one_of_to_any_of,
+        *SIMPLE,
+        tuple_items(),
+        typed_enums,
+        type_lists,
+        isolate_any_of,
+        isolate_references,
+        arrays_need_items,
+        named_definitions,
+    ),
+)
+"""Moonshot's functions (public): types stand in the members of `anyOf`, a `$ref` alone, one schema for all items."""
+
+SIMPLE_SERVER: Final = Dialect("simple", SHAPED)
+"""For servers that read few keywords: no references; what else a schema asks stands in descriptions."""
+
+DIALECTS: Final = {each.name: each for each in (OPENAI, MOONSHOT, SIMPLE_SERVER)}
+"""What a server that speaks as OpenAI does may take of schemas."""
 
 
 def render_parts(parts: Iterable[Part]) -> str:
@@ -351,16 +378,17 @@ class Definition:
     losses: tuple[Loss, ...] = ()
 
 
-def function_definition(spec: ToolSpec, strict: bool | None, most: int | None) -> Definition:
+def function_definition(spec: ToolSpec, strict: bool | None, most: int | None, dialect: Dialect = OPENAI) -> Definition:
     """A tool as a function; a freeform one takes its text as `input`, and its grammar stands in the description.
 
     Args:
         spec: The tool.
         strict: Whether calls shall be held to the schema, where it can be written strictly.
         most: Characters of a description, or `None`.
+        dialect: What is taken of schemas that aren't strict; only OpenAI's own has a strict form.
     """
     description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
-    schema = convert_schema(spec, OPENAI, OPENAI_STRICT, strict)
+    schema = convert_schema(spec, dialect, OPENAI_STRICT if dialect is OPENAI else None, strict)
     parameters: JsonSchema = schema.schema
     if "properties" not in parameters:  # without, the whole request is refused (public)
         parameters = {**parameters, "properties": {}}

@@ -24,7 +24,7 @@ from pegboard.request.client import (
 )
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import as_object, object_in, text_in
-from pegboard_openai._openai import NEVER, failure
+from pegboard_openai._openai import DIALECTS, NEVER, failure
 from pegboard_openai.openai_chat import OpenAIChat, exporter
 from pegboard_openai.openai_responses import exporter as shared
 
@@ -211,7 +211,7 @@ def chat_exporter(base_url: str) -> Exporter:
 
 @cache
 def server_exporter(
-    name: str = "openai", *, most_tokens: str = "max_tokens", reasoning: str | None = None
+    name: str = "openai", *, most_tokens: str = "max_tokens", reasoning: str | None = None, dialect: str = "openai"
 ) -> OpenAIChat:
     """The exporter for a server that speaks as OpenAI does, but has no tools that take free text.
 
@@ -219,8 +219,10 @@ def server_exporter(
         name: Under which the server's own facts are kept.
         most_tokens: The member that limits an answer's length.
         reasoning: The member in which the server wants the model's reasoning back, or `None`.
+        dialect: What it takes of schemas: one of `DIALECTS`.
     """
-    return OpenAIChat(name=name, custom_tools=False, most_tokens=most_tokens, reasoning=reasoning)
+    taken = DIALECTS[dialect]
+    return OpenAIChat(name=name, custom_tools=False, most_tokens=most_tokens, reasoning=reasoning, dialect=taken)
 
 
 _WITH_USAGE: Final = {"include_usage": True}

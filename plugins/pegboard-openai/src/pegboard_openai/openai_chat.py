@@ -23,6 +23,7 @@ from pegboard import (
     ToolCall,
     ToolSpec,
 )
+from pegboard.dialects import Dialect
 from pegboard.messages import Part
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
@@ -45,6 +46,7 @@ from pegboard.wire import (
 from pegboard_openai._openai import (
     ALLOWED,
     CHAT,
+    OPENAI,
     REFUSED_IN_IDS,
     Definition,
     Limits,
@@ -229,12 +231,6 @@ def _left_out(spec: ToolSpec, name: str) -> Loss:
     return Loss(spec.name, f"/providerOptions/{FAMILY}/{name}", name, "left out: only responses have it")
 
 
-def _unwritten(spec: ToolSpec) -> tuple[Loss, ...]:
-    if spec.output_schema_text is None:
-        return ()
-    return (Loss(spec.name, "/outputSchema", "outputSchema", "left out: chat completions have no field for it"),)
-
-
 @define(eq=False, kw_only=True)
 class OpenAIChat:
     """Writes requests for OpenAI's chat completions, and for the many servers that speak as they do.
@@ -251,6 +247,7 @@ class OpenAIChat:
         system_role: Who gives the instructions: `"system"`, or `"developer"`.
         reasoning: The member in which a server wants the model's reasoning back (`"reasoning_content"`), or `None`.
         most_tokens: The member that limits an answer's length; other servers call it `"max_tokens"`.
+        dialect: What the server takes of schemas.
     """
 
     name: str = "openai"
@@ -259,6 +256,7 @@ class OpenAIChat:
     system_role: str = "system"
     reasoning: str | None = None
     most_tokens: str = "max_completion_tokens"
+    dialect: Dialect = OPENAI
     _written: Entries = field(init=False, repr=False)
     _keys: tuple[str, ...] = field(init=False, repr=False)
 
@@ -324,7 +322,7 @@ class OpenAIChat:
             if spec.grammar is not None:
                 custom["format"] = {"type": "grammar", "grammar": spec.grammar.to_json()}
             return self._entry(spec, "custom", custom, written)
-        written = function_definition(spec, strict, self.limits.description)
+        written = function_definition(spec, strict, self.limits.description, self.dialect)
         function = _named(spec, written) | {"parameters": written.parameters}
         if written.strict:
             function["strict"] = True
@@ -333,7 +331,7 @@ class OpenAIChat:
     def _entry(self, spec: ToolSpec, kind: str, definition: JsonObject, written: Definition) -> Entry:
         options = passthrough(spec.provider_options, self._keys)
         elsewhere = [name for name in _ELSEWHERE if options.pop(name, None) is not None]
-        losses = (*written.losses, *(_left_out(spec, name) for name in elsewhere), *_unwritten(spec))
+        losses = (*written.losses, *(_left_out(spec, name) for name in elsewhere))
         refused = any(loss.refused for loss in losses)
         return Entry(None if refused else {"type": kind, kind: {**definition, **options}}, losses)
 

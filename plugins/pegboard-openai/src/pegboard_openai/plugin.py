@@ -48,7 +48,9 @@ def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
     def made(model: str, **options: Any) -> OpenAIChatModel:
         from pegboard_openai.client import NO_KEY, OpenAIChatModel, server_exporter
 
-        exporter = server_exporter(name, most_tokens=server.most_tokens, reasoning=server.reasoning)
+        exporter = server_exporter(
+            name, most_tokens=server.most_tokens, reasoning=server.reasoning, dialect=server.dialect
+        )
         key = {"key_in": server.api_key_env} if server.api_key_env else {"api_key": server.api_key or NO_KEY}
         facts: dict[str, Any] = {"base_url": server.base_url, "exporter": exporter, **key, **options}
         return OpenAIChatModel(model, **facts)

@@ -10,6 +10,7 @@ from attrs import field, fields_dict, frozen
 from pegboard.errors import did_you_mean, suggest
 
 _SERVERS: Final = "servers"
+_DIALECTS: Final = ("openai", "moonshot", "simple")
 
 
 @frozen(kw_only=True)
@@ -22,6 +23,7 @@ class Server:
         api_key_env: The environment variable that holds its key; where there is neither, it wants none.
         most_tokens: The member that limits an answer's length.
         reasoning: The member in which it wants the model's reasoning back, or `None`.
+        dialect: What it takes of schemas: `"openai"`, `"moonshot"` (Kimi), or `"simple"` (few keywords).
     """
 
     base_url: str
@@ -29,6 +31,7 @@ class Server:
     api_key_env: str | None = None
     most_tokens: str = "max_tokens"
     reasoning: str | None = None
+    dialect: str = "openai"
 
 
 def servers_from(table: Mapping[str, Any]) -> dict[str, Server]:
@@ -59,6 +62,8 @@ def _server(name: str, facts: Any) -> Server:
     for key, value in given.items():
         if not isinstance(value, str) or not value:
             raise ValueError(f"{where}.{key}: {value!r:.80} is no text.")
+    if given.get("dialect", "openai") not in _DIALECTS:
+        raise ValueError(f"{where}.dialect: {given['dialect']!r:.80} is none of {', '.join(_DIALECTS)}.")
     if "api_key" in given and "api_key_env" in given:
         raise ValueError(f"{where}: it has api_key and api_key_env; leave one out.")
     if not str(given.get("base_url", "")).startswith(("http://", "https://")):

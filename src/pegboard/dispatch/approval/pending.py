@@ -22,7 +22,6 @@ from pegboard.dispatch.approval.request import (
     Reject,
     answer_from_json,
     parsed,
-    preview_json,
     structured,
 )
 from pegboard.dispatch.permissions.rule import Rule
@@ -174,11 +173,9 @@ class PendingCall(ApprovalRequest):
 
     def to_json(self) -> JsonObject:
         """All facts by name; the arguments as an object."""
-        data = attrs.asdict(self, recurse=False, filter=lambda each, _: each.name not in _NOT_KEPT)
         call = {**self.call.to_json(), "arguments": self.arguments}
-        earlier = [one.to_json() for one in self.earlier]
-        texts = {name: list(getattr(self, name)) for name in ("patterns", "always", "wider")}
-        return {**data, **texts, "call": call, "preview": preview_json(self.preview), "earlier": earlier}
+        data = {**super().to_json(), "call": call, "earlier": [one.to_json() for one in self.earlier]}
+        return {name: value for name, value in data.items() if name not in _NOT_KEPT}
 
     @classmethod
     def from_json(cls, data: JsonMapping) -> PendingCall:

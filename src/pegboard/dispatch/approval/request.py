@@ -104,7 +104,16 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
 
 
 @frozen
-class Once:
+class _Answer:
+    def to_json(self) -> JsonObject:
+        """`{"answer": "once"}`, and what else it says: `payload`; `patterns` and `seconds`; `feedback`."""
+        word = type(self).__name__.lower()
+        said: dict[str, Any] = {name: getattr(self, name) for name in _KINDS[word][1]}
+        return {"answer": word, **{k: [*v] if isinstance(v, tuple) else v for k, v in said.items() if v is not None}}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+@frozen
+class Once(_Answer):
     """Yes, this time.
 
     Attributes:
@@ -113,13 +122,9 @@ class Once:
 
     payload: Any = field(default=None, validator=_check_json)
 
-    def to_json(self) -> JsonObject:
-        """`{"answer": "once", "payload"?}`."""
-        return _answer_json("once", payload=self.payload)
-
 
 @frozen
-class Always:
+class Always(_Answer):
     """Yes, and from now on, for this user in this session and for the tool as it is defined now.
 
     Attributes:
@@ -130,13 +135,9 @@ class Always:
     patterns: tuple[str, ...] | None = field(default=None, converter=_patterns, validator=_check_patterns)
     seconds: float | None = field(default=None, validator=_check_seconds)
 
-    def to_json(self) -> JsonObject:
-        """`{"answer": "always", "patterns"?, "seconds"?}`."""
-        return _answer_json("always", patterns=self.patterns and [*self.patterns], seconds=self.seconds)
-
 
 @frozen
-class Reject:
+class Reject(_Answer):
     """No; what else waits in this session is rejected with it.
 
     Attributes:
@@ -147,26 +148,18 @@ class Reject:
     feedback: str | None = field(default=None, validator=_check_feedback)
     along_with: str | None = None
 
-    def to_json(self) -> JsonObject:
-        """`{"answer": "reject", "feedback"?}`."""
-        return _answer_json("reject", feedback=self.feedback)
-
 
 @frozen
-class Later:
+class Later(_Answer):
     """The answer comes in another turn or process; until then the call is suspended."""
-
-    def to_json(self) -> JsonObject:
-        """`{"answer": "later"}`."""
-        return _answer_json("later")
 
 
 Answer: TypeAlias = Once | Always | Reject | Later
-_KINDS: Final[Mapping[str, tuple[type[Answer], frozenset[str]]]] = {
-    "once": (Once, frozenset({"payload"})),
-    "always": (Always, frozenset({"patterns", "seconds"})),
-    "reject": (Reject, frozenset({"feedback"})),
-    "later": (Later, frozenset()),
+_KINDS: Final[Mapping[str, tuple[type[Answer], tuple[str, ...]]]] = {
+    "once": (Once, ("payload",)),
+    "always": (Always, ("patterns", "seconds")),
+    "reject": (Reject, ("feedback",)),
+    "later": (Later, ()),
 }
 
 
@@ -183,7 +176,7 @@ def answer_from_json(data: JsonMapping) -> Answer:
     if not isinstance(word, str) or word not in _KINDS:
         raise PendingError(f"there is no answer {word!r:.80}; there are {', '.join(_KINDS)}")
     kind, known = _KINDS[word]
-    if unknown := facts.keys() - known:
+    if unknown := facts.keys() - {*known}:
         raise PendingError(f"the answer {word!r} has no {min(map(str, unknown))!r:.80}")
     if isinstance(facts.get("patterns"), str):
         raise PendingError("patterns must be a list of texts")
@@ -191,10 +184,6 @@ def answer_from_json(data: JsonMapping) -> Answer:
         return kind(**facts)
     except (TypeError, ValueError) as error:
         raise PendingError(f"not an answer: {error}") from None
-
-
-def _answer_json(word: str, **facts: Any) -> JsonObject:
-    return {"answer": word, **{name: value for name, value in facts.items() if value is not None}}
 
 
 MOST_SHOWN: Final = 2_000
@@ -318,24 +307,16 @@ class ApprovalRequest:
 
     def to_json(self) -> JsonObject:
         """All facts as JSON; what isn't JSON becomes text."""
+        lists = {name: list(getattr(self, name)) for name in ("patterns", "always", "wider")}
         return {
-            "id": self.id,
+            **attrs.asdict(self, recurse=False),
+            **lists,
             "call": {"id": self.call.id, "name": self.call.name, "arguments": self.arguments},
             "tool": None if self.tool is None else _tool_json(self.tool),
-            "permission": self.permission,
-            "patterns": list(self.patterns),
-            "always": list(self.always),
-            "wider": list(self.wider),
-            "reason": self.reason,
-            "subject": self.subject,
-            "hint": self.hint,
             "payload": json_or_text(self.payload),
             "preview": preview_json(self.preview),
             "presets": dict(self.presets),
             "metadata": self._metadata(),
-            "user": self.user,
-            "session": self.session,
-            "digest": self.digest,
         }
 
     def _metadata(self) -> JsonObject:

@@ -7,7 +7,7 @@ from pegboard_anthropic.anthropic import ANTHROPIC, ANTHROPIC_STRICT
 from pegboard_bedrock.bedrock import BEDROCK, BEDROCK_STRICT
 from pegboard_google.gemini import GEMINI_JSON_SCHEMA, GEMINI_SCHEMA
 from pegboard_ollama.ollama import OLLAMA
-from pegboard_openai._openai import OPENAI, OPENAI_STRICT
+from pegboard_openai._openai import MOONSHOT, OPENAI, OPENAI_STRICT
 
 __all__ = [
     "ANTHROPIC",
@@ -16,6 +16,7 @@ __all__ = [
     "BEDROCK_STRICT",
     "GEMINI_JSON_SCHEMA",
     "GEMINI_SCHEMA",
+    "MOONSHOT",
     "OLLAMA",
     "OPENAI",
     "OPENAI_STRICT",

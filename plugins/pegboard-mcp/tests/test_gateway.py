@@ -1,0 +1,160 @@
+"""Servers and local tools behind one `ToolServer`, over real sockets on both sides."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
+
+from pegboard import Permissions, Rule, ToolContext, ToolRegistry, tool
+from pegboard_mcp import ToolServer, mcp_toolset
+from pegboard_mcp.access import HttpSettings
+from pegboard_mcp.http import HttpTransport
+
+BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
+TOKENS = {"ann": "token-of-ann-0123", "bob": "token-of-bob-0123"}
+
+
+@asynccontextmanager
+async def serving(registry, tokens=None, **server):
+    async with registry:
+        settings = HttpSettings(tokens=tokens or {})
+        transport = HttpTransport(ToolServer(registry, **server), "127.0.0.1:0", settings)
+        task = asyncio.create_task(transport.serve())
+        try:
+            yield transport
+        finally:
+            transport.end()
+            await asyncio.wait_for(task, 30)
+
+
+@asynccontextmanager
+async def connected(transport, mode="auto", user=None, **options):
+    headers = {"Authorization": f"Bearer {TOKENS[user]}"} if user else {}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(transport.url, http_client=http), mode=mode, **options) as client,
+    ):
+        yield client
+
+
+def registry_of(*tools):
+    registry = ToolRegistry()
+    registry.register(*tools)
+    return registry
+
+
+@tool(read_only=True)
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool
+def count(context: ToolContext) -> str:
+    """Counts."""
+    for number in (1, 2, 3):
+        context.report(number, 3)
+    return "counted"
+
+
+@tool
+def local() -> str:
+    """Is here."""
+    return "here"
+
+
+@asynccontextmanager
+async def gateway(**server):
+    """Two servers and a local tool behind one server; gives their registries too."""
+    first, second, own = registry_of(add), registry_of(count), registry_of(local)
+    async with serving(first) as one, serving(second) as two:
+        own.register(
+            mcp_toolset("sums", url=one.url, accept="always"), mcp_toolset("counts", url=two.url, accept="always")
+        )
+        async with serving(own, **server) as transport:
+            yield transport, first, own
+
+
+async def names(client):
+    return [each.name for each in (await client.list_tools()).tools]
+
+
+@BOTH
+async def test_calls_go_to_the_servers_behind_it_by_its_own_rules(mode):
+    asked, seen = [], []
+
+    async def decide(_context, params):
+        asked.append(params.message)
+        return ElicitResult(action="decline")
+
+    async def note(progress, _total, _message):
+        seen.append(progress)
+
+    async with gateway() as (transport, _, own):
+        own.permissions = Permissions([Rule("counts__*", "*", "allow")])
+        async with connected(transport, mode, elicitation_callback=decide) as client:
+            assert await names(client) == ["counts__count", "local", "sums__add"]
+            assert (await client.call_tool("local", {})).content[0].text == "here"
+            counted = await client.call_tool("counts__count", {}, progress_callback=note)
+            assert (counted.content[0].text, seen) == ("counted", [1, 2, 3])
+            assert asked == []
+            refused = await client.call_tool("sums__add", {"a": 1, "b": 2})  # of a server that isn't trusted
+            assert (refused.meta["pegboard/kind"], "sums__add" in asked[0]) == ("rejected", True)
+            own.permissions = Permissions([Rule("*", "*", "allow")])
+            assert (await client.call_tool("sums__add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+
+
+async def test_users_see_the_servers_that_are_theirs():
+    where = "not toolset:sums or user:ann"
+    async with (
+        gateway(tokens=TOKENS, where=where) as (transport, _, _own),
+        connected(transport, user="ann") as ann,
+        connected(transport, user="bob") as bob,
+    ):
+        assert await names(ann) == ["counts__count", "local", "sums__add"]
+        assert await names(bob) == ["counts__count", "local"]
+        with pytest.raises(MCPError, match="Unknown tool: sums__add"):
+            await bob.call_tool("sums__add", {"a": 1, "b": 2})
+
+
+@BOTH
+async def test_a_search_finds_tools_of_the_servers_behind_it(mode):
+    async with gateway(search=True) as (transport, _, _own), connected(transport, mode) as client:
+        assert await names(client) == ["search_tools"]
+        await client.call_tool("search_tools", {"query": "count"})
+        assert await names(client) == ["counts__count", "search_tools"]
+
+
+async def test_what_a_server_behind_it_changes_is_announced():
+    async with gateway() as (transport, first, _own), connected(transport) as client:
+        assert "sums__sub" not in await names(client)
+
+        @tool(read_only=True)
+        def sub(a: int, b: int) -> int:
+            """Subtracts."""
+            return a - b
+
+        async with client.listen(tools_list_changed=True) as events, asyncio.timeout(30):
+            first.register(sub)
+            while "sums__sub" not in await names(client):
+                await anext(aiter(events))
+
+
+async def test_a_server_behind_it_that_has_gone_costs_its_own_calls_alone():
+    own = registry_of(local)
+    own.permissions = Permissions([Rule("*", "*", "allow")])
+    async with serving(own) as transport:
+        async with serving(registry_of(add)) as behind:
+            own.register(mcp_toolset("sums", url=behind.url, accept="always"))
+            async with connected(transport) as client:
+                assert (await client.call_tool("sums__add", {"a": 1, "b": 2})).structured_content == {"result": 3}
+        async with connected(transport) as client:
+            assert "local" in await names(client)
+            assert (await client.call_tool("local", {})).content[0].text == "here"
