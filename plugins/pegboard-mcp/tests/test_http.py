@@ -19,8 +19,8 @@ from mcp_types import ElicitResult
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolRegistry, tool
 from pegboard.errors import ConfigError
 from pegboard_mcp import ToolServer
-from pegboard_mcp.access import HttpSettings, OAuth, read_http_settings
-from pegboard_mcp.http import HttpTransport
+from pegboard_mcp.serving.access import HttpSettings, OAuth, read_http_settings
+from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"

@@ -48,11 +48,11 @@ from pegboard.toolsets.predicates import any_of, named
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
 from pegboard.toolsets.toolset import ToolMapper
 from pegboard.typing import JsonObject
-from pegboard_mcp.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
-from pegboard_mcp.content import listed, result_json
-from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
-from pegboard_mcp.sessions import Request, Session, Sessions, connection_of
-from pegboard_mcp.tasks import EXTENSION, TaskParams, Tasks, takes_tasks
+from pegboard_mcp.serving.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
+from pegboard_mcp.serving.content import listed, result_json
+from pegboard_mcp.serving.elicitation import ClientApprover, WaitingCalls
+from pegboard_mcp.serving.sessions import Request, Session, Sessions, connection_of
+from pegboard_mcp.serving.tasks import EXTENSION, TaskParams, Tasks, takes_tasks
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
