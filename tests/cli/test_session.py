@@ -348,6 +348,15 @@ class TestPublished:
         assert out == "n_show\nn_take\n"
         assert "publishes has to be a sequence of paths as texts, or None, not 'x'" in err
 
+    def test_a_setting_holds_for_one_run(self, say, home, file):
+        other = home / "other.txt"
+        other.write_text("else")
+        assert say("list", "--names", "--set", f"pub.file={other}")[1] == "n_else\n"
+        assert say("--set", "pub.odd:=3", "list", "--names")[2].count("or None, not 3") == 1
+        assert say("list", "--names")[1] == "n_show\nn_take\n"
+        code, _, err = say("list", "--set", "pub=1")
+        assert (code, "--set: 'pub' is no PLUGIN.KEY" in err) == (2, True)
+
 
 # Plugins that aren't loaded ------------------------------------------------------------------------------------------
 

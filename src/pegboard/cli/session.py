@@ -16,7 +16,7 @@ import click
 from attrs import evolve, frozen
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete, split_arg_string
 
-from pegboard.cli.arguments import WORDS, SchemaType, json_type, place
+from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_state
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
@@ -357,12 +357,19 @@ def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> 
 
 
 def configuration_of(options: Options) -> Config:
-    """The configuration of the user, the project and `--config`.
+    """The configuration of the user, the project and `--config`, with what `--set` says.
 
     Raises:
         ConfigError: Any of it is wrong.
+        WordError: A `--set` is no `K=V`.
     """
-    return load_config(project="search", explicit=None if options.config is None else Path(options.config))
+    config = load_config(project="search", explicit=None if options.config is None else Path(options.config))
+    for word, value in read_state(options.settings).items():
+        plugin, dot, key = word.partition(".")
+        if not (plugin and dot and key):
+            raise click.UsageError(f"--set: {word!r} is no PLUGIN.KEY")
+        config = evolve(config, plugins={**config.plugins, plugin: {**config.settings(plugin), key: value}})
+    return config
 
 
 def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:

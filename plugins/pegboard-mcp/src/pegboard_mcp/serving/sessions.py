@@ -15,7 +15,7 @@ from mcp.server.context import ServerRequestContext
 from pegboard import ReadonlyContext
 from pegboard.tools.call import Actions
 from pegboard.toolsets.resolve import FOUND_TOOLS
-from pegboard_mcp.access import context_of_token
+from pegboard_mcp.serving.access import context_of_token
 
 MOST_USERS: Final = 1_000
 """Users without sessions of whom something is kept; of more, those that were here longest ago are forgotten."""

@@ -17,8 +17,8 @@ from pegboard import Tool, ToolRegistry, ToolResult
 from pegboard.errors import OperationError, ToolError
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonObject
-from pegboard_mcp.content import result_json
-from pegboard_mcp.sessions import Request, Session
+from pegboard_mcp.serving.content import result_json
+from pegboard_mcp.serving.sessions import Request, Session
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 RESULT_TOOL: Final = "pending_result"
