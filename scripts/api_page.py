@@ -64,7 +64,8 @@ TOPICS = {  # heading: what stands below it, and the names
         "See [Run a model's calls](../how-to/run-a-models-calls.md).",
         """
         Batch BatchOptions Outcome CallEvent CallPending CallRunning CallUpdated CallCompleted CallFailed
-        CallRefused CallAborted CallSkipped CallSuspended event_from_json Operation Completion
+        CallRefused CallAborted CallSkipped CallSuspended ApprovalRequested ApprovalAnswered event_from_json
+        Operation Completion
         """,
     ),
     "Context": (

@@ -38,6 +38,8 @@ from pegboard.dispatch.batch import Batch as Batch, BatchOptions as BatchOptions
 from pegboard.dispatch.callbacks import Abort as Abort, Chain as Chain, ChangeArguments as ChangeArguments, Deny as Deny
 from pegboard.dispatch.dispatcher import Health as Health
 from pegboard.dispatch.events import (
+    ApprovalAnswered as ApprovalAnswered,
+    ApprovalRequested as ApprovalRequested,
     CallAborted as CallAborted,
     CallCompleted as CallCompleted,
     CallEvent as CallEvent,

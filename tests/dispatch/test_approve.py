@@ -6,7 +6,6 @@ import asyncio
 import threading
 
 import pytest
-from attrs import evolve
 
 from dispatch.approval.samples import a_tool, a_work, approved, resumed, surroundings
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
@@ -31,7 +30,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin, ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, ToolSpec
 from pegboard.tools.tool import Tool
 
 SHELL = Tool(
@@ -105,38 +104,6 @@ def test_a_denial_may_name_another_permission_than_the_tools_own():
     decision = Decision("deny", Rule("net", "*", "deny"))
     assert "the permission 'net' isn't given" in denial(Permissions(), plain, decision, "net").text
     assert "the permission 'plain' isn't given" in denial(Permissions(), plain, decision).text
-
-
-@pytest.mark.parametrize(
-    ("line", "change", "asks"),
-    [
-        ("git push x", {}, False),
-        ("git pull", {}, True),
-        ("git push x", {"session": "other"}, True),
-        ("git push x", {"user": "bob"}, True),
-        ("git push x", {"user": None}, True),
-        ("git push x", {"description": "It is another tool by now."}, True),
-        ("git push x", {"origin": Origin(distribution="other")}, True),
-    ],
-)
-def test_what_was_granted_runs_for_this_user_in_this_session_and_this_tool_only(prepared, line, change, asks):
-    grants, context = MemoryGrants(), ReadonlyContext(session="one", user="ann")
-    grants.add(session_key(context), tool_key(SHELL), [Rule("bash", "git push *", "allow")])
-    tool = evolve(SHELL, origin=change.pop("origin", SHELL.origin))
-    if "description" in change:
-        tool = tool.with_spec(description=change.pop("description"))
-    made = prepared(line, tool=tool, grants=grants, context=evolve(context, **change))
-    permit(made)
-    assert (made.asks is not None) is asks
-
-
-def test_relative_paths_start_in_the_calls_folder(prepared, tmp_path):
-    tool = Tool(ToolSpec("read", permission="read", permission_arguments={"line": "path"}))
-    made = prepared(
-        "a", Rule("read", f"{tmp_path}/*", "allow"), tool=tool, context=ReadonlyContext(work_dir=str(tmp_path))
-    )
-    permit(made)
-    assert made.asks is None
 
 
 @pytest.mark.parametrize("line", ["ls " + "a" * MOST_AT_ONCE, ["ls", "a" * MOST_AT_ONCE], ["ls", *"a" * MOST_AT_ONCE]])
@@ -293,27 +260,6 @@ PATHS = a_tool(permission="delete", permission_arguments={"path": "path"})
 COMMAND = a_tool(permission="delete", permission_arguments={"path": "command"})
 
 
-@pytest.mark.parametrize(
-    ("tool", "first", "same", "other"),
-    [
-        (PATHS, "/d/notes.txt", "/d/x/../notes.txt", "/d/other.txt"),
-        (PATHS, ["/a", "/b"], ["/a", "/b"], ["/b", "/a"]),
-        (COMMAND, "git push a", "git push a", "git push b"),
-        (COMMAND, "git push a", "git push a", "git push a && git push a"),
-        (COMMAND, "echo a > b", "echo a > b", "echo a > c"),
-        (a_tool(destructive=True), "a", "a", "b"),
-    ],
-)
-def test_always_is_for_exactly_what_was_asked(tool, first, same, other):
-    """This path, this command, these arguments; a person is asked about anything else."""
-    with ScriptedApprover([Always(), Once()]) as approver:
-        around = surroundings(approver, grants=MemoryGrants())
-        sent(a_work(around, tool, {"path": first}))
-        again = sent(a_work(around, tool, {"path": same}))
-        assert (again.asks, again.approval) == (None, None)
-        assert sent(a_work(around, tool, {"path": other})).approval is not None
-
-
 @pytest.mark.parametrize("forbid", [True, False])
 def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
@@ -322,27 +268,6 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     around = surroundings(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
     assert not_approved(a_work(around, tool)).kind == "denied"
     assert sent(a_work(around, tool, {"path": "b"})).asks is None
-
-
-async def test_always_settles_the_calls_that_wait_and_are_covered():
-    """By the rules, with the new grants; the others wait on."""
-    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
-    with ScriptedApprover([Always(["src/*"]), Once()]) as approver:
-        services = surroundings(approver)
-        states = [a_work(services, tool, {"path": path}) for path in ("src/a", "src/b", "docs/c", "src/d")]
-        await asyncio.gather(*map(approved, states))
-        assert [request.patterns for request in approver.requests] == [("src/a",), ("docs/c",)]
-    for state in states:
-        consume_approval(state)
-
-
-async def test_reject_rejects_the_calls_that_wait():
-    approvals = surroundings().approvals
-    with ScriptedApprover([Reject("leave them")]) as approver:
-        states = [a_work(surroundings(approver, approvals=approvals), arguments={"path": name}) for name in "ab"]
-        errors = await asyncio.gather(*map(approved, states), return_exceptions=True)
-    assert [error.kind for error in errors] == ["rejected", "rejected"]
-    assert errors[1].text == ("The user rejected a call of delete, and this call of delete with it: leave them")
 
 
 def test_an_answer_may_come_later():

@@ -9,10 +9,12 @@ from functools import partial
 
 import pytest
 
-from pegboard import ToolRegistry, ToolResult, tool
+from pegboard import Later, Once, Reject, Tool, ToolCall, ToolRegistry, ToolResult, tool
 from pegboard.callbacks import Callback, by_name, quick
 from pegboard.dispatch import events
 from pegboard.dispatch.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     CallAborted,
     CallCompleted,
     CallFailed,
@@ -37,6 +39,8 @@ EVENTS = [
     CallRefused("1", "add", 1.5, result=ToolResult.error("denied", "no")),
     CallAborted("1", "add", 1.5, result=ToolResult.error("aborted", "no")),
     CallSkipped("1", "add", 1.5, result=ToolResult.error("skipped", "no")),
+    ApprovalRequested("1", "add", 1.5, 2, "r", "edit", ["a"], "a rule", "sure?"),
+    ApprovalAnswered("1", "add", 1.5, 2, "r", "always"),
     CallSuspended("1", "add", 1.5, result=ToolResult.error("confirmation_required", "later")),
 ]
 
@@ -46,6 +50,26 @@ def test_an_event_is_written_as_json_and_read_back(event):
     written = json.loads(json.dumps(event.to_json()))
     assert written["state"] == event.state
     assert event_from_json(written) == event
+
+
+@pytest.mark.parametrize(
+    ("answer", "states"),
+    [
+        (Once(), ["approval_requested", "approval_answered", "running", "completed"]),
+        (Reject("no"), ["approval_requested", "approval_answered", "refused"]),
+        (Later(), ["approval_requested", "approval_answered", "suspended"]),
+    ],
+)
+async def test_that_a_person_is_asked_and_what_the_answer_is_are_events(answer, states):
+    async def approver(request, context):
+        return answer
+
+    registry = ToolRegistry(approver=approver)
+    registry.register(Tool.from_function(lambda: "done", name="write", requires_confirmation=True))
+    _, *events = [event async for event in registry.stream([ToolCall("write", {}, "1")])]
+    assert [event.state for event in events] == states
+    assert (events[0].permission, events[0].request) == ("write", events[1].request)
+    assert events[1].answer == answer.to_json()["answer"]
 
 
 async def test_what_is_for_the_operator_goes_to_no_client():

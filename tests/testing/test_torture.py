@@ -179,7 +179,7 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
     "results": [
         (
             tool_of("return object()", options=", output_schema={'type': 'object'}"),
-            {"serialisable and valid": ["kind invalid_output"]},
+            {"one by one": ["kind invalid_output"]},
         ),
         (
             tool_of(

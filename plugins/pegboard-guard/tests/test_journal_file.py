@@ -241,42 +241,32 @@ def test_any_changed_byte_stays_found_though_the_journal_goes_on(tmp_path_factor
     assert not verify(path).ok
 
 
-def test_mending_says_what_was_torn(journal, path):
+@pytest.mark.parametrize(
+    ("torn", "left", "mended"),
+    [
+        (lambda content: content[:-1], ["t1", "t2", "t3"], 0),  # it lacks only its line end
+        (lambda content: content[:-20], ["t1", "t3"], 1),
+        (lambda content: content + b"\0" * 700, ["t1", "t2", "t3"], 1),  # as a power failure leaves them
+        (lambda content: b"", ["t3"], 0),
+        (lambda content: b'{"n":', ["t3"], 1),
+        (lambda content: b'{"n":1,"at":"19', ["t3"], 1),
+        (lambda content: b"\0" * 40, ["t3"], 1),
+    ],
+)
+def test_what_a_crash_has_torn_is_mended_and_told(journal, path, torn, left, mended):
     journal.append([call(1), call(2)])
     journal.close()
-    content = path.read_bytes()
-    path.write_bytes(content[:-20])
-    journal.append([call(3)])
-    assert path.read_bytes().startswith(content[:-20] + b"#torn\n")
-    mended = json.loads(path.read_bytes().splitlines()[-2])
-    assert mended["kind"] == "mended"
-    assert mended["torn"]["bytes"] == len(content.splitlines()[-1]) + 1 - 20
-    assert verify(path).mended == 1
-
-
-def test_a_record_that_lacks_only_its_line_end_is_whole(journal, path):
-    journal.append([call(1)])
-    journal.close()
-    path.write_bytes(path.read_bytes()[:-1])
-    journal.append([call(2)])
-    assert tools(path) == ["t1", "t2"]
-    assert (verify(path).ok, verify(path).mended) == (True, 0)
-
-
-def test_zeros_that_a_power_failure_left_are_mended(journal, path):
-    journal.append([call(1)])
-    journal.close()
-    path.write_bytes(path.read_bytes() + b"\0" * 700)
-    journal.append([call(2)])
-    assert (verify(path).ok, verify(path).mended) == (True, 1)
-
-
-@pytest.mark.parametrize("content", [b"", b'{"n":', b'{"n":1,"at":"19', b"\0" * 40])
-def test_a_file_torn_in_its_first_record_is_begun_anew(journal, path, content):
+    content = torn(path.read_bytes())
     path.write_bytes(content)
-    journal.append([call(1)])
-    assert verify(path).ok
-    assert b'"t1"' in path.read_bytes()
+    journal.append([call(3)])
+    rows = path.read_bytes()[len(content) if mended else 0 :].splitlines()
+    assert (rows[0] == b"#torn") is bool(mended)
+    report = verify(path)
+    assert (report.ok, report.mended) == (True, mended)
+    whole = [json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b'"}')]
+    assert [record["tool"] for record in whole if record["kind"] == "call"] == left
+    told = [record["torn"]["bytes"] for record in whole if "torn" in record]
+    assert told == ([len(content.removesuffix(b"\n").rpartition(b"}\n")[2])] if mended else [])
 
 
 def test_a_write_that_fails_half_way_is_mended_by_the_next(journal, path, monkeypatch):
@@ -324,45 +314,32 @@ def test_nothing_waits_for_the_disk_where_that_isn_t_asked_for(path, monkeypatch
 # What can't be written ------------------------------------------------------------------------------------------------
 
 
+def written_before(path, content):
+    JournalFile(path).append([call(1)])
+    path.write_bytes(path.read_bytes() + content)
+
+
 @pytest.mark.parametrize(
-    "content", [b"hello\n", b'{"name": "x"}\n', b'{"n":1}\n', b'{"n":1}' * 1000, b"x" * 100, b"{\n  1"]
+    ("make", "most", "said"),
+    [
+        *(
+            (lambda path, content=content: path.write_bytes(content), None, "is no journal")
+            for content in (b"hello\n", b'{"name": "x"}\n', b'{"n":1}\n', b'{"n":1}' * 1000, b"x" * 100, b"{\n  1")
+        ),
+        (lambda path: written_before(path, b"x" * 200), 100, "ends with something else"),
+        (lambda path: written_before(path, b""), 50, "ends with something else"),
+        (os.mkfifo, None, "no ordinary file"),
+        (Path.mkdir, None, "Is a directory"),
+    ],
 )
-def test_another_file_is_left_alone(journal, path, content):
-    path.write_bytes(content)
-    with pytest.raises(JournalError, match="is no journal"):
-        journal.append([call(1)])
-    assert path.read_bytes() == content
-
-
-def test_a_journal_that_ends_with_much_else_is_left_alone(journal, path, monkeypatch):
-    journal.append([call(1)])
-    journal.close()
-    monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", 100)
-    content = path.read_bytes() + b"x" * 200
-    path.write_bytes(content)
-    with pytest.raises(JournalError, match="ends with something else"):
-        journal.append([call(1)])
-    assert path.read_bytes() == content
-
-
-def test_a_record_longer_than_what_is_looked_at_is_no_record(journal, path, monkeypatch):
-    journal.append([call(1)])
-    journal.close()
-    monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", 50)
-    with pytest.raises(JournalError):
-        journal.append([call(1)])
-
-
-def test_a_pipe_is_refused_and_nobody_waits(journal, path):
-    os.mkfifo(path)
-    with pytest.raises(JournalError, match="no ordinary file"):
-        journal.append([call(1)])
-
-
-def test_a_folder_is_refused(journal, path):
-    path.mkdir()
-    with pytest.raises(IsADirectoryError):
-        journal.append([call(1)])
+def test_another_file_is_left_alone_and_nobody_waits(path, monkeypatch, make, most, said):
+    make(path)
+    if most is not None:
+        monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", most)
+    content = path.read_bytes() if path.is_file() else None
+    with pytest.raises((JournalError, IsADirectoryError), match=said):
+        JournalFile(path).append([call(1)])
+    assert (path.read_bytes() if path.is_file() else None) == content
 
 
 def test_a_file_that_another_process_locks_for_too_long_is_told(journal, path, monkeypatch):

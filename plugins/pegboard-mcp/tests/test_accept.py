@@ -26,6 +26,10 @@ def more(tmp_path):
     return file
 
 
+def _server(more):
+    return {"command": sys.executable, "args": [SERVER, "stdio", str(more)]}
+
+
 @pytest.fixture
 def registry(tmp_path):
     """Runs `registry`, with folders of its own."""
@@ -79,6 +83,8 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     table = '[plugins.mcp]\nmcp_config = "servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
     configuration.write_text(table + configuration.read_text())
     assert "real__echo" in registry("list", "--names")
+    (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
+    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=fine.json")
     said = registry("mcp", "test", code=1)
     assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
     assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said

@@ -16,8 +16,8 @@ from pydantic import ConfigDict
 
 from pegboard import Permissions, Rule, ToolRegistry, tool
 from pegboard_mcp import ToolServer
-from pegboard_mcp.access import HttpSettings
-from pegboard_mcp.http import HttpTransport
+from pegboard_mcp.serving.access import HttpSettings
+from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 GREET = {
@@ -233,7 +233,7 @@ async def test_what_is_wrong_with_an_offered_tool_costs_that_tool_alone(registry
 
 @BOTH
 async def test_offers_tools_and_calls_are_bounded(registry, mode, monkeypatch):
-    monkeypatch.setattr("pegboard_mcp.client_tools.MOST_CALLS", 1)
+    monkeypatch.setattr("pegboard_mcp.serving.client_tools.MOST_CALLS", 1)
     many = [{**GREET, "name": f"greet{number}"} for number in range(65)]
     async with connected(registry, mode) as (client, extension), offering(client, extension, *many) as told:
         assert len(told["names"]) == 64

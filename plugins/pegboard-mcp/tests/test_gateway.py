@@ -14,8 +14,8 @@ from mcp_types import ElicitResult
 
 from pegboard import Permissions, Rule, ToolContext, ToolRegistry, tool
 from pegboard_mcp import ToolServer, mcp_toolset
-from pegboard_mcp.access import HttpSettings
-from pegboard_mcp.http import HttpTransport
+from pegboard_mcp.serving.access import HttpSettings
+from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 TOKENS = {"ann": "token-of-ann-0123", "bob": "token-of-bob-0123"}

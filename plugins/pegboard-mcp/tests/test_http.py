@@ -16,11 +16,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
-from pegboard import ReadonlyContext, ToolContext, ToolRegistry, tool
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolRegistry, tool
 from pegboard.errors import ConfigError
 from pegboard_mcp import ToolServer
-from pegboard_mcp.access import HttpSettings, OAuth, read_http_settings
-from pegboard_mcp.http import HttpTransport
+from pegboard_mcp.serving.access import HttpSettings, OAuth, read_http_settings
+from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"
@@ -258,6 +258,24 @@ async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_sessi
         assert (answer.status_code, text in answer.text) == (status, True), answer.text
         assert f"POST '/mcp' of 127.0.0.1 was answered with {status}" in caplog.text
         assert await client.add(**right)
+
+
+async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(registry):
+    region = {"type": "string", "x-mcp-header": "Region"}
+    schema = {"type": "object", "properties": {"region": region}, "required": ["region"]}
+    registry.register(Tool.from_schema("ask", schema, lambda arguments: arguments["region"]))
+    async with serving(registry) as transport, raw(transport) as client:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        call = client.call("ask", region="eu")
+        call["params"]["_meta"] = meta
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "ask"}
+        answer = await client.post(call, **headers, **{"mcp-param-region": "us"})
+        assert (answer.status_code, "Mcp-Param-Region" in answer.text) == (400, True)
+        answer = await client.post(call, **headers, **{"mcp-param-region": "eu"})
+        assert answer.json()["result"]["content"][0]["text"] == "eu"
 
 
 async def test_anothers_session_is_not_there_for_whoever_shows_another_token(registry, caplog):

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from pegboard.cli.main import main
-from pegboard_mcp.install import PROGRAMS
+from pegboard_mcp.serving.install import PROGRAMS
 
 COMMAND = [sys.executable, "-m", "pegboard", "serve"]
 ARGS = ["--where", "read_only", "-T", "git_*", "--user", "ann"]

@@ -17,8 +17,8 @@ from pydantic import ConfigDict
 
 from pegboard import ToolContext, ToolRegistry, tool
 from pegboard_mcp import ToolServer
-from pegboard_mcp.access import HttpSettings
-from pegboard_mcp.http import HttpTransport
+from pegboard_mcp.serving.access import HttpSettings
+from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 

@@ -27,9 +27,10 @@ class Options:
         config: A configuration over the user's and the project's, or `None`.
         functions: Files whose public functions are tools for this run.
         only: What `-T` limits the tools to; nothing for no limit.
+        settings: Settings of plugins for this run, as `PLUGIN.KEY=VALUE`.
     """
 
-    __slots__ = ("config", "debug", "functions", "live", "only", "refresh")
+    __slots__ = ("config", "debug", "functions", "live", "only", "refresh", "settings")
 
     def __init__(self) -> None:
         self.debug = False
@@ -38,11 +39,12 @@ class Options:
         self.config: str | None = None
         self.functions: tuple[str, ...] = ()
         self.only: tuple[str, ...] = ()
+        self.settings: tuple[str, ...] = ()
 
     @property
     def is_default(self) -> bool:
         """Whether the registry is the one that every plain command shows."""
-        return not (self.live or self.functions or self.only) and self.config is None
+        return not (self.live or self.functions or self.only or self.settings) and self.config is None
 
 
 def _store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -65,9 +67,17 @@ def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
-    """`--config`, `--live`, `--refresh`, `--debug`: taken before a command and, unmentioned, behind it."""
+    """`--config`, `--set`, `--live`, `--refresh`, `--debug`: taken before a command and, unmentioned, behind it."""
     return _all(
         _option("--config", type=FILE, metavar="FILE", hidden=hidden, help="Read this pegboard.toml too; it binds."),
+        _option(
+            "--set",
+            "settings",
+            metavar="PLUGIN.KEY=VALUE",
+            multiple=True,
+            hidden=hidden,
+            help="Give a plugin this setting, for this run; K:=JSON too.",
+        ),
         _option("--live", is_flag=True, hidden=hidden, help="Import every plugin now, in this process."),
         _option("--refresh", is_flag=True, hidden=hidden, help="Load again what the cache knows of plugins."),
         _option("--debug", is_flag=True, hidden=hidden, help="Show tracebacks and times on standard error."),

@@ -22,6 +22,7 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
+from pegboard.dispatch.events import emit_answer, emit_request
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, is_name
@@ -174,6 +175,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         granted = granted_to(state)
         return (granted, permissions_of(state)) != before and decide(granted).action == "allow"
 
+    emit_request(state, request)
     answer, shown = await services.approvals.ask(
         request,
         state.context,
@@ -183,6 +185,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         seconds=services.limits.approval_timeout,
         observe=services.observe,
     )
+    emit_answer(state, request, answer.to_json()["answer"])
     if isinstance(answer, Later):
         state.pending = PendingCall.of(
             shown,
@@ -269,7 +272,7 @@ async def ask_inside(
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         now = permissions_of(state) or permissions
-        return now.decide_asked(tool, permission, patterns, work_dir=folders, grants=granted)
+        return now.decide_asked(tool, permission, patterns, folders=folders, grants=granted)
 
     granted = granted_to(state)
     decision = decide(granted)
@@ -430,14 +433,7 @@ def _check_approved(state: CallState) -> None:
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     tool, context = tool_of(state), state.context.request
-    request = request_of(
-        state,
-        permission=asks.permission,
-        patterns=asks.patterns,
-        always=asks.always,
-        wider=asks.wider,
-        reason=asks.reason,
-    )
+    request = request_of(state, **attrs.asdict(asks, recurse=False, filter=lambda each, _: each.name != "decision"))
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:

@@ -28,9 +28,20 @@ from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import PendingCall
+    from pegboard.dispatch.approval.request import ApprovalRequest
 
 CallStatus: TypeAlias = Literal[
-    "pending", "running", "updated", "completed", "failed", "refused", "aborted", "skipped", "suspended"
+    "pending",
+    "approval_requested",
+    "approval_answered",
+    "running",
+    "updated",
+    "completed",
+    "failed",
+    "refused",
+    "aborted",
+    "skipped",
+    "suspended",
 ]
 
 
@@ -73,6 +84,40 @@ class CallPending(CallEvent):
 
     state: ClassVar[CallStatus] = "pending"
     arguments: str | Mapping[str, Any] = field(factory=dict[str, Any])
+
+
+@frozen
+class ApprovalRequested(CallEvent):
+    """A person is asked whether the call may run, or something that it asks while it runs.
+
+    Attributes:
+        request: The request's id.
+        permission: What is asked for.
+        patterns: What it is asked for, such as paths.
+        reason: Why it is asked.
+        hint: The tool's own question, or `""`.
+    """
+
+    state: ClassVar[CallStatus] = "approval_requested"
+    request: str = ""
+    permission: str = ""
+    patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    reason: str = ""
+    hint: str = ""
+
+
+@frozen
+class ApprovalAnswered(CallEvent):
+    """There is an answer.
+
+    Attributes:
+        request: The request's id.
+        answer: `"once"`, `"always"`, `"reject"` or `"later"`.
+    """
+
+    state: ClassVar[CallStatus] = "approval_answered"
+    request: str = ""
+    answer: str = ""
 
 
 @frozen
@@ -186,7 +231,17 @@ def ended(result: ToolResult) -> type[CallEnded]:
 
 
 _STATES: Final[Mapping[str, type[CallEvent]]] = {
-    each.state: each for each in (CallPending, CallRunning, CallUpdated, CallCompleted, CallFailed, *_ENDS.values())
+    each.state: each
+    for each in (
+        CallPending,
+        ApprovalRequested,
+        ApprovalAnswered,
+        CallRunning,
+        CallUpdated,
+        CallCompleted,
+        CallFailed,
+        *_ENDS.values(),
+    )
 }
 
 
@@ -245,6 +300,17 @@ def emit_pending(state: CallState) -> None:
     _emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
     state.context.listener = partial(_updated, state, state.context.listener)
     state.taken_in = time.monotonic()
+
+
+def emit_request(state: CallState, request: ApprovalRequest) -> None:
+    """A person is asked."""
+    names = ("permission", "patterns", "reason", "hint")
+    _emit(state, ApprovalRequested, request=request.id, **{name: getattr(request, name) for name in names})
+
+
+def emit_answer(state: CallState, request: ApprovalRequest, answer: str) -> None:
+    """There is an answer."""
+    _emit(state, ApprovalAnswered, request=request.id, answer=answer)
 
 
 def emit_running(state: CallState) -> None:

@@ -45,6 +45,7 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import Origin, ResultLimits
 from pegboard.tools.tool import Tool, tool as as_tool
+from pegboard.toolsets.resolve import ResolvedTools
 
 FAULT_SECONDS: Final = 60.0
 _CALL_SECONDS: Final = 10.0
@@ -285,34 +286,26 @@ class Trial:
                 found.append((tool, known))
         return found
 
-    async def run(
-        self,
-        registry: ToolRegistry,
-        calls: Iterable[tuple[Tool, Any]],
-        *,
-        interrupt: bool = False,
-        **options: Any,
-    ) -> list[ToolResult]:
-        """Runs calls, some together; each has to get one clear answer. Gives the results in order."""
+    async def run(self, registry: ToolRegistry, calls: Iterable[tuple[Tool, Any]], **options: Any) -> list[ToolResult]:
+        """Runs calls, some together; each has to get one clear answer. Gives the results in order.
+
+        Args:
+            registry: Where.
+            calls: Tools and arguments.
+            options: Of `ToolRegistry.batch`; and `interrupt`, whether each batch is interrupted as it begins.
+        """
         results: list[ToolResult] = []
         waiting = iter(calls)
         resolved = await registry.resolve(self.context)
         while batch := list(islice(waiting, _AT_ONCE)):
-            results += await self._batch(registry, resolved, batch, interrupt=interrupt, **options)
+            results += await self._batch(registry, resolved, batch, {"timeout": _CALL_SECONDS, **options})
         return results
 
     async def _batch(
-        self,
-        registry: ToolRegistry,
-        resolved: Any,
-        batch: list[tuple[Tool, Any]],
-        *,
-        interrupt: bool,
-        timeout: float = _CALL_SECONDS,  # noqa: ASYNC109  of each call
-        **options: Any,
+        self, registry: ToolRegistry, resolved: ResolvedTools, batch: list[tuple[Tool, Any]], options: dict[str, Any]
     ) -> Sequence[ToolResult]:
         self.calls += len(batch)
-        ended: list[int] = []
+        interrupt, ended = options.pop("interrupt", False), list[int]()
 
         def listen(event: Any) -> None:
             if isinstance(event, CallEnded):
@@ -321,21 +314,34 @@ class Trial:
                 running.interrupt("interrupted", "abort")
 
         asked = [ToolCall(tool.name, arguments, f"call {place}") for place, (tool, arguments) in enumerate(batch)]
-        running = await registry.batch(asked, resolved, self.context, listener=listen, timeout=timeout, **options)
+        running = await registry.batch(asked, resolved, self.context, listener=listen, **options)
         outcome = await running.run()
         if sorted(ended) != list(range(len(batch))) or len(outcome) != len(batch):
             self.broke(f"{len(batch)} calls were answered {len(outcome)} times, and ended {len(ended)} times")
         if outcome.fatal is not None:
             self.broke(f"a call ends the turn: {outcome.fatal}")
+        expected = ("aborted",) if interrupt else ("timeout",) if options["timeout"] < _CALL_SECONDS else ()
         for (tool, arguments), result in zip(batch, outcome.results, strict=True):
-            cause = broken(result) if result.kind != "aborted" or not interrupt else None
-            if result.kind == "timeout" and timeout < _CALL_SECONDS:
-                cause = None
-            if cause is None and tool.work_dir is not None and _OUTSIDE in result.text:
-                cause = "it shows what lies outside of its working folder"
+            limits = tool.policy.result_limits or options.get("results", registry.limits.results)
+            cause = None if result.kind in expected else broken(result) or _fault_of(tool, result, limits)
             if cause is not None:
                 self.broke(f"{tool.name}({_cut(arguments)}): {_cut(cause)}")
         return outcome.results
+
+
+def _fault_of(tool: Tool, result: ToolResult, limits: ResultLimits) -> str | None:
+    """What is wrong with a result that isn't broken, or `None`."""
+    written = ToolResult.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False)))
+    schema, size = tool.spec.output_schema, len(result.text.encode(errors="replace"))
+    if written.text != result.text:
+        return "its result isn't the same after it was written and read"
+    if schema is not None and not result.is_error and not Validator(schema).accepts(result.structured_content):
+        return "its result breaks its output schema"
+    if limits.bytes is not None and size > limits.bytes + _ON_TOP:
+        return f"its result has {size:,} bytes, {limits.bytes:,} are the limit"
+    if tool.work_dir is not None and _OUTSIDE in result.text:
+        return "it shows what lies outside of its working folder"
+    return None
 
 
 def _cut(value: Any) -> str:
@@ -460,9 +466,13 @@ def _blocked(trial: Trial) -> None:
         trial.broke("though it is blocked, it is imported")
 
 
+def _few(tools: _Tools, most: int = 5) -> Iterator[tuple[Tool, dict[str, Any]]]:
+    return ((tool, value) for tool, _ in tools for value in islice(_samples(tool), most))
+
+
 @_fault("arguments", calls=True)
 async def _allowed_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    await trial.run(registry, [(tool, value) for tool, _ in tools for value in islice(_samples(tool), _MOST_VALUES)])
+    await trial.run(registry, _few(tools, _MOST_VALUES))
 
 
 def _forbidden(tool: Tool, known: dict[str, Any]) -> Iterator[Any]:
@@ -537,39 +547,17 @@ async def _time_limit(trial: Trial, registry: ToolRegistry, tools: _Tools) -> No
 
 @_fault("limits", calls=True)
 async def _small_results(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    small = ResultLimits(lines=1, bytes=100)
-    calls = [(tool, value) for tool, known in tools for value in (known, *_few(tool))]
-    for (tool, _), result in zip(calls, await trial.run(registry, calls, results=small), strict=True):
-        _check_size(trial, tool, result, small)
+    await trial.run(registry, _few(tools), results=ResultLimits(lines=1, bytes=100))
 
 
 @_fault("limits", _LITTLE_MEMORY, calls=True)
 async def _little_memory(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    await trial.run(registry, [(tool, value) for tool, _ in tools for value in _few(tool)])
-
-
-def _few(tool: Tool) -> list[dict[str, Any]]:
-    return list(islice(_samples(tool), 5))
-
-
-def _check_size(trial: Trial, tool: Tool, result: ToolResult, limits: ResultLimits) -> None:
-    limits = tool.policy.result_limits or limits
-    size = len(result.text.encode(errors="replace"))
-    if limits.bytes is not None and size > limits.bytes + _ON_TOP:
-        trial.broke(f"{tool.name} gives {size:,} bytes, {limits.bytes:,} are the limit")
+    await trial.run(registry, _few(tools))
 
 
 @_fault("results", calls=True)
-async def _serialisable_and_valid(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    calls = [(tool, value) for tool, _ in tools for value in islice(_samples(tool), _MOST_VALUES)]
-    for (tool, _), result in zip(calls, await trial.run(registry, calls), strict=True):
-        text = json.dumps(result.to_json(), allow_nan=False)
-        if ToolResult.from_json(json.loads(text)).text != result.text:
-            trial.broke(f"{tool.name}: its result isn't the same after it was written and read")
-        schema = tool.spec.output_schema
-        if schema is not None and not result.is_error and not Validator(schema).accepts(result.structured_content):
-            trial.broke(f"{tool.name}: its result breaks its output schema")
-        _check_size(trial, tool, result, registry.limits.results)
+async def _one_by_one(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+    await trial.run(registry, _few(tools, _MOST_VALUES), sequential=True)
 
 
 @_fault("results", calls=True)

@@ -77,15 +77,24 @@ def board(registry):
 
 @pytest.mark.usefixtures("board")
 class TestList:
-    @pytest.mark.parametrize("argv", [(), ("list",)])
-    def test_a_pipe_gets_plain_lines(self, say, argv):
-        assert say(*argv) == (0, listing_plain(TOOLS), "")
-
-    def test_json(self, say):
-        assert say("list", "--json") == (0, listing_json(TOOLS), "")
-
-    def test_names(self, say):
-        assert say("list", "--names") == (0, "read_file\nremove\nweather\n", "")
+    @pytest.mark.parametrize(
+        ("argv", "out"),
+        [
+            ((), listing_plain(TOOLS)),
+            (("list",), listing_plain(TOOLS)),
+            (("list", "--json"), listing_json(TOOLS)),
+            (("list", "--names"), "read_file\nremove\nweather\n"),
+            (("show", "read_file"), show_text(TOOLS[0])),
+            (("show", "read_file", "--json"), show_json(TOOLS[0])),
+            (("schema", "read_file"), schema_text(TOOLS[0])),
+            (("search", "read", "file"), listing_plain(TOOLS[:2])),
+            (("search", "remove a file"), listing_plain(TOOLS[1::-1])),
+            (("search", "weath", "--json"), listing_json([TOOLS[2]])),
+            (("search", "file", "read", "--limit", "1"), listing_plain(TOOLS[:1])),
+        ],
+    )
+    def test_what_a_pipe_gets(self, say, argv, out):
+        assert say(*argv) == (0, out, "")
 
     def test_a_table_into_a_pipe_is_uncut_and_plain(self, say):
         code, out, _ = say("list", "--table")
@@ -222,13 +231,6 @@ def test_what_a_project_wants_and_does_not_get_is_told(board, say, home):
 
 @pytest.mark.usefixtures("board")
 class TestOneTool:
-    def test_show(self, say):
-        assert say("show", "read_file") == (0, show_text(TOOLS[0]), "")
-        assert say("show", "read_file", "--json") == (0, show_json(TOOLS[0]), "")
-
-    def test_schema(self, say):
-        assert say("schema", "read_file") == (0, schema_text(TOOLS[0]), "")
-
     @pytest.mark.parametrize("command", ["show", "schema", "explain"])
     def test_unknown(self, say, command):
         code, out, err = say(command, "read_fil")
@@ -255,12 +257,15 @@ class TestToolsets:
         board.register(toolset)
         return toolset
 
-    def test_a_plain_list_asks_none(self, say, toolset):
-        assert "live_tool" not in say("list")[1]
+    @pytest.mark.parametrize("argv", [["list"], ["search", "weather"], ["export", "--to", "mcp"]])
+    def test_a_plain_look_asks_none_and_says_so(self, say, toolset, argv):
+        _, out, err = say(*argv)
+        assert "live_tool" not in out
+        assert "toolsets of 1 plugin not asked for tools (live): --live asks\n" in err
         assert toolset.closed == 0
 
     def test_live_asks_and_closes_them(self, say, toolset):
-        assert "live_tool" in say("list", "--live", "--names")[1].split()
+        assert say("list", "--live", "--names") == (0, "live_tool\nread_file\nremove\nweather\n", "")
         assert toolset.closed == 1
 
     @pytest.mark.parametrize("command", ["list", "show", "schema", "explain"])
@@ -412,16 +417,6 @@ class TestWhatAListLeavesBehind:
 
 @pytest.mark.usefixtures("board")
 class TestSearch:
-    def test_a_pipe_gets_plain_lines_best_first(self, say):
-        assert say("search", "read", "file") == (0, listing_plain(TOOLS[:2]), "")
-        assert say("search", "remove a file") == (0, listing_plain(TOOLS[1::-1]), "")
-
-    def test_json(self, say):
-        assert say("search", "weath", "--json") == (0, listing_json([TOOLS[2]]), "")
-
-    def test_no_more_than_asked_for(self, say):
-        assert say("search", "file", "read", "--limit", "1") == (0, listing_plain(TOOLS[:1]), "")
-
     @pytest.mark.parametrize("options", [("--where", "not read_only"), ("-T", "remove,weather"), ("--user", "ann")])
     def test_only_among_tools_that_are_offered(self, say, options):
         code, out, err = say("search", "remove", "file", *options)
@@ -499,7 +494,6 @@ def on_terminal(monkeypatch):
 class TestExport:
     def test_a_pipe_gets_an_entry_a_line(self, say):
         code, out, err = say("export", "--to", "gemini")
-
         assert (code, err) == (0, "")
         functions, native = json.loads(out)
         assert [each["name"] for each in functions["functionDeclarations"]] == ["read"]
@@ -509,14 +503,12 @@ class TestExport:
     @pytest.mark.usefixtures("on_terminal")
     def test_a_terminal_gets_it_laid_out_and_json_as_a_pipe(self, say):
         laid_out, as_pipe = (say("export", "--to", "gemini", *more)[1] for more in ((), ("--json",)))
-
         assert json.loads(laid_out) == json.loads(as_pipe)
         assert laid_out.splitlines()[1:3] == ["  {", '    "functionDeclarations": [']
         assert len(as_pipe.splitlines()) == 4
 
     def test_tools_that_are_refused_are_named_on_standard_error(self, say):
         code, out, err = say("export", "--to", "mcp")
-
         assert code == 0
         assert [each["name"] for each in json.loads(out)] == ["read"]
         assert err == "left out: search; 'registry export --to mcp --check' shows why\n"
@@ -524,7 +516,6 @@ class TestExport:
     def test_of_many_that_are_refused_the_first_are_named(self, say, exported):
         more = [Tool(ToolSpec(f"s{number}", kind="provider", provider_id="google.x")) for number in range(6)]
         exported.change(lambda catalogue: catalogue.with_tools(more, "error")[0])
-
         assert say("export", "--to", "mcp")[2].startswith("left out: s0, s1, s2, s3, s4 and 2 more;")
 
     def test_only_some_tools(self, say):
@@ -538,39 +529,31 @@ class TestExport:
 
     def test_hidden_characters_stand_escaped(self, say, exported):
         exported.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
-
         out = say("export", "--to", "mcp", "-T", "odd")[1]
-
         assert "\u202e" not in out
         assert json.loads(out)[0]["description"] == "a\u202eb"
 
-    def test_an_unknown_exporter(self, say):
-        code, out, err = say("export", "--to", "gemnii")
-
+    @pytest.mark.parametrize(
+        ("argv", "causes"),
+        [
+            (["--to", "gemnii"], ["No installed plugin provides 'gemnii'. Did you mean 'gemini'?", "anthropic"]),
+            ([], ["--to"]),
+            (["--to", "mcp", "--where", "tags:x"], ["'tags'"]),
+        ],
+    )
+    def test_wrong_use(self, say, argv, causes):
+        code, out, err = say("export", *argv)
         assert (code, out) == (2, "")
-        assert "No installed plugin provides 'gemnii'. Did you mean 'gemini'?" in err
-        assert "anthropic" in err
-
-    def test_without_an_exporter(self, say):
-        code, _, err = say("export")
-
-        assert code == 2
-        assert "--to" in err
+        assert [cause for cause in causes if cause not in err] == []
 
     def test_an_exporter_that_is_not_installed_names_its_package(self, say, monkeypatch):
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         said = say("export", "--to", "openai")[2]
-
         assert said.endswith("No installed plugin provides 'openai': pip install pegboard-openai\n")
-
-    def test_a_wrong_predicate(self, say):
-        assert say("export", "--to", "mcp", "--where", "tags:x")[0] == 2
 
     def test_a_host_is_told_where_there_is_nothing(self, say, registry):
         registry.change(lambda catalogue: catalogue.without_tools(EXPORTED))
-
         code, out, err = say("export", "--to", "gemini")
-
         assert (code, out) == (0, "[]\n")
         assert "no tools are installed" in err
 
@@ -581,7 +564,6 @@ class TestExportList:
         there = {row["name"]: row for row in json.loads(say("export", "--list")[1])}
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         without = {row["name"]: row for row in json.loads(say("export", "--list", "--json")[1])}
-
         assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
         assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
         assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True, "package": None}
@@ -604,37 +586,25 @@ class TestExportList:
 
 @pytest.mark.usefixtures("exported")
 class TestExportCheck:
-    def test_losses_are_told_as_json(self, say):
-        code, out, _ = say("export", "--to", "ollama", "--check", "-T", "read")
-
-        assert code == 0
-        (loss,) = json.loads(out)
-        assert loss == {
-            "tool": "read",
-            "path": "/inputSchema/properties/path",
-            "keyword": "minLength",
-            "what": loss["what"],
-        }
-
-    def test_a_refusal_is_the_exit_code_1(self, say):
-        code, out, err = say("export", "--to", "ollama", "--check", "-T", "search")
-
-        assert (code, err) == (1, "")
-        assert [each["keyword"] for each in json.loads(out)] == ["providerId"]
-
-    def test_strictly_more_may_be_lost(self, say):
-        code, out, _ = say("export", "--to", "gemini", "--check", "--strict", "-T", "read")
-
-        assert code == 0
-        assert "strict" in [each["keyword"] for each in json.loads(out)]
-
-    def test_nothing_lost(self, say):
-        assert say("export", "--to", "mcp", "--check", "-T", "read") == (0, "[]\n", "")
+    @pytest.mark.parametrize(
+        ("argv", "code", "keywords"),
+        [
+            (["--to", "ollama", "-T", "read"], 0, ["minLength"]),
+            (["--to", "ollama", "-T", "search"], 1, ["providerId"]),  # refused
+            (["--to", "gemini", "--strict", "-T", "read"], 0, ["strict"]),
+            (["--to", "mcp", "-T", "read"], 0, []),
+        ],
+    )
+    def test_losses_are_told_as_json(self, say, argv, code, keywords):
+        ended, out, err = say("export", "--check", *argv)
+        losses = {loss["keyword"]: (loss["tool"], loss["path"]) for loss in json.loads(out)}
+        assert (ended, err, bool(losses)) == (code, "", bool(keywords))
+        assert [keyword for keyword in keywords if keyword not in losses] == []
+        assert losses.get("minLength") in (None, ("read", "/inputSchema/properties/path"))
 
     @pytest.mark.usefixtures("on_terminal")
     def test_a_terminal_gets_a_table(self, say):
         code, out, _ = say("export", "--to", "ollama", "--check")
-
         assert code == 1
         assert [line.split()[0] for line in out.splitlines()] == ["TOOL", "read", "search"]
         assert "refused: " in out.splitlines()[2]
@@ -655,9 +625,7 @@ class TestExportersOfTheHost:
                 raise ZeroDivisionError("oh")
 
         exported.add("exporters", "mine", Failing())
-
         code, out, err = say("export", "--to", "mine")
-
         assert (code, out) == (1, "")
         assert err == "error: mine: it failed: ZeroDivisionError: oh\n"
 
@@ -667,7 +635,6 @@ class TestExportersOfTheHost:
                 self.request(None)
 
         exported.add("exporters", "mine", Refusing())
-
         assert say("export", "--to", "mine")[2] == "error: mcp: it lists tools; no model takes requests in this form\n"
 
 
@@ -713,7 +680,6 @@ class TestPlugins:
     @pytest.mark.usefixtures("site")
     def test_no_plugin_is_imported_for_a_built_in_exporter(self, say):
         code, out, _ = say("export", "--to", "mcp")
-
         assert code == 0
         assert [each["name"] for each in json.loads(out)] == ["count_words", "wipe"]
         assert "demo_tools" not in sys.modules
@@ -721,7 +687,6 @@ class TestPlugins:
     @pytest.mark.usefixtures("bringing")
     def test_an_exporter_of_a_plugin_is_found_and_its_prints_are_no_output(self, say):
         code, out, _ = say("export", "--to", "mine")
-
         assert code == 0
         assert [each["name"] for each in json.loads(out)] == ["count"]
 
@@ -730,6 +695,5 @@ class TestPlugins:
         monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
         monkeypatch.setenv("COMP_WORDS", "registry export --to m")
         monkeypatch.setenv("COMP_CWORD", "3")
-
         assert say() == (0, "plain,mcp\nplain,mine\n", "")
         assert "mine_tools" not in sys.modules

@@ -223,7 +223,7 @@ def test_always_follows_no_link_that_is_turned_elsewhere(tmp_path):
     link.symlink_to("harmless")
     registry = registry_with(writer())
     assert call(registry, {"path": str(link)}, approver=lambda *_: Always()).kind is None
-    assert call(registry, {"path": str(link)}).kind is None
+    assert call(registry, {"path": f"{tmp_path}/x/../link"}).kind is None
     link.unlink()
     link.symlink_to("secret")
     assert call(registry, {"path": str(link)}).kind == "denied"
@@ -360,11 +360,3 @@ def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():
         assert (await calls[0]).kind is None
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("answer", [Once(), Always(), Always(["*"])])
-def test_no_answer_beats_a_rule_that_denies(answer):
-    rules = Permissions([Rule("write", "/etc/*", "deny")])
-    registry = registry_with(writer(), permissions=rules, approver=lambda *_: answer)
-    assert call(registry, {"path": "/a"}).kind is None
-    assert call(registry, {"path": "/etc/passwd"}).kind == "denied"

@@ -69,13 +69,6 @@ def test_a_batch_is_answered_in_call_order():
     assert outcome.ended is None
 
 
-def test_a_rejection_without_feedback_ends_the_turn():
-    with ScriptedApprover([Reject()]) as approver:
-        outcome = dispatched(board(approver=approver), ("delete", {"path": "a"}), ("delete", {"path": "b"}))
-    assert [result.kind for result in outcome.results] == ["rejected", "rejected"]
-    assert outcome.ended == "rejected"
-
-
 def test_waiting_for_a_person_isnt_the_tools_time():
     @tool(timeout=0.05)
     async def slow_to_be_allowed(context: ToolContext) -> str:
@@ -172,18 +165,6 @@ def test_another_user_or_session_cant_answer():
         resumed = asyncio.run(registry.resume(outcome.pending, answers, context=other))
         assert (resumed.results, resumed.ignored) == ((), tuple(answers))
         assert resumed.pending == outcome.pending
-
-
-def test_a_tool_that_has_changed_since_isnt_run():
-    outcome = dispatched(board(), ("delete", {"path": "a"}), approver=ask_later)
-    changed = ToolRegistry()
-    changed.register(tool(delete, description="Deletes a file, and more.", destructive=True))
-    answers = {call.id: Once() for call in outcome.pending}
-    (result,) = asyncio.run(changed.resume(outcome.pending, answers, context=ANN)).results
-    assert (result.kind, result.text) == (
-        "denied",
-        "delete was not run: it isn't what was approved any more. Ask again.",
-    )
 
 
 DENY = Permissions([Rule("*", "*", "deny")])

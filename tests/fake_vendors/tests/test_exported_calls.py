@@ -8,7 +8,6 @@ from itertools import islice
 import pytest
 
 from fake_vendors.rules import answers
-from fake_vendors.rules.answers import Called
 from fake_vendors.rules.corpus import SPECS, arguments_of
 from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.raw_tools import UNREGISTERED
@@ -40,7 +39,7 @@ def calls_of(name, specs):
     freeform = name in answers.WITH_FREEFORM
     every = [(spec, arguments) for spec in specs for arguments in arguments_of(spec.name)]
     return [
-        Called(f"call_{number}", spec.name, arguments, freeform and spec.kind == "freeform")
+        answers.called(f"call_{number}", spec.name, arguments, freeform=freeform and spec.kind == "freeform")
         for number, (spec, arguments) in enumerate(every)
     ]
 
@@ -51,28 +50,28 @@ def read_back(response, request):
 
 
 @pytest.mark.parametrize("specs", list(batches(CALLED)), ids=lambda specs: specs[0].name)
-@pytest.mark.parametrize("name", sorted(answers.WHOLE))
+@pytest.mark.parametrize("name", answers.NAMES)
 def test_an_answer_at_once_is_read_as_the_calls_that_it_holds(name, specs):
     request, calls = request_for(specs), calls_of(name, specs)
 
-    for dump in answers.WHOLE[name](calls):
+    for dump in answers.whole(name, calls):
         response = EXPORTERS[name]().response(dump, request)
-        assert read_back(response, request) == [(call.name, call.arguments) for call in calls]
+        assert read_back(response, request) == [(call.name, answers.arguments_of(call)) for call in calls]
         assert [each.id for each in response.calls] == [call.id for call in calls]
         assert not any(each.invalid for each in response.calls)
         assert (response.finish_reason, response.complete) == ("tool_calls", True)
 
 
 @pytest.mark.parametrize("specs", list(batches(CALLED)), ids=lambda specs: specs[0].name)
-@pytest.mark.parametrize("name", sorted(answers.STREAMED))
+@pytest.mark.parametrize("name", answers.NAMES)
 def test_a_stream_is_read_as_the_calls_that_it_brings(name, specs):
     request, calls = request_for(specs), calls_of(name, specs)
     reader = EXPORTERS[name]().reader(request)
 
-    for chunk in answers.STREAMED[name](calls):
+    for chunk in answers.streamed(name, calls):
         reader.feed(chunk)
     response = reader.response()
 
-    assert read_back(response, request) == [(call.name, call.arguments) for call in calls]
+    assert read_back(response, request) == [(call.name, answers.arguments_of(call)) for call in calls]
     assert [each.id for each in response.calls] == [call.id for call in calls]
     assert (response.finish_reason, response.complete) == ("tool_calls", True)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from fake_vendors.rules import answers, payloads
-from fake_vendors.rules.answers import Called
+from fake_vendors.rules.answers import called
 from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import Tool
@@ -130,15 +130,15 @@ def test_a_request_without_tools_says_nothing_of_tools(name):
     assert not {"tools", "toolConfig", "tool_choice"} & body.keys()
 
 
-@pytest.mark.parametrize("name", answers.WHOLE)
+@pytest.mark.parametrize("name", answers.NAMES)
 def test_what_a_model_answered_goes_back_without_a_fault(name):
     """An answer of the SDK is read, its calls are answered, and the next request has no faults."""
-    calls = [Called("call_1", "get_weather", {"city": "Rome"}), Called("call_2", "search_web", {"query": "x"})]
+    calls = [called("call_1", "get_weather", {"city": "Rome"}), called("call_2", "search_web", {"query": "x"})]
     if name in answers.WITH_FREEFORM:
-        calls.append(Called("call_3", "free_by_lark", {"input": "one, two"}, freeform=True))
+        calls.append(called("call_3", "free_by_lark", {"input": "one, two"}, freeform=True))
     asked = request_of([Message.user("Go.")])
 
-    for dump in answers.WHOLE[name](calls):
+    for dump in answers.whole(name, calls):
         response = EXPORTERS[name]().response(dump, asked)
         results = Message.tool([(call, ToolResult("done")) for call in response.calls])
         body = EXPORTERS[name]().request(asked.with_messages(response.message, results))
@@ -187,9 +187,9 @@ def test_a_conversation_that_was_kept_as_json_is_written_the_same(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_conversation_with_another_model_goes_on_with_this_one(name):
     """Ids, signatures and hosted items of one provider are not sent to another."""
-    for other in answers.WHOLE:
+    for other in answers.NAMES:
         response = EXPORTERS[other]().response(
-            answers.WHOLE[other]([Called("call_1", "get_weather", {"city": "Rome"})])[0], request_of("x")
+            answers.whole(other, [called("call_1", "get_weather", {"city": "Rome"})])[0], request_of("x")
         )
         results = Message.tool([(call, ToolResult("done")) for call in response.calls])
         body = body_of(name, [Message.user("Go."), response.message, results])

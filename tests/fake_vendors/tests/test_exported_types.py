@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from fake_vendors.rules import answers, payloads
-from fake_vendors.rules.answers import Called
+from fake_vendors.rules.answers import called
 from fake_vendors.rules.corpus import BY_NAME, SPECS, arguments_of
 from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.gemini_rules import as_json_schema
@@ -216,7 +216,7 @@ def test_what_a_strict_schema_takes_is_read_as_what_the_tool_takes(name):
         request = ModelRequest("x", model="m", tools=resolved([spec]), config=ModelConfig(strict=True))
         for said in samples_of(json.dumps(SCHEMA_OF[name](tools.entries[0]))):
             tried += 1
-            dump = answers.WHOLE[name]([Called("call_1", spec.name, said)])[0]
+            dump = answers.whole(name, [called("call_1", spec.name, said)])[0]
             (call,) = exporter_of(name).response(dump, request).calls
             read = parse_call(call, request.tools.get)
             if read.invalid:

@@ -45,10 +45,10 @@ def test_a_key_that_no_type_knows_is_found(exporter):
 
 
 def test_the_input_schema_of_anthropic_is_looked_at():
-    assert payloads.anthropic_tools([{"name": "f", "input_schema": {"type": "array"}}]) == [
+    assert payloads.TOOLS["anthropic"]([{"name": "f", "input_schema": {"type": "array"}}]) == [
         "[0].input_schema.type: expected one of 'object', found str 'array'"
     ]
-    assert payloads.anthropic_tools([{"name": "f", "input_schema": {"type": "object", "required": "q"}}])
+    assert payloads.TOOLS["anthropic"]([{"name": "f", "input_schema": {"type": "object", "required": "q"}}])
 
 
 CALL = ToolCall("f", {"q": "x"}, "1")
@@ -113,62 +113,50 @@ def test_planted_faults_in_messages_are_found_by_the_types(exporter, conversatio
     assert payloads.MESSAGES[exporter][1](conversation) != []
 
 
+OF_USER = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+CLAUDE = {**OF_USER, "max_tokens": 1}
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
+CONVERSE = {"messages": [{"role": "user", "content": [{"text": "x"}]}]}
+
+
+def chosen(tool):
+    return {"toolConfig": {"tools": TOOLS["bedrock"], "toolChoice": tool}}
+
+
 @pytest.mark.parametrize(
-    ("check", "fitting", "unfit"),
+    ("exporter", "sound", "fitting", "unfit"),
     [
+        ("openai", OF_USER, {"tool_choice": "required"}, {"tool_choice": "any"}),
         (
-            payloads.openai_chat_tool_choice,
-            {"type": "function", "function": {"name": "f"}},
-            {"type": "function", "name": "f"},
+            "openai",
+            OF_USER,
+            {"tool_choice": {"type": "function", "function": {"name": "f"}}},
+            {"tool_choice": {"type": "function", "name": "f"}},
         ),
-        (payloads.openai_chat_tool_choice, "required", "any"),
+        ("openai", OF_USER, {"max_completion_tokens": 1}, {"max_output_tokens": 1}),
         (
-            payloads.openai_responses_tool_choice,
-            {"type": "function", "name": "f"},
-            {"type": "function", "function": {"name": "f"}},
+            "openai-responses",
+            {"input": "x"},
+            {"tool_choice": {"type": "function", "name": "f"}},
+            {"tool_choice": {"type": "function", "function": {"name": "f"}}},
         ),
-        (payloads.anthropic_tool_choice, {"type": "tool", "name": "f"}, {"type": "required"}),
-        (payloads.anthropic_tool_choice, {"type": "any", "disable_parallel_tool_use": True}, "any"),
-        (payloads.anthropic_system, [{"type": "text", "text": "x"}], [{"text": "x"}]),
+        ("openai-responses", {"input": "x"}, {"max_output_tokens": 1}, {"messages": []}),
+        ("anthropic", CLAUDE, {"tool_choice": {"type": "tool", "name": "f"}}, {"tool_choice": {"type": "required"}}),
+        ("anthropic", CLAUDE, {"tool_choice": {"type": "any"}}, {"tool_choice": "any"}),
+        ("anthropic", CLAUDE, {"system": [{"type": "text", "text": "x"}]}, {"system": [{"text": "x"}]}),
+        ("anthropic", OF_USER, {"max_tokens": 1}, {}),
         (
-            payloads.gemini_tool_config,
-            {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}},
-            {"functionCallingConfig": {"mode": "SOME"}},
+            "gemini",
+            CONTENTS,
+            {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}}},
+            {"toolConfig": {"functionCallingConfig": {"mode": "SOME"}}},
         ),
-        (
-            payloads.openai_chat_request,
-            {"model": "m", "messages": [{"role": "user", "content": "x"}]},
-            {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_output_tokens": 1},
-        ),
-        (
-            payloads.openai_responses_request,
-            {"model": "m", "input": "x", "max_output_tokens": 1},
-            {"model": "m", "messages": []},
-        ),
-        (
-            payloads.anthropic_request,
-            {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]},
-            {"model": "m", "messages": [{"role": "user", "content": "x"}]},
-        ),
+        ("gemini", CONTENTS, {"generationConfig": {"maxOutputTokens": 5}}, {"generationConfig": {"maxTokens": 5}}),
+        ("gemini", CONTENTS, {"tools": TOOLS["gemini"]}, {"config": {}}),
+        ("bedrock", CONVERSE, chosen({"tool": {"name": "f"}}), chosen({"none": {}})),
+        ("bedrock", CONVERSE, {"system": [{"text": "Be brief."}]}, {"system": "Be brief."}),
     ],
 )
-def test_other_parts_of_a_request_are_checked_too(check, fitting, unfit):
-    assert check(fitting) == []
-    assert check(unfit) != []
-
-
-def test_a_whole_gemini_request_is_checked_by_its_members():
-    body = {"contents": CONVERSATIONS["gemini"], "generationConfig": {"maxOutputTokens": 5}, "tools": TOOLS["gemini"]}
-
-    assert payloads.gemini_request(body) == []
-    assert payloads.gemini_request({**body, "generationConfig": {"maxTokens": 5}}) != []
-    assert payloads.gemini_request({**body, "config": {}}) == [".: unknown key 'config'"]
-
-
-def test_other_members_of_a_converse_request_are_checked_too():
-    tools = TOOLS["bedrock"]
-
-    assert payloads.bedrock_member({"tools": tools, "toolChoice": {"tool": {"name": "f"}}}, "toolConfig") == []
-    assert payloads.bedrock_member({"tools": tools, "toolChoice": {"none": {}}}, "toolConfig") != []
-    assert payloads.bedrock_member([{"text": "Be brief."}], "system") == []
-    assert payloads.bedrock_member("Be brief.", "system") != []
+def test_other_parts_of_a_request_are_checked_too(exporter, sound, fitting, unfit):
+    assert payloads.request_faults(exporter, {**sound, **fitting}) == []
+    assert payloads.request_faults(exporter, {**sound, **unfit}) != []

@@ -24,6 +24,7 @@ from typing import IO, Any, Final, TypeAlias
 
 from attrs import asdict, define, field, frozen
 
+from pegboard.files import read_private, write_whole
 from pegboard_guard.log import warn
 
 Facts: TypeAlias = Mapping[str, Any]
@@ -236,21 +237,13 @@ def _key_in(path: Path) -> bytes:
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, secrets.token_bytes(_KEY_BYTES))
-            with suppress(FileExistsError):  # another process was faster
-                os.link(new, path)
-        finally:
-            os.close(fd)
-            new.unlink()
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        status, key = os.fstat(fd), os.read(fd, _KEY_BYTES)
-    finally:
-        os.close(fd)
-    if status.st_uid != os.getuid() or status.st_mode & 0o077 or len(key) != _KEY_BYTES:
-        raise PermissionError(f"{path} is not private")
+        write_whole(str(new), secrets.token_bytes(_KEY_BYTES), mode=0o600)
+        with suppress(FileExistsError):  # another process was faster
+            os.link(new, path)
+        new.unlink()
+    key = read_private(str(path), _KEY_BYTES)
+    if len(key) < _KEY_BYTES:
+        raise OSError(f"{path} holds no key")
     return key
 
 

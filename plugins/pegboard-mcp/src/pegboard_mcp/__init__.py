@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pegboard.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pegboard_mcp.sampling import ClientModel
-    from pegboard_mcp.server import ToolServer
+    from pegboard_mcp.serving.sampling import ClientModel
+    from pegboard_mcp.serving.server import ToolServer
     from pegboard_mcp.settings import ServerSettings
     from pegboard_mcp.toolset import McpToolset, mcp_toolset
 
@@ -20,10 +20,10 @@ __all__ = ("ClientModel", "McpToolset", "ServerSettings", "ToolServer", "mcp_too
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "ClientModel": "sampling",
+        "ClientModel": "serving.sampling",
         "McpToolset": "toolset",
         "ServerSettings": "settings",
-        "ToolServer": "server",
+        "ToolServer": "serving.server",
         "mcp_toolset": "toolset",
     },
 )

@@ -19,7 +19,7 @@ from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.toolsets.toolset import ToolsetProblem, error_text
 from pegboard.typing import JsonObject
-from pegboard_mcp.settings import SEPARATOR, ServerSettings, is_among
+from pegboard_mcp.settings import ServerSettings, is_among
 
 MOST_DEFINITION: Final = 500_000
 """Characters of one tool's definition."""
@@ -204,9 +204,8 @@ def tools_of(
 
 def _tool(server: str, settings: ServerSettings, definition: Definition, handler: Callable[..., Any]) -> Tool:
     facts, own = definition.facts, definition.name
-    prefix = f"{server}{SEPARATOR}" if settings.prefix is None else settings.prefix
-    foreign = f"{prefix}{settings.rename.get(own, own)}"
-    name, annotations = mapped_name(foreign), facts.get("annotations", {})
+    name = mapped_name(settings.prefixed(server, settings.rename.get(own, own)))
+    annotations = facts.get("annotations", {})
     for key in ("title", "description"):
         if not isinstance(facts.get(key, ""), str):
             raise ValueError(f"{key} is no text")  # noqa: TRY004  data from outside

@@ -15,7 +15,7 @@ from pegboard.cli.run import approver_for, interruptible
 from pegboard.cli.session import Session, open_session
 
 if TYPE_CHECKING:
-    from pegboard_mcp.server import ToolServer
+    from pegboard_mcp.serving.server import ToolServer
 
 
 PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini-cli", "opencode")
@@ -80,7 +80,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
 
 
 def _install(run: click.Context, options: Options, program: str, *, write: bool) -> None:
-    from pegboard_mcp.install import Served, command_line, install
+    from pegboard_mcp.serving.install import Served, command_line, install
 
     address = run.params["address"]
     if address is None:
@@ -114,7 +114,7 @@ def _words(run: click.Context, options: Options) -> list[str]:
 
 
 def _serve_stdio(session: Session, settings: dict[str, Any]) -> None:
-    from pegboard_mcp.stdio import StdioTransport, own_descriptors
+    from pegboard_mcp.serving.stdio import StdioTransport, own_descriptors
 
     if sys.stdin.isatty():
         remark("Waiting for messages of a client, which starts this command itself. Ctrl-C ends it.")
@@ -129,11 +129,11 @@ def _serve_stdio(session: Session, settings: dict[str, Any]) -> None:
 
 
 def _serve_http(session: Session, settings: dict[str, Any], address: str, token_env: str | None) -> None:
-    from pegboard_mcp.access import read_http_settings
+    from pegboard_mcp.serving.access import read_http_settings
 
     given = session.config.settings("mcp", "pegboard-mcp").get("serve", {})
     http = read_http_settings(given, token_env)
-    from pegboard_mcp.http import HttpTransport
+    from pegboard_mcp.serving.http import HttpTransport
 
     async def work() -> None:
         transport = HttpTransport(_server(session, settings), address, http)
@@ -145,6 +145,6 @@ def _serve_http(session: Session, settings: dict[str, Any], address: str, token_
 
 
 def _server(session: Session, settings: dict[str, Any]) -> ToolServer:
-    from pegboard_mcp.server import ToolServer  # loads the SDK
+    from pegboard_mcp.serving.server import ToolServer  # loads the SDK
 
     return ToolServer(session.registry, **settings)

@@ -354,28 +354,14 @@ def _http_client(settings: ServerSettings, auth: httpx2.Auth | None) -> httpx2.A
     # A compressed answer could grow beyond every limit once it is read.
     headers = {"accept-encoding": "identity", **settings.headers}
     timeout = httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS)
-    bounded = _BoundedTransport(httpx2.AsyncHTTPTransport(), settings.most_bytes)
-    return httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, transport=bounded)
 
-
-class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """HTTP whose answers have a limited size; streams of events are bounded by the event."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int) -> None:
-        self._inner = inner
-        self._most = most
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
+    async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            await response.aclose()
-            raise httpx2.DecodingError("the answer is compressed, which wasn't asked for", request=request)
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _BoundedStream(response.stream, self._most)
-        return response
+            raise httpx2.DecodingError("the answer is compressed, which wasn't asked for", request=response.request)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):  # those are, by the event
+            response.stream = _BoundedStream(response.stream, settings.most_bytes)
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+    return httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [bound]})
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fake_vendors.rules import anthropic_rules, bedrock_rules, gemini_rules, mcp_rules, openai_rules, payloads
+from fake_vendors.rules.walking import faults
 
 Rule = Callable[[Sequence[dict[str, Any]]], list[str]]
 
@@ -25,15 +26,8 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Exporter -> what is wrong with a list of tools that it wrote, as `"tool/path: reason"`."""
 
-_CHOICES: Final[Mapping[str, tuple[str, Callable[[Any], list[str]]]]] = {
-    "openai": ("tool_choice", payloads.openai_chat_tool_choice),
-    "openai-responses": ("tool_choice", payloads.openai_responses_tool_choice),
-    "anthropic": ("tool_choice", payloads.anthropic_tool_choice),
-    "gemini": ("toolConfig", payloads.gemini_tool_config),
-}
 
-
-def request_faults(name: str, body: Mapping[str, Any]) -> list[str]:
+def received_faults(name: str, body: Mapping[str, Any]) -> list[str]:
     """Of a request as it came over the wire: its conversation, tools and tool choice; others may be a host's options.
 
     Args:
@@ -48,12 +42,12 @@ def request_faults(name: str, body: Mapping[str, Any]) -> list[str]:
         conversation = [{k: each for k, each in one.items() if k != "reasoning_content"} for one in conversation]
     found = [] if isinstance(conversation, str) else judge(conversation)
     if name == "bedrock":
-        found += [] if config is None else payloads.bedrock_member(config, "toolConfig")
+        found += [] if config is None else bedrock_rules.shape_faults(config, "toolConfig")
     tools = (config or {}).get("tools") if name == "bedrock" else body.get("tools")
     if tools is not None and not found:
         found += payloads.TOOLS[name](tools) or RULES[_by(name, tools)](tools)
-    choice, fits = _CHOICES.get(name, ("", list))
-    return found + (fits(body[choice]) if body.get(choice) is not None else [])
+    choice, kind = payloads.CHOICES.get(name, ("", None))
+    return found + (faults(body[choice], kind) if body.get(choice) is not None else [])
 
 
 def _with_bytes(value: Any) -> Any:

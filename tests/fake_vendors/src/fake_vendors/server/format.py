@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from fake_vendors.rules.rules import request_faults
+from fake_vendors.rules.rules import received_faults
 from fake_vendors.server.script import Error, Json, RefusedError, Reply, Request, need, sse
 
 
@@ -54,7 +54,7 @@ class Format(ABC):
         missing = [name for name in self.required if not body.get(name)]
         need(not missing, f"Missing required parameter: {', '.join(map(repr, missing))}")
         try:
-            faults = request_faults(self.exporter, body)
+            faults = received_faults(self.exporter, body)
         except (AttributeError, KeyError, TypeError, RecursionError) as error:  # what a rule counts on isn't there
             faults = [f"the request can't be read: {error!r}"]
         need(not faults, "; ".join(faults[:3]))

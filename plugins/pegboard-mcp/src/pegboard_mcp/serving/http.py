@@ -39,10 +39,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pegboard.errors import ConfigError
 from pegboard.files import reason
-from pegboard_mcp.access import HttpSettings
+from pegboard_mcp.serving.access import HttpSettings
 
 if TYPE_CHECKING:
-    from pegboard_mcp.server import ToolServer
+    from pegboard_mcp.serving.server import ToolServer
 
 PATH: Final = "/mcp"
 HEALTH: Final = "/health"

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from itertools import count
 from typing import Any, Final, get_args
 from weakref import WeakSet
 
@@ -18,6 +19,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import X_MCP_HEADER_KEY, validate_mcp_param_headers
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -33,7 +35,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard import ReadonlyContext, ToolCall, ToolRegistry
+from pegboard import ReadonlyContext, Tool, ToolCall, ToolRegistry
 from pegboard.dispatch.approval.queue import AnyApprover
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.dispatch.events import CallEvent, CallUpdated
@@ -47,11 +49,11 @@ from pegboard.toolsets.predicates import any_of, named
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
 from pegboard.toolsets.toolset import ToolMapper
 from pegboard.typing import JsonObject
-from pegboard_mcp.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
-from pegboard_mcp.content import listed, result_json
-from pegboard_mcp.elicitation import ClientApprover, WaitingCalls
-from pegboard_mcp.sessions import Request, Session, Sessions, connection_of
-from pegboard_mcp.tasks import EXTENSION, TaskParams, Tasks, takes_tasks
+from pegboard_mcp.serving.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
+from pegboard_mcp.serving.content import listed, result_json
+from pegboard_mcp.serving.elicitation import ClientApprover, WaitingCalls
+from pegboard_mcp.serving.sessions import Request, Session, Sessions, connection_of
+from pegboard_mcp.serving.tasks import EXTENSION, TaskParams, Tasks, takes_tasks
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
@@ -107,7 +109,12 @@ class ToolServer:
         most_listed: int = MOST_LISTED,
         search: bool = False,
     ) -> None:
-        self.server: Final[Server[Any]] = _Server("pegboard", version=version("pegboard-mcp"), lifespan=self._lifespan)
+        self.server: Final[Server[Any]] = _Server(
+            "pegboard",
+            version=version("pegboard-mcp"),
+            lifespan=self._lifespan,
+            get_tool_input_schema=lambda _name: None,  # `_check_headers` does: the SDK would list all tools first
+        )
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
@@ -135,6 +142,8 @@ class ToolServer:
         self._approver = approver
         self._timeout = timeout
         self._most_listed = most_listed
+        self._name = uuid.uuid4().hex  # before the calls' numbers: a random id for each would cost system calls
+        self._numbers = count(1)
         self._waiting = WaitingCalls(registry.limits.approval_timeout)
         self._running: dict[Batch, asyncio.Task[Outcome]] = {}
         self._clients: WeakSet[Connection] = WeakSet()
@@ -231,14 +240,16 @@ class ToolServer:
             raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
         session, context = self._sessions.of(request)
         resolved = await self._resolve(request, session, context)
-        if resolved.get(params.name) is None:
+        tool = resolved.get(params.name)
+        if tool is None:
             raise MCPError(INVALID_PARAMS, _unknown(params.name, resolved))
+        _check_headers(request, tool, params)
         approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
         options: BatchOptions = {"approver": self._approver or approver, "listener": updates.listen}
         if self._timeout is not None:
             options["timeout"] = self._timeout
         if params.request_state is None:
-            call = ToolCall(params.name, params.arguments or {}, id=uuid.uuid4().hex)
+            call = ToolCall(params.name, params.arguments or {}, id=f"{self._name}-{next(self._numbers)}")
             batch = await self._registry.batch([call], resolved, context, **options)
         else:
             waiting = self._waiting.take(params.request_state, params.name, context)
@@ -299,6 +310,19 @@ def _with_search(registry: ToolRegistry, where: Where) -> Where:
     if where is None:
         return None
     return any_of(as_predicate(where, registry.catalogue.extras.get("predicates")), *map(named, names))
+
+
+def _check_headers(request: Request, tool: Tool, params: CallToolRequestParams) -> None:
+    """Refuses a call whose `Mcp-Param-*` headers aren't its arguments (2026-07-28).
+
+    Raises:
+        MCPError: One isn't.
+    """
+    if request.request is None or X_MCP_HEADER_KEY not in tool.spec.input_schema_text or not _is_modern(request):
+        return
+    wrong = validate_mcp_param_headers(tool.spec.input_schema, params.arguments or {}, request.request.headers)
+    if wrong is not None:
+        raise MCPError(wrong.code, wrong.message)
 
 
 def _unknown(name: str, resolved: ResolvedTools) -> str:

@@ -25,7 +25,7 @@ from pegboard import Tool, ToolResult
 from pegboard.errors import SchemaError, ToolError
 from pegboard.tools.visible import visible_spec
 from pegboard.typing import JsonObject
-from pegboard_mcp.sessions import Request, Session
+from pegboard_mcp.serving.sessions import Request, Session
 
 OFFER: Final = "pegboard/tools/offer"
 ANSWER: Final = "pegboard/tools/answer"

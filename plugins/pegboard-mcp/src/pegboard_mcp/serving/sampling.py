@@ -27,7 +27,7 @@ from pegboard.request.listing import mcp
 from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.tools.content import AudioContent, FileContent, ImageContent
 from pegboard.typing import JsonObject
-from pegboard_mcp.sessions import CLIENT, Request
+from pegboard_mcp.serving.sessions import CLIENT, Request
 
 MOST_TOKENS: Final = 4_096
 """Of an answer, where the request doesn't say."""

@@ -29,7 +29,7 @@ from mcp_types import (
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-    from pegboard_mcp.server import ToolServer
+    from pegboard_mcp.serving.server import ToolServer
 
 MOST_LINE: Final = 16_000_000
 """Bytes of one message; a longer one is passed over, and answered with an error."""

@@ -1,0 +1,1 @@
+"""The serving half: the registry's tools for programs that speak the Model Context Protocol."""
