@@ -180,6 +180,14 @@ def test_a_callback_may_be_limited_to_some_tools(stage, where):
     assert (kinds, seen) == ([None, None, "unknown_tool"], ["tool_network"])
 
 
+@pytest.mark.parametrize("stage", ["before_tool", "after_tool", "wrap_tool"])
+def test_where_it_cant_be_said_whether_a_callback_is_about_a_tool_the_call_fails(stage):
+    registry, seen = ToolRegistry(), []
+    registry.register(Tool.from_function(lambda: "done", name="probe"))
+    registry.add_callback(stage, lambda: seen.append(stage), where=lambda tool, context: 1 / 0)
+    assert (registry.call_sync("probe").kind, seen) == ("callback_failure", [])
+
+
 @pytest.mark.parametrize("stage", ["before_model", "observe", "repair_call"])
 def test_a_callback_that_is_about_no_tool_cant_be_limited_to_some(stage):
     with pytest.raises(RegistrationError, match="where= chooses among tools"):

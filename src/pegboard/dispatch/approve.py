@@ -272,7 +272,7 @@ async def ask_inside(
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         now = permissions_of(state) or permissions
-        return now.decide_asked(tool, permission, patterns, work_dir=folders, grants=granted)
+        return now.decide_asked(tool, permission, patterns, folders=folders, grants=granted)
 
     granted = granted_to(state)
     decision = decide(granted)
@@ -433,14 +433,7 @@ def _check_approved(state: CallState) -> None:
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     tool, context = tool_of(state), state.context.request
-    request = request_of(
-        state,
-        permission=asks.permission,
-        patterns=asks.patterns,
-        always=asks.always,
-        wider=asks.wider,
-        reason=asks.reason,
-    )
+    request = request_of(state, **attrs.asdict(asks, recurse=False, filter=lambda each, _: each.name != "decision"))
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Typ
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.dispatch.callbacks import Chain
 from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
@@ -77,45 +77,55 @@ class Outcome:
         ]
 
 
-class BatchOptions(TypedDict, total=False):
-    """Options of a batch of calls; everything may be left out.
+class CallOptions(TypedDict, total=False):
+    """Options of calls that batches and turns share; everything may be left out.
 
     Attributes:
         approver: Asks a person, instead of the registry's own.
         permissions: What may run, instead of the registry's own.
         max_concurrency: How many of the calls may run at once.
         sequential: Whether each waits for the one before it.
-        steering: Asked between calls, plain or async: anything true means that the user spoke.
-        on_steering: What becomes of the calls then: `"skip"` (running ones finish, the rest is skipped; the default),
-            `"abort"` (running ones are aborted too), `"finish"` (they all finish first).
-        cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
+        on_steering: What becomes of the calls once the user has spoken: `"skip"` (running ones finish, the rest is
+            skipped; the default), `"abort"` (running ones are aborted too), `"finish"` (they all finish first).
         timeout: Seconds that no call may exceed, whatever its tool declares.
         results: How long a result's text may be, for tools that say nothing else.
-        instructions: The request's instructions, for repairers.
-        listener: Gets each event, beside the registry's observers; plain, called on the event loop, must not raise.
     """
 
     approver: AnyApprover | None
     permissions: Permissions | None
     max_concurrency: int | None
     sequential: bool
-    steering: _Steering | None
     on_steering: Interruption
-    cut_off: bool
     timeout: float | None
     results: ResultLimits | None
+
+
+class BatchOptions(CallOptions, total=False):
+    """Options of a batch of calls; everything may be left out.
+
+    Those that turns have, too: `approver` and `permissions` instead of the registry's own, `max_concurrency` of these
+    calls, `sequential`, `on_steering`, `timeout` for each call, and `results`, how long a text may be.
+
+    Attributes:
+        steering: Asked between calls, plain or async: anything true means that the user spoke.
+        cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
+        instructions: The request's instructions, for repairers.
+        listener: Gets each event, beside the registry's observers; plain, called on the event loop, must not raise.
+    """
+
+    steering: _Steering | None
+    cut_off: bool
     instructions: str | None
     listener: Callable[[CallEvent], None] | None
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any], known: Collection[str] = BatchOptions.__annotations__) -> None:
     """Refuses options that there aren't, and values that can't be meant.
 
     Raises:
         TypeError: An option that there isn't; with near misses.
         ValueError: A value that isn't allowed.
     """
-    known = BatchOptions.__annotations__
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}.{did_you_mean(suggest(name, known))}")
@@ -349,13 +359,10 @@ class Batch:
         """Between calls: whether the user spoke meanwhile."""
         services, steering = self.states[0].services, self.steering
         assert steering is not None
+        link = Callback(steering, "the host")
         try:
-            async with asyncio.timeout(services.limits.callback_timeout):
-                if inspect.iscoroutinefunction(steering):
-                    has_spoken = await steering()
-                else:
-                    has_spoken = await settle(await services.threads.run(steering))
-        except Exception as error:  # noqa: BLE001  the host's own fault; its calls go on
+            has_spoken = await Chain((link,), services).ask(link)
+        except ChainError as error:  # the host's own fault; its calls go on
             if services.observe is not None:
                 services.observe("steering", error)
             return

@@ -203,9 +203,15 @@ def _title_of(link: Callback) -> str:
 
 def _chain_of(state: CallState, stage: str) -> Chain:
     """The callbacks of a stage that are about this call's tool."""
-    links, tool, context = getattr(state.services.callbacks, stage), state.tool, state.context.request
-    links = tuple(link for link in links if link.where is None or (tool is not None and link.where(tool, context)))
+    links = tuple(link for link in getattr(state.services.callbacks, stage) if _is_about(state, link))
     return Chain(links, state.services, partial(_failure, state))
+
+
+def _is_about(state: CallState, link: Callback) -> bool:
+    try:
+        return link.where is None or (state.tool is not None and link.where(state.tool, state.context.request))
+    except Exception as error:  # a host's own predicate
+        raise _failure(state, link, error) from error
 
 
 async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import Attribute, field, frozen
 
-from pegboard.dispatch.batch import BatchOptions, check_options
-from pegboard.errors import did_you_mean, suggest
+from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
 from pegboard.messages import Message
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
     from pegboard.catalogue import Where
-    from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.batch import Interruption
-    from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.request.model_request import ToolChoice
-    from pegboard.tools.spec import ResultLimits
     from pegboard.turn.events import TurnEvent
 
 
@@ -87,8 +82,11 @@ Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
 """Gives what the user has written since it was last asked, or nothing. Plain or async; a plain one must not wait."""
 
 
-class TurnOptions(TypedDict, total=False):
+class TurnOptions(CallOptions, total=False):
     """Options of a turn; everything may be left out.
+
+    Those of its calls are as in `BatchOptions`: `approver`, `permissions`, `max_concurrency`, `sequential`,
+    `on_steering`, `timeout`, `results`.
 
     Attributes:
         limits: How much it may use.
@@ -98,15 +96,7 @@ class TurnOptions(TypedDict, total=False):
         output_type: The type of the answer, which is then `TurnOutcome.output`: the model gives it by a tool.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
         steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
-        on_steering: What becomes of calls then: `"skip"` (running ones finish, the rest is skipped; the default),
-            `"abort"`, `"finish"`.
         listener: Gets each event; plain, called on the event loop.
-        approver: Asks a person, instead of the registry's own.
-        permissions: What may run, instead of the registry's own.
-        max_concurrency: How many calls may run at once.
-        sequential: Whether each call waits for the one before it.
-        timeout: Seconds that no call may exceed.
-        results: How long a result's text may be, for tools that say nothing else.
     """
 
     limits: TurnLimits
@@ -116,14 +106,7 @@ class TurnOptions(TypedDict, total=False):
     output_type: Any
     stop_when: StopCondition | Sequence[StopCondition]
     steering: Steering | None
-    on_steering: Interruption
     listener: Callable[[TurnEvent], None] | None
-    approver: AnyApprover | None
-    permissions: Permissions | None
-    max_concurrency: int | None
-    sequential: bool
-    timeout: float | None
-    results: ResultLimits | None
 
 
 _OF_TURNS: Final = ("limits", "where", "active", "first_choice", "output_type", "stop_when", "steering", "listener")
@@ -137,13 +120,9 @@ def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
         TypeError: An option that there isn't; with near misses.
         ValueError: A value that isn't allowed.
     """
-    known = TurnOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(f"there is no option {name!r}.{did_you_mean(suggest(name, known))}")
+    check_options(options, TurnOptions.__annotations__)
     own: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_TURNS}
     handed: dict[str, Any] = {name: value for name, value in options.items() if name not in _OF_TURNS}
-    check_options(handed)
     stop_when = own.get("stop_when", ())
     own["stop_when"] = (stop_when,) if callable(stop_when) else tuple(stop_when)
     return own, handed  # pyright: ignore[reportReturnType]  its keys are some of that type's

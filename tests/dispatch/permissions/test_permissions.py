@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.evaluation import MOST_EXACT, PermissionRules
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
-from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule
+from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Rule
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
@@ -217,7 +217,7 @@ GIT, NOTHING = [Rule("bash", "git *", "allow")], ({}, *({"path": each} for each 
     ],
 )
 def test_what_rules_look_at(tmp_path, called, arguments, rules, wanted):
-    assert action(called, arguments, *rules, work_dir=str(tmp_path)) == wanted
+    assert action(called, arguments, *rules, context=ReadonlyContext(work_dir=str(tmp_path))) == wanted
 
 
 def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
@@ -589,7 +589,7 @@ def test_a_pattern_that_is_asked_for_stands_for_anything():
 
 def test_a_tool_that_asks_for_its_own_permission_asks_in_its_own_kind(tmp_path):
     rules = [Rule("edit", "src/*", "deny")]
-    assert asked(WRITE, "edit", f"{tmp_path}/src/a", rules=rules, work_dir=str(tmp_path)) == "deny"
+    assert asked(WRITE, "edit", f"{tmp_path}/src/a", rules=rules, folders=Folders([str(tmp_path)])) == "deny"
     assert asked(WRITE, "other", "src/../a", rules=[Rule("other", "src/*", "deny")]) == "deny"
 
 

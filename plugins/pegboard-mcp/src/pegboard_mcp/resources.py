@@ -11,7 +11,7 @@ from pegboard import Tool, ToolResult
 from pegboard.tools.content import FileContent, TextContent
 from pegboard.tools.spec import HOST, Origin
 from pegboard.typing import JsonObject
-from pegboard_mcp.settings import SEPARATOR, ServerSettings
+from pegboard_mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -107,8 +107,7 @@ _PROMPTS: Final = (
 def readers(server: str, settings: ServerSettings, ask: Ask) -> list[Tool]:
     """The tools that read a server's resources and prompts, as far as the settings want them."""
     wanted = (*(_RESOURCES if settings.resources else ()), *(_PROMPTS if settings.prompts else ()))
-    prefix = f"{server}{SEPARATOR}" if settings.prefix is None else settings.prefix
-    return [_tool(reader, f"{prefix}{reader.name}", server, settings, ask) for reader in wanted]
+    return [_tool(reader, settings.prefixed(server, reader.name), server, settings, ask) for reader in wanted]
 
 
 def _tool(reader: _Reader, name: str, server: str, settings: ServerSettings, ask: Ask) -> Tool:

@@ -118,6 +118,10 @@ class ServerSettings:
             if not all(isinstance(value, str) for each in table.items() for value in each):
                 raise ValueError(f"{key}: names and values have to be texts")
 
+    def prefixed(self, server: str, name: str) -> str:
+        """The name under which a tool is offered, as far as it is valid."""
+        return f"{server}{SEPARATOR}{name}" if self.prefix is None else f"{self.prefix}{name}"
+
     def offers(self, name: str) -> bool:
         """Whether the server's tool of this name is offered."""
         return is_among(name, self.include) and not is_among(name, self.exclude)

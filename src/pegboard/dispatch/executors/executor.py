@@ -536,7 +536,7 @@ class _Host:
         assert isinstance(state, CallState)
         tool = tool_of(state)
         folders = policy_of(self.permissions, tool).folders(state.arguments, context.request)
-        decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=folders)
+        decision = self.permissions.decide_asked(tool, permission, patterns, folders=folders)
         if decision.action == "allow":
             return
         if decision.action == "deny":

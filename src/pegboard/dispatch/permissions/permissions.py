@@ -438,7 +438,6 @@ class Permissions:
         tool: Tool,
         arguments: Mapping[str, Any],
         *,
-        work_dir: str | None = None,
         grants: Sequence[Rule] = (),
         context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Decision:
@@ -447,11 +446,10 @@ class Permissions:
         Args:
             tool: What is called.
             arguments: Validated.
-            work_dir: Where relative paths start; by default the context's, or the process's own folder.
             grants: What people have allowed in this session: they answer what asks, and never override a deny.
-            context: For whom; the tool may resolve its arguments by it.
+            context: For whom, and where relative paths start; the tool may resolve its arguments by it.
         """
-        return policy_of(self, tool).decide(arguments, _placed(context, work_dir), grants)
+        return policy_of(self, tool).decide(arguments, context, grants)
 
     def access(
         self,
@@ -473,7 +471,7 @@ class Permissions:
         permission: str,
         patterns: Iterable[str],
         *,
-        work_dir: str | Folders | None = None,
+        folders: Folders | None = None,
         grants: Sequence[Rule] = (),
     ) -> Decision:
         """What is to be done where a running tool itself asks (`context.ask`).
@@ -484,11 +482,10 @@ class Permissions:
             patterns: What for; `*` and `?` in them stand for anything. They are read as the tool's arguments are,
                 where it asks for its own permission and all that it declares are of one kind, else as texts; to deny
                 and to ask, texts count as the path or URL that they may be, too.
-            work_dir: As for `decide`; or the folders of the call that asks.
+            folders: Of the call that asks; the process's own by default.
             grants: As for `decide`.
         """
-        folders = work_dir if isinstance(work_dir, Folders) else Folders([work_dir or "."])
-        evaluation = self._asked(tool, permission, patterns, folders, grants)
+        evaluation = self._asked(tool, permission, patterns, folders or Folders(["."]), grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
 
     def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders) -> str | None:
@@ -509,18 +506,17 @@ class Permissions:
         resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
         return Evaluation(rules, resources, folders, granted, patterns if kind == "text" else None)
 
-    def ask(  # noqa: PLR0913  (a decision, and what it was made of)
+    def ask(
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
         decision: Decision,
         *,
-        work_dir: str | None = None,
         grants: Sequence[Rule] = (),
         context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
-        policy, context = policy_of(self, tool), _placed(context, work_dir)
+        policy = policy_of(self, tool)
         evaluation = policy.evaluation(arguments, context, ())
         parts = [part for part in evaluation.parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
@@ -558,10 +554,6 @@ class Permissions:
                 wanted = "doesn't apply" if matches else "applies"
                 raise RulesError(f"the rule {rule} {wanted} to {value!r:.200}, read as {kind}", key)
         return cls(rules, mode)
-
-
-def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:
-    return context if work_dir is None else attrs.evolve(context, work_dir=work_dir)
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
