@@ -105,7 +105,8 @@ ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"
 async def test_a_call_of_a_clients_tool_goes_back_to_it(registry, mode, serving, connected):
     settings, extension = HttpSettings(tokens={"ann": ANN, "bob": BOB}), Offering()
     async with (
-        serving(registry, settings) as transport, connected(transport, ANN, mode, extensions=[extension]) as ann,
+        serving(registry, settings) as transport,
+        connected(transport, ANN, mode, extensions=[extension]) as ann,
         connected(transport, BOB, mode) as bob,
     ):
         async with offering(ann, extension, GREET) as told:

@@ -19,6 +19,7 @@ from pegboard.errors import ConfigError
 from pegboard_mcp import ToolServer
 from pegboard_mcp.serving.access import HttpSettings, OAuth, read_http_settings
 from pegboard_mcp.serving.http import HttpTransport
+from pegboard_mcp.settings import servers_from
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"
@@ -504,6 +505,12 @@ def test_wrong_settings_are_refused_by_name(settings, text):
     with pytest.raises(ConfigError, match=r"pegboard.toml: plugins.mcp.serve: .*") as error:
         read_http_settings(settings)
     assert text in str(error.value)
+
+
+def test_settings_of_the_server_are_none_of_the_servers_that_it_reaches():
+    assert servers_from({"serve": {"token": ANN}}).settings == {}
+    with pytest.raises(ValueError, match="plugins.mcp.serv: there is no such setting"):
+        servers_from({"serv": {}})
 
 
 def test_the_token_of_the_environment_counts_before_that_of_the_settings(monkeypatch):
