@@ -509,7 +509,7 @@ def test_wrong_settings_are_refused_by_name(settings, text):
 
 def test_settings_of_the_server_are_none_of_the_servers_that_it_reaches():
     assert servers_from({"serve": {"token": ANN}}).settings == {}
-    with pytest.raises(ValueError, match="plugins.mcp.serv: there is no such setting"):
+    with pytest.raises(ValueError, match=r"plugins\.mcp\.serv: there is no such setting"):
         servers_from({"serv": {}})
 
 
