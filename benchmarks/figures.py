@@ -226,6 +226,19 @@ def far(results: Results) -> Reading | None:
     return Reading(f"{number(ours['floor_us'])} us", peer, f"{number(ours['wall_us'])} us", ours["x_floor"])
 
 
+def served(part: str, key: str, unit: str) -> Callable[[Results], Reading | None]:
+    """Ours over the official SDK's bare server, beside it."""
+
+    def read(results: Results) -> Reading | None:
+        ours, bare, fast = (found(results, ["served", name, part, key]) for name in (OURS, "sdk", "fastmcp"))
+        if ours is None or not bare:
+            return None
+        peer = "" if fast is None else f"fastmcp {number(fast)} {unit}"
+        return Reading(f"the SDK's {number(bare)} {unit}", peer, f"{number(ours)} {unit}", ours / bare)
+
+    return read
+
+
 def memory(part: str) -> Callable[[Results], Reading | None]:
     """KiB a tool."""
     group, key = ("traced", "defined_kib") if part == "before" else ("resident", "called_kib")
@@ -315,6 +328,13 @@ LADEN_PARTS = (
     "two rules, one of which looks at an argument; an async callback before and one after, each with its time limit; "
     "three events, told to an async observer"
 )
+
+SERVED_CALL = (
+    "the SDK's bare server checks nothing: resolving for the user, the batch and its stages are a call's own price, as "
+    "in the other figures; over HTTP, what is kept to be sent again, limits of time and rate, and the names checked"
+)
+SERVED_LIST = "each tool is written anew with its digest, tags and origin, and twice as long"
+SERVED_START = "the command, the configuration, the installed plugins and the registry, on top of the SDK's own imports"
 
 FIGURES = (
     Figure(
@@ -517,6 +537,17 @@ FIGURES = (
     Figure("a request with 100 tools and 10 calls made ready", against_floor("processed", [])),
     Figure("10,000 tools indexed for a search", against_floor("searched", ["index"])),
     Figure("10,000 tools searched by words", against_floor("searched", ["query"])),
+    *(
+        Figure(f"`registry serve`: {what}", served(part, *measured), "1.2 x the SDK's bare server", 1.2, held=held)
+        for what, part, measured, held in (
+            ("one call over standard input and output", "stdio", ("cpu_us", "us"), SERVED_CALL),
+            ("one call over HTTP", "http", ("cpu_us", "us"), SERVED_CALL),
+            ("one call of 100 clients at once, over HTTP", "crowd", ("cpu_us", "us"), SERVED_CALL),
+            ("a list of 1,000 tools", "list", ("cpu_us", "us"), SERVED_LIST),
+            ("from its start to the first list", "start", ("cpu_ms", "ms"), SERVED_START),
+            ("memory of a session", "session", ("kib", "KiB"), ""),
+        )
+    ),
     Figure("bad inputs that are refused", refused, "6 of 6", 0),
     Figure(
         "the dearest refusal",

@@ -22,7 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PINS = Path(__file__).with_name("peers.txt")
 VENVS = ROOT / ".cache" / "peers"
 OURS = "pegboard"
-"""The section whose environment also gets this checkout, as a wheel: the pins are what it depends on."""
+SERVERS = "servers"
+"""The section of all servers of the Model Context Protocol, which are no peers: they are called from outside."""
+
+CHECKOUTS = {OURS: {OURS: ROOT}, SERVERS: {OURS: ROOT, "pegboard-mcp": ROOT / "plugins" / "pegboard-mcp"}}
+"""What the environments of these sections get of this checkout, as wheels: the pins are what these depend on."""
 
 
 @frozen
@@ -80,13 +84,14 @@ def set_up(peer: Peer, venvs: Path) -> None:
     python = _made(venvs / peer.name)
     if peer.pins:
         _install(python, peer.pins)
-    if peer.name == OURS:
-        install_checkout(python)
+    if peer.name in CHECKOUTS:
+        install_checkout(python, peer.name)
 
 
-def install_checkout(python: Path) -> None:
-    """Puts this checkout into an environment, as a wheel: what is measured is what people get."""
-    _install(python, (str(ROOT),), again=OURS)
+def install_checkout(python: Path, name: str = OURS) -> None:
+    """Puts this checkout into an environment, as wheels: what is measured is what people get."""
+    checkouts = CHECKOUTS[name]
+    _install(python, tuple(map(str, checkouts.values())), again=tuple(checkouts))
 
 
 def pinned(peer: Peer) -> Peer:
@@ -94,14 +99,15 @@ def pinned(peer: Peer) -> Peer:
     names = tuple(re.split(r"[=\[ ]", pin)[0] for pin in peer.wanted)
     with tempfile.TemporaryDirectory() as folder:
         python = _made(Path(folder) / "venv")
-        _install(python, names or (str(ROOT),))
+        checkouts = CHECKOUTS.get(peer.name, {})
+        _install(python, (*names, *map(str, checkouts.values())))
         listed = _run(python, "-c", _LIST).split()
     wanted = {name.lower() for name in names}
     found = {pin.partition("==")[0]: pin for pin in listed}
     return Peer(
         peer.name,
         tuple(found.pop(name) for name in sorted(wanted)),
-        tuple(pin for name, pin in sorted(found.items()) if name not in (OURS, "pip", "setuptools")),
+        tuple(pin for name, pin in sorted(found.items()) if name not in (*checkouts, "pip", "setuptools")),
     )
 
 
@@ -121,11 +127,11 @@ def _made(folder: Path) -> Path:
     return python
 
 
-def _install(python: Path, what: tuple[str, ...], *, again: str | None = None) -> None:
+def _install(python: Path, what: tuple[str, ...], *, again: tuple[str, ...] = ()) -> None:
     uv = shutil.which("uv")
     if uv:
         argv = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", str(python)]
-        argv += ["--reinstall-package", again] if again else []
+        argv += [part for name in again for part in ("--reinstall-package", name)]
     else:
         argv = [str(python), "-m", "pip", "install", "-q", *(["--force-reinstall", "--no-deps"] if again else [])]
     subprocess.run([*argv, *what], check=True)

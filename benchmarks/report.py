@@ -163,6 +163,33 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
     ),
     ("Modules that are loaded", _modules),
     ("The command", _commands),
+    (
+        "Servers of the Model Context Protocol: their processor time",
+        _columns(
+            "served",
+            {
+                "start to first list, ms": ("start", "cpu_ms"),
+                "a call over stdio, us": ("stdio", "cpu_us"),
+                "over HTTP": ("http", "cpu_us"),
+                "of 100 clients at once": ("crowd", "cpu_us"),
+                "a list of 1,000 tools": ("list", "cpu_us"),
+                "a session, KiB": ("session", "kib"),
+            },
+        ),
+    ),
+    (
+        "The same, as time passes for the client",
+        _columns(
+            "served",
+            {
+                "start to first list, ms": ("start", "wall_ms"),
+                "a call over stdio, us": ("stdio", "wall_us"),
+                "over HTTP": ("http", "wall_us"),
+                "of 100 clients at once": ("crowd", "wall_us"),
+                "a list of 1,000 tools": ("list", "wall_us"),
+            },
+        ),
+    ),
     ("Defining a tool", _columns("define", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
     ("Memory of a tool in KiB, as Python counts it", _columns("traced", {"defined": ("defined_kib",)})),
     (

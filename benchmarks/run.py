@@ -22,27 +22,32 @@ from typing import Any
 from bench import ADAPTERS, FULL, QUICK, Bench, said_by, tell
 from figures import OURS
 from listings import command
-from peers import VENVS, install_checkout, python_of, read_pins, set_up
+from peers import SERVERS, VENVS, install_checkout, python_of, read_pins, set_up
 from programs import starts
 from report import report
+from served import served
 
 PAGE = Path(__file__).resolve().with_name("RESULTS.md")
-GROUPS = ("start", "command", *FULL.inside)
+GROUPS = ("start", "command", "served", *FULL.inside)
 
 
-def measured(bench: Bench, groups: Sequence[str]) -> dict[str, Any]:
-    """All groups that are asked for, by name."""
+def measured(bench: Bench, groups: Sequence[str], servers: Path | None) -> dict[str, Any]:
+    """All groups that are asked for, by name; `servers` is the interpreter that has them."""
     found: dict[str, Any] = {}
     if "start" in groups:
         found["start"] = starts(bench)
     if "command" in groups:
         found |= command(bench)
+    if "served" in groups and servers is not None:
+        found["served"] = served(bench, servers)
     return found | bench.inside([group for group in groups if group in bench.sizes.inside])
 
 
 def interpreters(asked: argparse.Namespace) -> dict[str, Path]:
     """The interpreters of pegboard and of the peers that are there, by name."""
-    wanted = [name for name in read_pins() if name != OURS] if asked.peers is None else asked.peers.split(",")
+    wanted = (
+        [name for name in read_pins() if name not in (OURS, SERVERS)] if asked.peers is None else asked.peers.split(",")
+    )
     there = {name: python for name in wanted if (python := python_of(asked.venvs, name)).exists()}
     missing = [name for name in wanted if name and name not in there]
     if missing:
@@ -50,34 +55,43 @@ def interpreters(asked: argparse.Namespace) -> dict[str, Path]:
     return {OURS: asked.python or our_interpreter(asked.venvs), **there}
 
 
-def our_interpreter(venvs: Path) -> Path:
+def our_interpreter(venvs: Path, name: str = OURS) -> Path:
     """That of an environment with this checkout as it is now."""
-    python = python_of(venvs, OURS)
+    python = python_of(venvs, name)
     if python.exists():
-        install_checkout(python)
+        install_checkout(python, name)
     else:
-        set_up(read_pins()[OURS], venvs)
+        set_up(read_pins()[name], venvs)
     return python
 
 
-def circumstances(pythons: Mapping[str, Path], asked: argparse.Namespace) -> dict[str, Any]:
+def servers_interpreter(asked: argparse.Namespace) -> Path | None:
+    """That of the environment with the servers of the Model Context Protocol; `None` where they aren't wanted."""
+    if "served" not in asked.groups or asked.python is not None:
+        return None
+    return our_interpreter(asked.venvs, SERVERS)
+
+
+def circumstances(pythons: Mapping[str, Path], servers: Path | None, asked: argparse.Namespace) -> dict[str, Any]:
     """What the page has to say of the run."""
+    distributions = {said_by(ADAPTERS / f"{name}.py")["DISTRIBUTION"]: python for name, python in pythons.items()}
+    if servers is not None:
+        distributions |= dict.fromkeys(("mcp", "fastmcp"), servers)
     return {
         "command": "python benchmarks/run.py" + (" --quick" if asked.quick else ""),
         "quick": asked.quick,
         "day": dt.datetime.now(tz=dt.UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": dict(version_of(name, python) for name, python in pythons.items()),
+        "versions": {name: version_of(name, python) for name, python in distributions.items()},
     }
 
 
-def version_of(name: str, python: Path) -> tuple[str, str]:
-    """The distribution that an adapter measures, and its version."""
-    distribution: str = said_by(ADAPTERS / f"{name}.py")["DISTRIBUTION"]
+def version_of(distribution: str, python: Path) -> str:
+    """Its version in an environment."""
     ask = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
     done = subprocess.run([python, "-c", ask, distribution], capture_output=True, text=True, check=True)
-    return distribution, done.stdout.strip()
+    return done.stdout.strip()
 
 
 def arguments() -> argparse.Namespace:
@@ -99,10 +113,10 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     asked = arguments()
-    pythons = interpreters(asked)
+    pythons, servers = interpreters(asked), servers_interpreter(asked)
     with tempfile.TemporaryDirectory() as scratch:
-        results = measured(Bench(pythons, QUICK if asked.quick else FULL, Path(scratch)), asked.groups)
-    results["meta"] = circumstances(pythons, asked)
+        results = measured(Bench(pythons, QUICK if asked.quick else FULL, Path(scratch)), asked.groups, servers)
+    results["meta"] = circumstances(pythons, servers, asked)
     if asked.json is not None:
         asked.json.write_text(json.dumps(results, indent=1))
     output = asked.output or (None if asked.quick else PAGE)

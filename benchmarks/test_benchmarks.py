@@ -187,7 +187,7 @@ def test_every_adapter_says_what_the_readme_asks_of_it():
 def test_every_peer_has_an_adapter_and_is_pinned_without_addresses(harness):
     peers = harness("peers").read_pins()
 
-    assert {*peers, "floor"} == set(ADAPTERS)
+    assert {*peers, "floor"} == {*ADAPTERS, "servers"}
     for peer in peers.values():
         assert peer.pins
         assert all(re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.+]+", pin) for pin in peer.pins)
@@ -251,3 +251,12 @@ def test_a_short_soak_loses_nothing():
     found = json.loads(done.stdout)
     assert all(counts["reported"] >= 1 for counts in found["files"].values())
     assert found["batches"]["calls"] > 0
+
+
+def test_the_servers_give_their_numbers(harness, tmp_path):
+    run, python = harness("bench"), Path(sys.executable)
+    bench = run.Bench({"pegboard": python}, run.QUICK, tmp_path)
+    found = harness("served").served(bench, python, ("sdk", "pegboard"))
+    assert found.keys() == {"sdk", "pegboard"}
+    for parts in found.values():
+        assert parts.keys() == {"start", "stdio", "list", "http", "crowd", "session"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -67,10 +68,14 @@ def say(home, capsys):
     def say(*argv: str) -> tuple[int, str, str]:
         known = dict(sys.modules)
         path = list(sys.path)
+        log = logging.getLogger("pegboard")
+        logs = list(log.handlers), log.level
         try:
             code = main(list(argv))
         finally:
             sys.path[:] = path
+            log.handlers[:] = logs[0]
+            log.setLevel(logs[1])
             for name in sys.modules.keys() - known:
                 if name.startswith("pegboard_functions_"):
                     del sys.modules[name]

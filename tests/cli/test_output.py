@@ -130,7 +130,7 @@ def test_an_error():
     result = ToolResult.error("timeout", NASTY)
     assert error_text(result) == f"error (timeout): {SEEN}\n"
     assert error_text(result, Screen(colour=True)) == f"\x1b[31merror (timeout): {SEEN}\x1b[0m\n"
-    assert error_text(ToolResult("x", is_error=True)) == "error: x\n"
+    assert error_text(ToolResult("x", is_error=True)) == "error (tool_failure): x\n"
     assert json.loads(json_line(result.to_json()))["isError"] is True
 
 

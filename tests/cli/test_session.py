@@ -356,3 +356,30 @@ class TestPublished:
         assert say("list", "--names")[1] == "n_show\nn_take\n"
         code, _, err = say("list", "--set", "pub=1")
         assert (code, "--set: 'pub' is no PLUGIN.KEY" in err) == (2, True)
+
+
+# Plugins that aren't loaded ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "configuration", "note"),
+    [
+        ("wipe", 'block = ["demo"]', "plugin 'demo' (pegboard-demo) brings it, and is blocked: blocked by name"),
+        ("my_wipe", 'enable = []\nprefix = { demo = "my_" }', "brings it, and is disabled: not among the"),
+        ("lost", "", "plugin 'broken' (pegboard-broken) may bring it, and is quarantined: RuntimeError: no luck"),
+    ],
+)
+def test_a_tool_of_a_plugin_that_isnt_loaded_is_explained(say, site, name, configuration, note):
+    site.add("broken", "raise RuntimeError('no luck')")
+    (site.root / "own.toml").write_text(configuration)
+    code, out, _ = say("explain", name, "--config", str(site.root / "own.toml"))
+    assert (code, out.splitlines()[0]) == (0, f"{name}: not offered")
+    assert note in out
+
+
+def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(say, empty_site):
+    empty_site.add("broken", "def start():\n    raise RuntimeError('no luck')\nstart()")
+    assert "Traceback" not in say("list")[2]
+    for argv in (["--refresh"], ["--live"]):
+        _, _, err = say("list", "--debug", *argv)
+        assert err.index("Traceback") < err.index("in start") < err.rindex("RuntimeError: no luck")

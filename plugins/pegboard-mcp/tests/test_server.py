@@ -313,10 +313,12 @@ async def test_a_deferred_tool_is_listed_once_a_search_has_found_it(registry, mo
         assert (await client.call_tool("rarely", {})).content[0].text == "used"
 
 
-async def test_the_state_that_tools_note_is_kept_for_the_session(registry):
+async def test_the_state_that_tools_note_is_kept_for_the_session_but_for_claims(registry):
     @tool
     def count(context: ToolContext) -> str:
         """Counts its calls."""
+        assert "claims.role" not in context.state  # though an earlier call has noted it
+        context.state["claims.role"] = "admin"
         context.state["calls"] = context.state.get("calls", 0) + 1
         return str(context.state["calls"])
 
@@ -324,6 +326,32 @@ async def test_the_state_that_tools_note_is_kept_for_the_session(registry):
     for _ in range(2):
         async with connected(registry, "legacy") as client:
             assert [(await client.call_tool("count", {})).content[0].text for _ in range(2)] == ["1", "2"]
+
+
+async def test_what_waits_for_one_users_answer_pushes_out_no_others(registry, monkeypatch):
+    monkeypatch.setattr("pegboard_mcp.serving.elicitation.MOST_OF_ONE", 2)
+
+    async def ask(_context, _params):
+        raise AssertionError("asked by hand")
+
+    server = ToolServer(registry).server
+
+    async def suspended(client):
+        asked = await client.session.call_tool("delete", {"name": "a"}, allow_input_required=True)
+        yes = {id_: ElicitResult(action="accept", content={"answer": "yes"}) for id_ in asked.input_requests}
+        return {"input_responses": yes, "request_state": asked.request_state}
+
+    async with (
+        registry,
+        Client(server, elicitation_callback=ask) as ann,
+        Client(server, elicitation_callback=ask) as bob,
+    ):
+        hers = await suspended(ann)
+        first, *others = [await suspended(bob) for _ in range(3)]
+        with pytest.raises(MCPError, match="Unknown request state"):
+            await bob.session.call_tool("delete", {"name": "a"}, **first)
+        for client, answers in ((ann, hers), (bob, others[0]), (bob, others[1])):
+            assert not (await client.session.call_tool("delete", {"name": "a"}, **answers)).is_error
 
 
 async def test_always_holds_for_the_session(registry):

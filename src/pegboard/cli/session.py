@@ -21,9 +21,18 @@ from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
 from pegboard.config.config import Config, load_config, normalised
-from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, PegboardError, UnknownToolError, suggest
+from pegboard.errors import (
+    ConfigError,
+    DuplicateToolError,
+    ExpressionError,
+    PegboardError,
+    UnknownToolError,
+    operator_log,
+    suggest,
+)
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonSchema
@@ -229,6 +238,13 @@ class Session:
     def _brings(self, hook: str) -> bool:
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
+    def unasked(self) -> list[str]:
+        """The plugins whose toolsets only have tools that asking shows; a toolset of the host by its own name."""
+        catalogue = self.registry.catalogue
+        bringing = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
+        bringing |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
+        return sorted(bringing - {*catalogue.published})
+
     def asks_live(self, name: str, *, calls: bool = False) -> bool:
         """Whether only asking toolsets can show a tool of this name, or, to call it, they can have it."""
         if name in self.registry.catalogue.tools:
@@ -274,6 +290,8 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         ConfigError: A configuration is wrong, or plugins clash and it has `conflicts = "error"`.
     """
     config = configuration_of(options)
+    if options.debug:
+        show_log()
     if discovery is None:
         from pegboard.plugins.discovery import discover
 
@@ -297,6 +315,16 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         if options.functions:
             register_functions(registry, map(Path, options.functions))
     return Session(registry, config, options, discovery, clash)
+
+
+def show_log() -> None:
+    """Shows what is logged for the operator, such as tracebacks of plugins that fail to load, on standard error."""
+    import logging
+
+    log = operator_log()
+    if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+        log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.DEBUG)
 
 
 def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable[str] = ()) -> None:

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem, Where
 from pegboard.config.config import Config, is_named, normalised
-from pegboard.errors import ManifestError, PluginError, cause_of
+from pegboard.errors import ManifestError, PluginError, cause_of, operator_log
 from pegboard.plugins.manager import PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
 from pegboard.plugins.side_effects import LOAD_SECONDS
@@ -238,6 +238,7 @@ class _Loading:
             settings = self.settings.get(probed.found.name, {})
             if probed.manifest is None:
                 failed[probed.found.name] = cause = probed.cause or "failed"
+                operator_log().debug("plugin %r failed to load: %s\n%s", probed.found.name, cause, probed.trace)
                 cache.put(probed.found, settings, f"{cause} (an hour's memory; --refresh tries again)")
             else:
                 known[probed.found.name] = probed.manifest

@@ -25,6 +25,7 @@ from pegboard.errors import (
     cause_of,
     did_you_mean,
     hide,
+    operator_log,
     suggest,
 )
 from pegboard.plugins.names import Claims, without
@@ -330,8 +331,6 @@ class PluginManager:
     claims: Claims = field(factory=Claims, init=False)
     _plugins: dict[str, _Plugin] = field(factory=dict[str, _Plugin], init=False)
 
-    # Public ------------------------------------------------------------------------------------------------------
-
     def note(self, found: FoundPlugin, status: Status, cause: str) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
         self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
@@ -513,6 +512,7 @@ class PluginManager:
         cause = cause_of(error)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.failure.__cause__ = error
+        operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
         earlier = self.registry.catalogue.plugins.get(plugin.name)
         record = earlier or PluginRecord(plugin.name, plugin.origin.distribution, plugin.origin.version)
         self._record(attrs.evolve(record, status="quarantined", cause=cause))

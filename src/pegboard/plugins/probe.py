@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -53,11 +54,13 @@ class Probed:
         found: The plugin.
         manifest: What it brings, or `None` where it failed as a whole.
         cause: Why it failed, or `None`.
+        trace: The traceback, where it raised.
     """
 
     found: FoundPlugin
     manifest: PluginManifest | None
     cause: str | None
+    trace: str = ""
 
 
 def probe(
@@ -102,7 +105,7 @@ def _read(found: FoundPlugin, answer: Any, cause: str | None) -> Probed:
         try:
             cause = answer.get("cause")
             manifest = None if cause is not None else PluginManifest.from_json(answer["manifest"])
-            return Probed(found, manifest, cause if cause is None else str(cause))
+            return Probed(found, manifest, cause if cause is None else str(cause), str(answer.get("trace", "")))
         except (ManifestError, ValueError, TypeError, KeyError, AttributeError) as error:
             cause = str(error)
     return Probed(found, None, cause)
@@ -273,7 +276,7 @@ def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
         published = _published(loaded)
         return {"manifest": evolve(manifest_of(loaded), published=published, notes=tuple(notes)).to_json()}
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
-        return {"cause": cause_of(error)}
+        return {"cause": cause_of(error), "trace": "".join(traceback.format_exception(error))}
 
 
 def _published(loaded: LoadedPlugin) -> PublishedTools | None:

@@ -257,12 +257,15 @@ class TestToolsets:
         board.register(toolset)
         return toolset
 
-    def test_a_plain_list_asks_none(self, say, toolset):
-        assert "live_tool" not in say("list")[1]
+    @pytest.mark.parametrize("argv", [["list"], ["search", "weather"], ["export", "--to", "mcp"]])
+    def test_a_plain_look_asks_none_and_says_so(self, say, toolset, argv):
+        _, out, err = say(*argv)
+        assert "live_tool" not in out
+        assert "toolsets of 1 plugin not asked for tools (live): --live asks\n" in err
         assert toolset.closed == 0
 
     def test_live_asks_and_closes_them(self, say, toolset):
-        assert "live_tool" in say("list", "--live", "--names")[1].split()
+        assert say("list", "--live", "--names") == (0, "live_tool\nread_file\nremove\nweather\n", "")
         assert toolset.closed == 1
 
     @pytest.mark.parametrize("command", ["list", "show", "schema", "explain"])

@@ -13,7 +13,7 @@ import pytest
 
 from cli_demo import DEMO
 from installed import install
-from pegboard.cli.commands.manifest import package_files, package_names
+from pegboard.cli.commands.manifest import FIRST_PARTY, package_files, package_names
 from pegboard.plugins.manifest import FILE_NAME
 
 
@@ -150,6 +150,18 @@ def test_what_can_not_be_a_name(say, home, name):
     assert code == 2
     assert "can't name a plugin" in err
     assert list((home / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["files", "pegboard-openai", "demo"])
+def test_a_name_that_another_package_has_is_refused(say, site, home, name):
+    code, _, err = say("new", name)
+    assert (code, [*(home / "here").iterdir()]) == (2, [])
+    assert "is another package's name; choose another" in err
+
+
+def test_the_names_of_all_first_party_packages_are_taken():
+    folder = Path(__file__).parents[3] / "plugins"
+    assert {path.parent.name for path in folder.glob("*/pyproject.toml")} == {*FIRST_PARTY}
 
 
 def test_no_placeholder_is_left():

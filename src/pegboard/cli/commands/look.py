@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from pegboard.catalogue import Problem
-from pegboard.cli.main import OWN, command_owners
+from pegboard.cli.main import OWN, command_owners, known_manifest
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
@@ -42,6 +42,7 @@ from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
 from pegboard.plugins.snapshot import Environment, environment, own_version
+from pegboard.schema.json import counted
 from pegboard.toolsets.predicates import is_literal
 
 if TYPE_CHECKING:
@@ -200,6 +201,9 @@ def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
     yield from map(str, session.config.ignored)
     if not offered.considered:
         yield "no tools are installed: 'registry install PACKAGE' brings some, 'registry new NAME' makes some"
+    unasked = [] if session.options.live else session.unasked()
+    if unasked:
+        yield f"toolsets of {counted(len(unasked), 'plugin')} not asked for tools ({', '.join(unasked)}): --live asks"
 
 
 def _notice(session: Session, offered: ResolvedTools) -> None:
@@ -256,9 +260,24 @@ def explain_command(options: Options, name: str, where: str | None, **context: A
     report_misses(options.only, offered)
     explained = offered.explain(name)
     if not explained.reasons:
-        raise UnknownToolError(name, explained.near)
+        explained = evolve(explained, notes=tuple(_withheld(session, name)))
+        if not explained.notes:
+            raise UnknownToolError(name, explained.near)
     write(explanation_text(explained, stdout_screen()))
     return 0
+
+
+def _withheld(session: Session, name: str) -> Iterator[str]:
+    """The plugins that aren't loaded and bring a tool of this name, or may, each with the cause."""
+    for found in session.entries():
+        record = session.registry.catalogue.plugins[found.name]
+        if record.status in ("listed", "loaded", "partial"):
+            continue
+        manifest = known_manifest(found, session)
+        prefix = session.config.prefix.get(found.name, "")
+        brings = "brings it" if manifest else "may bring it" if record.status == "quarantined" else None
+        if brings and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
+            yield f"plugin {found.name!r} ({found.distribution}) {brings}, and is {record.status}: {record.cause}"
 
 
 _MOST: Final = 1_000

@@ -14,6 +14,7 @@ from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
 from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
+from pegboard.plugins.discovery import discover
 from pegboard.plugins.manager import noted
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
+FIRST_PARTY: Final = frozenset(
+    f"pegboard-{name}"
+    for name in "anthropic bedrock files google guard mcp ollama openai processes search".split()  # noqa: SIM905
+)
 
 
 def package_names(name: str) -> dict[str, str]:
@@ -75,6 +80,12 @@ def new_command(name: str, path: Path) -> int:
     NAME is the plugin's name; the package is called pegboard-NAME.
     """
     names = package_names(name)
+    taken = {
+        *FIRST_PARTY,
+        *(normalised(each) for found in discover().entries for each in (found.distribution, found.name)),
+    }
+    if not taken.isdisjoint((names["distribution"], names["plugin"])):
+        raise click.UsageError(f"{names['distribution']} is another package's name; choose another")
     folder = path / names["distribution"]
     if folder.exists():
         raise click.UsageError(f"{folder} is there already; choose another name or --path")
@@ -217,8 +228,6 @@ def check_manifests(packages: tuple[str, ...]) -> int:
 
 
 def _files(packages: Sequence[str]) -> list[ManifestFile]:
-    from pegboard.plugins.discovery import discover
-
     entries = discover().entries
     return [file for package in packages for file in manifest_files(plugins_of(package, entries))]
 

@@ -27,6 +27,9 @@ SETTINGS: Final = "plugins.mcp.serve"
 LEAST_TOKEN: Final = 16
 """Characters of a token; a shorter one could be guessed."""
 
+CLAIMS: Final = "claims."
+"""What the keys of a token's claims begin with, in the state."""
+
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _FETCH_SECONDS: Final = 10
 
@@ -269,8 +272,10 @@ def context_of_token(context: ReadonlyContext, user: object) -> ReadonlyContext:
     token = user.access_token
     claims: dict[str, Any] = {}
     for name, value in (token.claims or {}).items():
-        claims[f"claims.{name}"] = value
+        claims[f"{CLAIMS}{name}"] = value
         if isinstance(value, list | tuple):
-            claims.update({f"claims.{name}.{item}": True for item in cast("list[Any]", value) if isinstance(item, str)})
-    claims.update({f"claims.scope.{scope}": True for scope in token.scopes})
+            claims.update(
+                {f"{CLAIMS}{name}.{item}": True for item in cast("list[Any]", value) if isinstance(item, str)}
+            )
+    claims.update({f"{CLAIMS}scope.{scope}": True for scope in token.scopes})
     return evolve(context, user=token.subject or context.user, state={**context.state, **claims})

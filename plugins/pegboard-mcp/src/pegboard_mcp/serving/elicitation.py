@@ -19,12 +19,16 @@ from pegboard import Always, Once, ReadonlyContext, Reject, ToolContext
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later
 from pegboard.typing import JsonObject
+from pegboard_mcp.serving.sessions import forget_oldest
 
 MOST_SHOWN: Final = 100_000
 """Characters of a request that a person may read to the end."""
 
-MOST_WAITING: Final = 1_000
+MOST_WAITING: Final = 10_000
 """Calls that wait for an answer of their clients' users; of more, the oldest are dropped."""
+
+MOST_OF_ONE: Final = 100
+"""The same of one session, or of one user without: nobody's calls push out another's."""
 
 
 @define(eq=False)
@@ -116,8 +120,7 @@ class WaitingCalls:
         id_ = secrets.token_urlsafe()
         until = time.monotonic() + self._seconds
         self._calls[id_] = Waiting(tool, context.user, context.session, pending, requests, until)
-        while len(self._calls) > MOST_WAITING:
-            self._calls.popitem(last=False)
+        forget_oldest(self._calls, lambda call: (call.user, call.session), MOST_OF_ONE, MOST_WAITING)
         asked = {
             one: {"method": "elicitation/create", "params": _form(request, can_keep=context.session is not None)}
             for one, request in requests.items()

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from itertools import count
 from typing import Any, Final, get_args
 from weakref import WeakSet
 
@@ -141,6 +142,8 @@ class ToolServer:
         self._approver = approver
         self._timeout = timeout
         self._most_listed = most_listed
+        self._name = uuid.uuid4().hex  # before the calls' numbers: a random id for each would cost system calls
+        self._numbers = count(1)
         self._waiting = WaitingCalls(registry.limits.approval_timeout)
         self._running: dict[Batch, asyncio.Task[Outcome]] = {}
         self._clients: WeakSet[Connection] = WeakSet()
@@ -246,7 +249,7 @@ class ToolServer:
         if self._timeout is not None:
             options["timeout"] = self._timeout
         if params.request_state is None:
-            call = ToolCall(params.name, params.arguments or {}, id=uuid.uuid4().hex)
+            call = ToolCall(params.name, params.arguments or {}, id=f"{self._name}-{next(self._numbers)}")
             batch = await self._registry.batch([call], resolved, context, **options)
         else:
             waiting = self._waiting.take(params.request_state, params.name, context)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import attrs
 from attrs import define, field
@@ -15,7 +15,9 @@ from mcp.server.context import ServerRequestContext
 from pegboard import ReadonlyContext
 from pegboard.tools.call import Actions
 from pegboard.toolsets.resolve import FOUND_TOOLS
-from pegboard_mcp.serving.access import context_of_token
+from pegboard_mcp.serving.access import CLAIMS, context_of_token
+
+T = TypeVar("T")
 
 MOST_USERS: Final = 1_000
 """Users without sessions of whom something is kept; of more, those that were here longest ago are forgotten."""
@@ -52,7 +54,12 @@ class Session:
         found = self.state.get(FOUND_TOOLS)
         state = dict(self.state)
         actions.apply_to(state)
-        self.state = state if self.name is not None else {key: state[key] for key in (FOUND_TOOLS,) if key in state}
+        is_session = self.name is not None
+        self.state = {
+            key: value
+            for key, value in state.items()
+            if key == FOUND_TOOLS or (is_session and not key.startswith(CLAIMS))  # what only a token says
+        }
         return self.state.get(FOUND_TOOLS) != found
 
 
@@ -93,6 +100,16 @@ class Sessions:
         if session is None:
             session = place[_SESSION] = Session(uuid.uuid4().hex, user)
         return session
+
+
+def forget_oldest(kept: OrderedDict[str, T], owner: Callable[[T], object], most_of_one: int, most: int) -> None:
+    """Makes room behind what was kept last: of what its owner has too much of, and of what there is too much of."""
+    newest = owner(next(reversed(kept.values())))
+    own = [id_ for id_, each in kept.items() if owner(each) == newest]
+    for id_ in own[:-most_of_one]:
+        del kept[id_]
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 def connection_of(request: Request) -> Connection:

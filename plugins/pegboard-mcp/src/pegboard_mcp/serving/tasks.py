@@ -18,7 +18,7 @@ from pegboard.errors import OperationError, ToolError
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.content import result_json
-from pegboard_mcp.serving.sessions import Request, Session
+from pegboard_mcp.serving.sessions import Request, Session, forget_oldest
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 RESULT_TOOL: Final = "pending_result"
@@ -26,6 +26,9 @@ RESULT_TOOL: Final = "pending_result"
 
 MOST_TASKS: Final = 10_000
 """Calls whose results are awaited, or were not dropped yet; of more, the oldest are forgotten."""
+
+MOST_OF_ONE: Final = 1_000
+"""The same of one session, or of one user without."""
 
 TTL_MS: Final = 24 * 60 * 60 * 1_000
 POLL_MS: Final = 1_000
@@ -90,7 +93,8 @@ class Tasks:
         now = datetime.now(UTC)
         task = Task(secrets.token_urlsafe(), operation, call_id, session, now, now)
         self._tasks[task.id] = task
-        while len(self._tasks) > MOST_TASKS or self._is_over(next(iter(self._tasks.values()))):
+        forget_oldest(self._tasks, lambda each: (each.session.user, each.session.name), MOST_OF_ONE, MOST_TASKS)
+        while self._is_over(next(iter(self._tasks.values()))):
             self._tasks.popitem(last=False)
         return {"resultType": "task", **task.to_json()}
 
