@@ -119,3 +119,18 @@ def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(regist
         server.kill()
         server.wait()
         server.stdout.close()
+
+
+def test_a_listing_leaves_no_server_behind_however_many_ignore_its_end(registry, tmp_path):
+    bad = str(Path(__file__).with_name("bad_server.py"))
+    tables = ""
+    for number in range(3):
+        for fault in ("stays", "silent"):
+            words = json.dumps(["-I", bad, fault, str(tmp_path / f"process{number}")])
+            lines = [f"[plugins.mcp.servers.{fault}{number}]", f"command = {json.dumps(sys.executable)}"]
+            tables += "\n".join([*lines, f"args = {words}", ""])
+    (tmp_path / "config" / "pegboard").mkdir(parents=True)
+    (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(tables)
+    assert "stays2__echo" in registry("list", "--names")
+    left = [file.read_text().replace("\0", " ") for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
+    assert not [words for words in left if str(tmp_path) in words]

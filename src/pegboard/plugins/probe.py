@@ -316,7 +316,7 @@ async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
         return await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, _PUBLISH_SECONDS)
     finally:
         with suppress(TimeoutError):
-            await asyncio.wait_for(close_all(toolsets), _CLOSE_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in toolsets)), _CLOSE_SECONDS)
 
 
 def _bound_memory(most: int) -> None:
