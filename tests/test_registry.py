@@ -270,14 +270,11 @@ async def test_cancelling_a_call_cancels_it(registry):
         await task
 
 
-def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
+async def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
     registry.register(add)
 
-    async def main():
-        with pytest.raises(RunningLoopError, match=r"await registry\.call\(\.\.\.\)"):
-            registry.call_sync("add", {"a": 1})
-
-    asyncio.run(main())
+    with pytest.raises(RunningLoopError, match=r"await registry\.call\(\.\.\.\)"):
+        registry.call_sync("add", {"a": 1})
 
 
 async def test_calls_go_on_after_closing(registry):

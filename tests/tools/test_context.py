@@ -117,7 +117,7 @@ def test_a_bare_context_remembers_and_keeps_files_as_long_as_it_lives():
     assert context.wait(context.artifacts.load("a.txt")) == TextContent("text")
 
 
-def test_a_bare_context_goes_on_in_the_running_loop():
+async def test_a_bare_context_goes_on_in_the_running_loop():
     done = []
 
     async def work(name, event):
@@ -125,16 +125,13 @@ def test_a_bare_context_goes_on_in_the_running_loop():
         done.append(name)
         event.set()
 
-    async def run():
-        first, second = asyncio.Event(), asyncio.Event()
-        assert ToolContext().background(work("later", first)) == "background"
-        ToolContext().background(lambda: work("made later", second))
-        ToolContext().background(lambda: done.append("at once"))
-        assert done == ["at once"]
-        await first.wait()
-        await second.wait()
-
-    asyncio.run(run())
+    first, second = asyncio.Event(), asyncio.Event()
+    assert ToolContext().background(work("later", first)) == "background"
+    ToolContext().background(lambda: work("made later", second))
+    ToolContext().background(lambda: done.append("at once"))
+    assert done == ["at once"]
+    await first.wait()
+    await second.wait()
     assert sorted(done) == ["at once", "later", "made later"]
 
 

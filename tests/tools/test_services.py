@@ -379,29 +379,26 @@ def test_one_that_is_both_kinds_of_manager_is_entered_as_it_is_asked_for():
     assert ToolContext(services={Both: Both}).service(Both) == "plain"
 
 
-def test_plain_factories_run_off_the_loop():
-    async def run():
-        threads = []
+async def test_plain_factories_run_off_the_loop():
+    threads = []
 
-        def factory():
-            threads.append(threading.current_thread())
-            yield "made"
-            threads.append(threading.current_thread())
+    def factory():
+        threads.append(threading.current_thread())
+        yield "made"
+        threads.append(threading.current_thread())
 
-        def make():
-            threads.append(threading.current_thread())
+    def make():
+        threads.append(threading.current_thread())
 
-        services = Services(off_loop=asyncio.to_thread)
-        services.provide(A, factory)
-        services.provide(B, make)
-        context = ToolContext(services=services)
-        for kind in (A, B):
-            await context.use(kind)
-        await context.internals.close_services()
-        assert len(threads) == 3
-        assert threading.current_thread() not in threads
-
-    asyncio.run(run())
+    services = Services(off_loop=asyncio.to_thread)
+    services.provide(A, factory)
+    services.provide(B, make)
+    context = ToolContext(services=services)
+    for kind in (A, B):
+        await context.use(kind)
+    await context.internals.close_services()
+    assert len(threads) == 3
+    assert threading.current_thread() not in threads
 
 
 # Once, and in which order it is closed ------------------------------------------------------------------------------
@@ -457,27 +454,24 @@ def test_what_hangs_while_it_is_closed_costs_nothing_else(monkeypatch):
     assert log == ["open a", "closing B: TimeoutError()", "close a"]
 
 
-def test_the_others_are_closed_though_who_waits_is_cancelled():
+async def test_the_others_are_closed_though_who_waits_is_cancelled():
     log = Log()
 
-    async def run():
-        leaving = asyncio.Event()
+    leaving = asyncio.Event()
 
-        async def slow():
-            yield "b"
-            leaving.set()
-            await asyncio.Event().wait()
+    async def slow():
+        yield "b"
+        leaving.set()
+        await asyncio.Event().wait()
 
-        context = ToolContext(services=Services({A: log.service("a"), B: slow}, observe=log.observe))
-        await context.use(A)
-        await context.use(B)
-        closing = asyncio.create_task(context.internals.close_services())
-        await leaving.wait()
-        closing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await closing
-
-    asyncio.run(run())
+    context = ToolContext(services=Services({A: log.service("a"), B: slow}, observe=log.observe))
+    await context.use(A)
+    await context.use(B)
+    closing = asyncio.create_task(context.internals.close_services())
+    await leaving.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
     assert log == ["open a", "closing B: CancelledError()", "close a"]
 
 
@@ -501,18 +495,15 @@ def test_a_service_that_is_closed_is_not_opened_again_by_a_call_that_is_over():
 
 
 @pytest.mark.parametrize("scope", ["call", "registry"])
-def test_concurrent_first_uses_open_one(scope):
+async def test_concurrent_first_uses_open_one(scope):
     log = Log()
 
-    async def run():
-        services = Services()
-        services.provide(A, log.service("a", asynchronous=True), scope=scope)
-        context = ToolContext(services=services)
-        assert await asyncio.gather(*(context.use(A) for _ in range(20))) == ["a"] * 20
-        await context.internals.close_services()
-        await services.aclose()
-
-    asyncio.run(run())
+    services = Services()
+    services.provide(A, log.service("a", asynchronous=True), scope=scope)
+    context = ToolContext(services=services)
+    assert await asyncio.gather(*(context.use(A) for _ in range(20))) == ["a"] * 20
+    await context.internals.close_services()
+    await services.aclose()
     assert log == ["open a", "close a"]
 
 
@@ -535,95 +526,83 @@ def test_threads_that_ask_at_once_get_one():
     assert len(set(got)) == 1
 
 
-def test_what_is_being_opened_is_waited_for_in_a_thread_and_not_in_the_loop():
-    async def run():
-        begun, go_on = asyncio.Event(), asyncio.Event()
+async def test_what_is_being_opened_is_waited_for_in_a_thread_and_not_in_the_loop():
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
-        async def slow():
-            begun.set()
-            await go_on.wait()
-            return "made"
+    async def slow():
+        begun.set()
+        await go_on.wait()
+        return "made"
 
-        context = ToolContext(services={A: slow})
-        opening = asyncio.create_task(context.use(A))
-        await begun.wait()
-        with pytest.raises(MissingServiceError, match=r"await context\.use"):
-            context.service(A)
-        in_a_thread = asyncio.create_task(asyncio.to_thread(context.service, A))
+    context = ToolContext(services={A: slow})
+    opening = asyncio.create_task(context.use(A))
+    await begun.wait()
+    with pytest.raises(MissingServiceError, match=r"await context\.use"):
+        context.service(A)
+    in_a_thread = asyncio.create_task(asyncio.to_thread(context.service, A))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await opening == await in_a_thread == "made"
+
+
+async def test_a_factory_that_fails_fails_for_all_who_wait_and_is_tried_again_later():
+    tries = []
+
+    async def factory():
+        tries.append(1)
         await asyncio.sleep(0)
-        go_on.set()
-        assert await opening == await in_a_thread == "made"
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        return "made"
 
-    asyncio.run(run())
-
-
-def test_a_factory_that_fails_fails_for_all_who_wait_and_is_tried_again_later():
-    async def run():
-        tries = []
-
-        async def factory():
-            tries.append(1)
-            await asyncio.sleep(0)
-            if len(tries) == 1:
-                raise ValueError("not yet")
-            return "made"
-
-        context = ToolContext(services={A: factory})
-        results = await asyncio.gather(context.use(A), context.use(A), return_exceptions=True)
-        assert [str(each) for each in results] == ["not yet", "not yet"]
-        assert await context.use(A) == "made"
-
-    asyncio.run(run())
+    context = ToolContext(services={A: factory})
+    results = await asyncio.gather(context.use(A), context.use(A), return_exceptions=True)
+    assert [str(each) for each in results] == ["not yet", "not yet"]
+    assert await context.use(A) == "made"
 
 
 @pytest.mark.parametrize("waits_in_a_thread", [False, True])
-def test_who_waits_opens_it_himself_where_the_first_was_cancelled(waits_in_a_thread):
-    async def run():
-        begun, tries = asyncio.Event(), []
+async def test_who_waits_opens_it_himself_where_the_first_was_cancelled(waits_in_a_thread):
+    begun, tries = asyncio.Event(), []
 
-        def factory():
-            tries.append(1)
-            return "made" if len(tries) > 1 else never()
+    def factory():
+        tries.append(1)
+        return "made" if len(tries) > 1 else never()
 
-        async def never():
-            begun.set()
-            await asyncio.Event().wait()
+    async def never():
+        begun.set()
+        await asyncio.Event().wait()
 
-        services = Services()
-        services.provide(A, factory, scope="registry")
-        first, second = ToolContext(services=services), ToolContext(services=services)
-        opening = asyncio.create_task(first.use(A))
-        await begun.wait()
-        waiting = asyncio.to_thread(second.service, A) if waits_in_a_thread else second.use(A)
-        waiter = asyncio.create_task(waiting)
-        await asyncio.sleep(0)
-        opening.cancel()
-        assert await waiter == "made"
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-
-    asyncio.run(run())
+    services = Services()
+    services.provide(A, factory, scope="registry")
+    first, second = ToolContext(services=services), ToolContext(services=services)
+    opening = asyncio.create_task(first.use(A))
+    await begun.wait()
+    waiting = asyncio.to_thread(second.service, A) if waits_in_a_thread else second.use(A)
+    waiter = asyncio.create_task(waiting)
+    await asyncio.sleep(0)
+    opening.cancel()
+    assert await waiter == "made"
+    with pytest.raises(asyncio.CancelledError):
+        await opening
 
 
-def test_who_waits_and_is_cancelled_takes_nothing_from_the_others():
-    async def run():
-        begun, go_on = asyncio.Event(), asyncio.Event()
+async def test_who_waits_and_is_cancelled_takes_nothing_from_the_others():
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
-        async def slow():
-            begun.set()
-            await go_on.wait()
-            return "made"
+    async def slow():
+        begun.set()
+        await go_on.wait()
+        return "made"
 
-        context = ToolContext(services={A: slow})
-        opening, waiting = (asyncio.create_task(context.use(A)) for _ in range(2))
-        await begun.wait()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        go_on.set()
-        assert await opening == "made"
-
-    asyncio.run(run())
+    context = ToolContext(services={A: slow})
+    opening, waiting = (asyncio.create_task(context.use(A)) for _ in range(2))
+    await begun.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    assert await opening == "made"
 
 
 def test_a_factory_that_asks_for_itself_is_refused():
@@ -639,37 +618,34 @@ def test_a_factory_that_asks_for_itself_is_refused():
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
+async def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
     """The call ended while a thread, or another task, was still opening it."""
     log = Log()
 
-    async def run():
-        begun, go_on = threading.Event(), threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
-        def plain():
-            begun.set()
-            go_on.wait(10)
-            yield from log.service("a")()
+    def plain():
+        begun.set()
+        go_on.wait(10)
+        yield from log.service("a")()
 
-        async def async_():
-            await asyncio.to_thread(plain_wait)
-            async for value in log.service("a", asynchronous=True)():
-                yield value
+    async def async_():
+        await asyncio.to_thread(plain_wait)
+        async for value in log.service("a", asynchronous=True)():
+            yield value
 
-        def plain_wait():
-            begun.set()
-            go_on.wait(10)
+    def plain_wait():
+        begun.set()
+        go_on.wait(10)
 
-        context = ToolContext(services={A: async_ if asynchronous else plain})
-        using = context.use(A) if asynchronous else asyncio.to_thread(context.service, A)
-        opening = asyncio.create_task(using)
-        await asyncio.to_thread(begun.wait, 10)
-        await context.internals.close_services()
-        go_on.set()
-        with pytest.raises(MissingServiceError, match="the call is over"):
-            await opening
-
-    asyncio.run(run())
+    context = ToolContext(services={A: async_ if asynchronous else plain})
+    using = context.use(A) if asynchronous else asyncio.to_thread(context.service, A)
+    opening = asyncio.create_task(using)
+    await asyncio.to_thread(begun.wait, 10)
+    await context.internals.close_services()
+    go_on.set()
+    with pytest.raises(MissingServiceError, match="the call is over"):
+        await opening
     assert log == ["open a", "close a"]
 
 

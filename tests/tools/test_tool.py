@@ -875,7 +875,7 @@ def test_a_lazy_tool_is_imported_at_its_first_call(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("change", [lambda made: made, lambda made: wrap(StaticToolset("t", [made])).prefixed("x")])
-def test_what_is_awaited_before_a_lazy_tool_runs_is_awaited_once_for_all_calls(change):
+async def test_what_is_awaited_before_a_lazy_tool_runs_is_awaited_once_for_all_calls(change):
     opened = []
 
     async def connect():
@@ -890,12 +890,9 @@ def test_what_is_awaited_before_a_lazy_tool_runs_is_awaited_once_for_all_calls(c
     registry = ToolRegistry()
     registry.register(change(Tool.lazy(LATE, connect)))
 
-    async def calls():
-        resolved = await registry.resolve()
-        batch = [ToolCall(resolved.names[0], {"a": n}) for n in range(20)]
-        return resolved.names[0], await registry.dispatch(batch, resolved)
-
-    name, outcome = asyncio.run(calls())
+    resolved = await registry.resolve()
+    batch = [ToolCall(resolved.names[0], {"a": n}) for n in range(20)]
+    name, outcome = resolved.names[0], await registry.dispatch(batch, resolved)
     assert [each.structured_content for each in outcome.results] == [[n + 1, name] for n in range(20)]
 
 
@@ -910,7 +907,7 @@ def test_a_plain_function_may_give_the_code_and_runs_off_the_loop():
     assert threads[0] is not threading.main_thread()
 
 
-def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tries_again(caplog):
+async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tries_again(caplog):
     tries = []
 
     async def load():
@@ -922,10 +919,7 @@ def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tries_aga
     registry = ToolRegistry()
     registry.register(Tool.lazy(LATE, load))
 
-    async def twice():
-        return [await registry.call("late", {"a": 5}) for _ in range(2)]
-
-    failed, answered = asyncio.run(twice())
+    failed, answered = [await registry.call("late", {"a": 5}) for _ in range(2)]
     assert (failed.kind, failed.text) == ("tool_failure", "late failed: OSError.")
     assert "no such host" in failed.detail
     assert answered.text == "5"

@@ -450,7 +450,7 @@ def test_a_predicate_answers_true_or_false_and_anything_else_keeps_the_tool_out(
     assert (len(offer), [each.name for each in offer.dropped]) == (0, ["a", "b", "c"])
 
 
-def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_loop():
+async def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_loop():
     """Neither many slow answers nor one that never comes holds up the loop or the request."""
     never = threading.Event()
     asked = []
@@ -462,23 +462,20 @@ def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_loop()
     def hangs(tool, context):
         return never.wait()
 
-    async def scenario():
-        beats = 0
+    beats = 0
 
-        async def beat():
-            nonlocal beats
-            while True:
-                beats += 1
-                await asyncio.sleep(0.005)
+    async def beat():
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0.005)
 
-        heart = asyncio.create_task(beat())
-        many = [make_tool(f"t{number:03}") for number in range(1_000)]
-        start = time.monotonic()
-        tools = await resolve_tools(many, default=custom(slow), where=custom(hangs), predicate_timeout=0.2)
-        heart.cancel()
-        return tools, time.monotonic() - start, beats
-
-    tools, seconds, beats = asyncio.run(scenario())
+    heart = asyncio.create_task(beat())
+    many = [make_tool(f"t{number:03}") for number in range(1_000)]
+    start = time.monotonic()
+    tools = await resolve_tools(many, default=custom(slow), where=custom(hangs), predicate_timeout=0.2)
+    heart.cancel()
+    seconds = time.monotonic() - start
     never.set()
     assert tools.names == ()
     assert seconds < 5  # 20 ms a tool would take 20 s

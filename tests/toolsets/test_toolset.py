@@ -461,18 +461,15 @@ def test_one_that_cancels_its_own_task_costs_only_its_own():
     assert "CancelledError" in causes(offer)[0]
 
 
-def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
-    async def scenario():
-        hanging = Hanging()
-        waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], EMPTY_CONTEXT, 30))
-        await hanging.asked.wait()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await asyncio.sleep(0)
-        return hanging.cancelled
-
-    assert asyncio.run(scenario()) == 1
+async def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
+    hanging = Hanging()
+    waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], EMPTY_CONTEXT, 30))
+    await hanging.asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.sleep(0)
+    assert hanging.cancelled == 1
 
 
 class OddError(BaseException):
@@ -498,13 +495,10 @@ class Dying(Hanging):
             raise OddError
 
 
-def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
-    async def scenario():
-        offers = await ask_all([ToolsetAdapter(Dying())], EMPTY_CONTEXT, 0.01)
-        await asyncio.sleep(0)
-        return offers
-
-    (offer,) = asyncio.run(scenario())
+async def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
+    offers = await ask_all([ToolsetAdapter(Dying())], EMPTY_CONTEXT, 0.01)
+    await asyncio.sleep(0)
+    (offer,) = offers
     gc.collect()
     assert (causes(offer), caplog.messages) == (["OddError"], [])
 

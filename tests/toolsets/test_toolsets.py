@@ -178,7 +178,7 @@ def fails():
     raise OSError("down")
 
 
-def test_giving_up_leaves_the_thread_behind():
+async def test_giving_up_leaves_the_thread_behind():
     """Neither its answer nor the closed loop hurts anybody."""
     begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -188,14 +188,11 @@ def test_giving_up_leaves_the_thread_behind():
         ended.set()
         return []
 
-    async def scenario():
-        task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(EMPTY_CONTEXT))
-        assert await asyncio.to_thread(begun.wait, 30)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scenario())
+    task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(EMPTY_CONTEXT))
+    assert await asyncio.to_thread(begun.wait, 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     gate.set()
     assert ended.wait(30)
 

@@ -305,62 +305,49 @@ async def until(condition):
         await asyncio.sleep(0)
 
 
-def test_resolutions_at_the_same_time_share_one_asking():
-    async def scenario():
-        inner = Gated()
-        tasks = waiting(CachedToolset(inner, 60), 5)
-        await until(lambda: inner.begun)
-        inner.gate.set()
-        answers = await asyncio.gather(*tasks)
-        return inner.begun, {id(answer) for answer in answers}
-
-    begun, answers = asyncio.run(scenario())
-    assert (begun, len(answers)) == (1, 1)
+async def test_resolutions_at_the_same_time_share_one_asking():
+    inner = Gated()
+    tasks = waiting(CachedToolset(inner, 60), 5)
+    await until(lambda: inner.begun)
+    inner.gate.set()
+    answers = await asyncio.gather(*tasks)
+    assert (inner.begun, len(set(map(id, answers)))) == (1, 1)
 
 
 @pytest.mark.parametrize("error", [OSError("down"), SystemExit(3)])
-def test_a_failure_is_not_cached_and_the_next_asks_for_itself(error):
-    async def scenario():
-        inner = Gated(error)
-        toolset = CachedToolset(inner, 60)
-        inner.gate.set()
-        for _ in range(2):
-            with pytest.raises(type(error)):
-                await toolset.tools(EMPTY_CONTEXT)
-        inner.error = None
-        inner.answer = [make_tool("a"), None]  # an answer with problems isn't cached either
-        return [names(await toolset.tools(EMPTY_CONTEXT)) for _ in range(2)], inner.begun
-
-    assert asyncio.run(scenario()) == ([["a"], ["a"]], 4)
+async def test_a_failure_is_not_cached_and_the_next_asks_for_itself(error):
+    inner = Gated(error)
+    toolset = CachedToolset(inner, 60)
+    inner.gate.set()
+    for _ in range(2):
+        with pytest.raises(type(error)):
+            await toolset.tools(EMPTY_CONTEXT)
+    inner.error = None
+    inner.answer = [make_tool("a"), None]  # an answer with problems isn't cached either
+    assert ([names(await toolset.tools(EMPTY_CONTEXT)) for _ in range(2)], inner.begun) == ([["a"], ["a"]], 4)
 
 
-def test_one_that_gives_up_leaves_the_question_to_the_next():
-    async def scenario():
-        inner = Gated()
-        toolset = CachedToolset(inner, 60)
-        first, second, third = waiting(toolset, 3)
-        await until(lambda: inner.begun)
-        first.cancel()
-        await until(lambda: inner.begun == 2)
-        inner.gate.set()
-        return await second is await third, inner.begun, inner.cancelled
-
-    assert asyncio.run(scenario()) == (True, 2, 1)
+async def test_one_that_gives_up_leaves_the_question_to_the_next():
+    inner = Gated()
+    toolset = CachedToolset(inner, 60)
+    first, second, third = waiting(toolset, 3)
+    await until(lambda: inner.begun)
+    first.cancel()
+    await until(lambda: inner.begun == 2)
+    inner.gate.set()
+    assert (await second is await third, inner.begun, inner.cancelled) == (True, 2, 1)
 
 
-def test_what_was_asked_before_clearing_is_not_kept():
-    async def scenario():
-        inner = Gated()
-        toolset = CachedToolset(inner, 60)
-        (before,) = waiting(toolset, 1)
-        await until(lambda: inner.begun)
-        toolset.clear()
-        (after,) = waiting(toolset, 1)
-        await until(lambda: inner.begun == 2)
-        inner.gate.set()
-        return await before is await after, await toolset.tools(EMPTY_CONTEXT) is await after
-
-    assert asyncio.run(scenario()) == (False, True)
+async def test_what_was_asked_before_clearing_is_not_kept():
+    inner = Gated()
+    toolset = CachedToolset(inner, 60)
+    (before,) = waiting(toolset, 1)
+    await until(lambda: inner.begun)
+    toolset.clear()
+    (after,) = waiting(toolset, 1)
+    await until(lambda: inner.begun == 2)
+    inner.gate.set()
+    assert (await before is await after, await toolset.tools(EMPTY_CONTEXT) is await after) == (False, True)
 
 
 def test_each_event_loop_asks_for_itself():

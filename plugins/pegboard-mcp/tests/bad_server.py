@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
+from pathlib import Path
 
 FAULT = sys.argv[1]
 ANY = {"type": "object"}
@@ -62,8 +65,8 @@ def tools(cursor):
         return {"tools": [*BAD_TOOLS, GOOD]}
     if FAULT == "many_tools":
         first = int(cursor or 0)
-        page = [{"name": f"t{number}", "inputSchema": ANY} for number in range(first, first + 10_000)]
-        return {"tools": page, "nextCursor": str(first + 10_000)}
+        page = [{"name": f"t{number}", "inputSchema": ANY} for number in range(first, first + 3_000)]
+        return {"tools": page, "nextCursor": str(first + 3_000)}
     if FAULT == "endless_pages":
         return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
     return {"tools": [GOOD, {"name": "reverse", "inputSchema": ANY}]}
@@ -107,6 +110,9 @@ def main():
     if FAULT == "garbage":
         sys.stdout.buffer.write(b"Welcome!\n\xff\xfe\x00\n{\n[]\n" + b'{"a":' * 1000 + b"\n\n")
         sys.stdout.flush()
+    if FAULT == "stays":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        Path(sys.argv[2]).write_text(str(os.getpid()))
     if FAULT == "silent":
         threading.Event().wait()
     for line in sys.stdin:
@@ -122,6 +128,8 @@ def main():
             call(id_, params)
         elif id_ is not None and method is not None:
             write(id=id_, error={"code": -32601, "message": "Method not found"})
+    if FAULT == "stays":
+        threading.Event().wait()
 
 
 main()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolResult, hookimpl
-from pegboard_guard.log import unknown_turn
 from pegboard_guard.rules import (
     WITHIN,
     Call,
@@ -35,7 +35,17 @@ from pegboard_guard.settings import as_texts, one_of, seconds, texts, whole
 
 
 @frozen
-class ComesAfter:
+class _OfTools:
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+
+    @cached_property
+    def names(self) -> Names:
+        """The tools that the rule is about."""
+        return Names(self.tools)
+
+
+@frozen
+class ComesAfter(_OfTools):
     """Some tools may be called only after others have succeeded.
 
     A tool that is itself one of those that are waited for isn't held: `ComesAfter("*", after="log_in")` is everything
@@ -47,17 +57,16 @@ class ComesAfter:
         within: Whether it has to have been in the same `"turn"`, or in the same `"session"`.
     """
 
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
     after: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="session", validator=one_of(WITHIN))
 
     def tracker(self) -> AfterTracker:
         """The rule at work, nothing called yet."""
-        return AfterTracker(self.after, self.within, held=Names(self.tools))
+        return AfterTracker(self.after, self.within, held=self.names)
 
 
 @frozen
-class ComesBefore:
+class ComesBefore(_OfTools):
     """Some tools have to have succeeded before others may be called: `ComesAfter` from the other end.
 
     Attributes:
@@ -66,7 +75,6 @@ class ComesBefore:
         within: As for `ComesAfter`.
     """
 
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
     before: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="session", validator=one_of(WITHIN))
 
@@ -127,7 +135,7 @@ class AfterTracker(_Successes):
 
 
 @frozen
-class Cooldown:
+class Cooldown(_OfTools):
     """A pause between two calls of the same tool, in one session.
 
     Attributes:
@@ -136,13 +144,12 @@ class Cooldown:
         calls: How many calls of other tools have to come between.
     """
 
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
     seconds: float = field(default=0, validator=seconds())
     calls: int = field(default=0, validator=whole())
 
     def __attrs_post_init__(self) -> None:
         if not self.seconds and not self.calls:
-            raise ValueError(f"a cooldown of {Names(self.tools)} needs seconds, or calls, or both")
+            raise ValueError(f"a cooldown of {self.names} needs seconds, or calls, or both")
 
     def tracker(self) -> CooldownTracker:
         """The rule at work, nothing called yet."""
@@ -162,11 +169,7 @@ class CooldownTracker(Tracker):
     """A `Cooldown` at work."""
 
     rule: Cooldown
-    _names: Names = field(init=False)
     _sessions: Recent[Scope, _Session] = field(factory=lambda: Recent[Scope, _Session](_Session), init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._names = Names(self.rule.tools)
 
     def refusal(self, call: Call) -> str | None:
         """How long to wait, or how many calls."""
@@ -186,7 +189,7 @@ class CooldownTracker(Tracker):
         session = self._sessions.of(scope_of(call.request, "session"))
         session.calls += 1
         before, mine = session.last.get(call.name), (call.now, session.calls)
-        if call.name in self._names:
+        if call.name in self.rule.names:
             session.last[call.name] = mine
         return session, before, mine
 
@@ -208,7 +211,7 @@ _Begun: TypeAlias = tuple[_Session, tuple[float, int] | None, tuple[float, int]]
 
 
 @frozen
-class Exclusive:
+class Exclusive(_OfTools):
     """Of a group of tools, only one is used: the first that is called, as often as it is called.
 
     Attributes:
@@ -216,7 +219,6 @@ class Exclusive:
         within: Whether the choice holds for a `"turn"` or for a `"session"`.
     """
 
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="turn", validator=one_of(WITHIN))
 
     def tracker(self) -> ExclusiveTracker:
@@ -238,12 +240,7 @@ class ExclusiveTracker(Tracker):
     """An `Exclusive` at work."""
 
     rule: Exclusive
-    _group: Names = field(init=False)
     _choices: Recent[Scope, _Choice] = field(factory=lambda: Recent[Scope, _Choice](_Choice), init=False)
-    _has_told: bool = field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._group = Names(self.rule.tools)
 
     def refusal(self, call: Call) -> str | None:
         """Which one was chosen."""
@@ -253,7 +250,7 @@ class ExclusiveTracker(Tracker):
             return None
         again = "in the next turn" if self.rule.within == "turn" else "in another session"
         return (
-            f"of {self._group} only one may be used in a {self.rule.within}, and it was {choice.name}. "
+            f"of {self.rule.names} only one may be used in a {self.rule.within}, and it was {choice.name}. "
             f"Go on with {choice.name}; {call.name} may be called {again}."
         )
 
@@ -277,17 +274,13 @@ class ExclusiveTracker(Tracker):
             choice.name = None
 
     def _scope(self, call: Call) -> Scope:
-        if call.name not in self._group:
+        if call.name not in self.rule.names:
             return None
-        scope = scope_of(call.request, self.rule.within)
-        if scope is None and not self._has_told:
-            self._has_told = True
-            unknown_turn(f"the exclusive group {self._group}")
-        return scope
+        return self.scope(call, self.rule.within, f"the exclusive group {self.rule.names}")
 
 
 @frozen
-class Required:
+class Required(_OfTools):
     """Tools that have to have been called, with success, before a turn may end.
 
     Attributes:
@@ -295,7 +288,6 @@ class Required:
         within: Whether in every `"turn"` anew, or once in the `"session"`.
     """
 
-    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="turn", validator=one_of(WITHIN))
 
     def tracker(self) -> _Successes:

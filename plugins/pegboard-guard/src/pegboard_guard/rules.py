@@ -167,6 +167,16 @@ def ran(result: ToolResult) -> bool:
 class Tracker:
     """One rule and what it remembers. Only one thread at a time is in any of these methods."""
 
+    _has_told = False
+
+    def scope(self, call: Call, per: Per, rule: str) -> Scope:
+        """What counts together with a call; the operator is told once where a context doesn't name its turn."""
+        scope = scope_of(call.request, per)
+        if scope is None and not self._has_told:
+            self._has_told = True
+            unknown_turn(rule)
+        return scope
+
     def refusal(self, call: Call, /) -> str | None:
         """Why the call may not start now, as sentences for the model; `None` where it may. Changes nothing."""
 
@@ -280,7 +290,6 @@ class LimitTracker(Tracker):
     limit: Limit
     _names: Names = field(init=False)
     _tallies: Recent[Scope, _Tally] = field(init=False)
-    _has_told: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._names = Names(self.limit.tools)
@@ -328,13 +337,8 @@ class LimitTracker(Tracker):
         """What counts together with this call; `None` where the limit doesn't hold for it."""
         if call.name not in self._names:
             return None
-        scope = scope_of(call.request, self.limit.per)
-        if scope is None:
-            if not self._has_told:
-                self._has_told = True
-                unknown_turn(f"the limit of {self.limit.calls} calls of {self._names}")
-            return None
-        return (scope, call.name) if self.limit.each else scope
+        scope = self.scope(call, self.limit.per, f"the limit of {self.limit.calls} calls of {self._names}")
+        return (scope, call.name) if self.limit.each and scope is not None else scope
 
     def _left(self, tally: _Tally, now: float) -> int:
         if self.limit.seconds is None:

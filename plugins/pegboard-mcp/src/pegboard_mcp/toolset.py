@@ -212,7 +212,7 @@ class McpToolset(ToolsetBase):
 
     def _made_offer(self, known: _Known) -> Offer:
         new = [each for each in known.offered.tools.values() if each.digest not in self._tools]
-        tools, problems = tools_of(self.name, self.settings, new, self._handler)
+        tools, problems = tools_of(self.name, self.settings, new, self._call)
         fresh = {tool.spec.original_name or tool.spec.name: tool for tool in tools}
         made = {
             definition.digest: tool
@@ -234,12 +234,6 @@ class McpToolset(ToolsetBase):
         return Offer(names.values(), problems[:20])
 
     # Calls -----------------------------------------------------------------------------------------------------------
-
-    def _handler(self, name: str) -> Callable[..., Any]:
-        async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-            return await self._call(name, arguments, context)
-
-        return run
 
     async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Runs the server's tool of this name."""
