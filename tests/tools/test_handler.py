@@ -91,6 +91,47 @@ def test_arguments_that_are_json_already_are_handed_on_as_they_are():
     assert kwargs is arguments
 
 
+class Named:
+    alias = "user-id"
+
+
+def mails(from_: dt.date, user: Annotated[int, Named()], class_: str = "x", plain_: str = "y", **rest: dt.date):
+    """Mails.
+
+    Args:
+        from_: Since when.
+        user: Whose.
+    """
+    return from_, user, class_, plain_, rest
+
+
+def test_a_parameter_may_have_another_name_for_the_model():
+    """A keyword of Python's behind which an underscore stands, or what something in `Annotated` has as `alias`."""
+    made = Tool.from_function(mails, permission_arguments={"from": "text"})
+    properties = made.spec.input_schema["properties"]
+    assert list(properties) == ["from", "user-id", "class", "plain_"]
+    assert (properties["from"]["description"], properties["user-id"]["description"]) == ("Since when.", "Whose.")
+    assert made.spec.input_schema["required"] == ["from", "user-id"]
+    given = {"from": "2026-01-02", "user-id": 1.0, "class": "c", "more": "2026-01-03"}
+    assert bound(mails, given) == (dt.date(2026, 1, 2), 1, "c", "y", {"more": dt.date(2026, 1, 3)})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"), [({"from": "never", "user-id": 1}, ("from",)), ({"from_": "2026-01-02"}, ("from_",))]
+)
+def test_what_is_wrong_with_it_is_told_by_that_name(arguments, path):
+    with pytest.raises(StructureError) as caught:
+        bound(mails, arguments)
+    assert caught.value.path == path
+
+
+def test_two_parameters_of_one_name_are_refused():
+    def twice(from_: int, other: Annotated[int, type("Alias", (), {"alias": "from"})()]): ...
+
+    with pytest.raises(DefinitionError, match="two parameters have this name in JSON"):
+        Tool.from_function(twice)
+
+
 @pytest.mark.parametrize(
     ("arguments", "path"),
     [

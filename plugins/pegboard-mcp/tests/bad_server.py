@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
+import time
+from pathlib import Path
 
 FAULT = sys.argv[1]
 ANY = {"type": "object"}
@@ -62,8 +66,8 @@ def tools(cursor):
         return {"tools": [*BAD_TOOLS, GOOD]}
     if FAULT == "many_tools":
         first = int(cursor or 0)
-        page = [{"name": f"t{number}", "inputSchema": ANY} for number in range(first, first + 10_000)]
-        return {"tools": page, "nextCursor": str(first + 10_000)}
+        page = [{"name": f"t{number}", "inputSchema": ANY} for number in range(first, first + 3_000)]
+        return {"tools": page, "nextCursor": str(first + 3_000)}
     if FAULT == "endless_pages":
         return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
     return {"tools": [GOOD, {"name": "reverse", "inputSchema": ANY}]}
@@ -103,12 +107,22 @@ def before_and_after(id_, result):
     write(id=id_, result=RESULTS.get(FAULT, result))
 
 
-def main():
+def before():
+    """Breaks a rule before anything is asked."""
     if FAULT == "garbage":
         sys.stdout.buffer.write(b"Welcome!\n\xff\xfe\x00\n{\n[]\n" + b'{"a":' * 1000 + b"\n\n")
         sys.stdout.flush()
+    if FAULT == "stays":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        Path(sys.argv[2]).write_text(str(os.getpid()))
+    while FAULT == "late" and not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
     if FAULT == "silent":
         threading.Event().wait()
+
+
+def main():
+    before()
     for line in sys.stdin:
         message = json.loads(line)
         id_, method, params = message.get("id"), message.get("method"), message.get("params", {})
@@ -122,6 +136,8 @@ def main():
             call(id_, params)
         elif id_ is not None and method is not None:
             write(id=id_, error={"code": -32601, "message": "Method not found"})
+    if FAULT == "stays":
+        threading.Event().wait()
 
 
 main()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from pegboard import Permissions, Rule, ToolRegistry
+from pegboard import Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
@@ -49,7 +50,7 @@ async def test_what_can_be_passed_over_is(fault, caplog):
     ("fault", "words"),
     [
         ("garbage_for_ever", "1,000 lines to standard output that are no messages"),
-        ("flood", "more than 10,000 messages in a second"),
+        ("flood", "10,000 messages, and more than 500 a second"),
         ("long_line", "a line of more than"),
         ("large_result", "a line of more than"),
     ],
@@ -91,11 +92,24 @@ async def test_a_server_that_does_not_start_is_named_with_the_cause(fault, setti
         await good_works(registry)
 
 
+async def test_tools_that_come_late_are_announced(tmp_path):
+    file, changed, loop = tmp_path / "now", asyncio.Event(), asyncio.get_running_loop()
+    toolset = mcp_toolset("bad", command=sys.executable, args=("-I", SERVER, "late", str(file)))
+    await toolset.connection()  # the SDK is loaded
+    toolset.on_change(lambda: loop.call_soon_threadsafe(changed.set))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(toolset.tools(ReadonlyContext()), 0.1)
+    file.touch()
+    await asyncio.wait_for(changed.wait(), 60)
+    assert [tool.name for tool in await toolset.tools(ReadonlyContext())] == ["bad__echo", "bad__reverse"]
+    await toolset.close()
+
+
 async def test_of_too_many_tools_the_first_are_offered():
-    async with served("many_tools", most_tools=15_000) as registry:
+    async with served("many_tools", most_tools=5_000) as registry:
         offered = await registry.resolve()
-        assert sum(name.startswith("bad__") for name in offered.names) == 15_000
-        assert "it lists more than 15,000 tools" in str(offered.problems[0])
+        assert sum(name.startswith("bad__") for name in offered.names) == 5_000
+        assert "it lists more than 5,000 tools" in str(offered.problems[0])
 
 
 async def test_a_list_without_an_end_ends():
@@ -139,6 +153,29 @@ async def test_nothing_is_left_behind_by_servers_that_flood_or_ignore_their_inpu
         async with served(fault, most_bytes=10_000, start_timeout=0.5) as registry:
             await called(registry)
     assert set(children()) <= before
+
+
+PROGRAM = """
+import asyncio, sys
+from pegboard import ToolRegistry
+from pegboard_mcp import mcp_toolset
+
+async def main():
+    registry = ToolRegistry()
+    registry.register(mcp_toolset("bad", command=sys.executable, args=("-I", *sys.argv[1:])))
+    print((await registry.resolve()).names)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_ends_without_closing_leaves_no_server_behind(tmp_path):
+    """Not even one that ignores the end of its input and SIGTERM."""
+    words = [sys.executable, "-c", PROGRAM, SERVER, "stays", str(tmp_path / "process")]
+    done = subprocess.run(words, capture_output=True, check=True, text=True)
+    assert done.stdout == "('bad__echo', 'bad__reverse')\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "process").read_text()), 0)
 
 
 def children():

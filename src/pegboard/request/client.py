@@ -401,15 +401,12 @@ async def streamed(
     Raises:
         ModelError: The provider answered with an error instead of words, or the stream ended without any.
     """
-    begun, broken = False, None
+    broken = None
     try:
         async for chunk in chunks:
-            begun = True
             for delta in reader.feed(chunk):
                 yield delta
     except (ModelError, *broken_by) as error:
-        if not begun:
-            raise
         broken = error
     finally:  # the reader may leave in the middle
         if isinstance(chunks, AsyncGenerator):

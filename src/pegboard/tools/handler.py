@@ -124,14 +124,14 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
         if each.kind is Kind.VAR_KEYWORD:
             additional = each.annotation
             continue
-        description = described.get(each.name)
+        description = described.get(each.name) or described.get(each.key)
         if description and _is_described(each.annotation):
             description = None
         if each.kind is Kind.VAR_POSITIONAL:
-            properties.append(Property(each.name, list[each.annotation], description, []))
+            properties.append(Property(each.key, list[each.annotation], description, []))
         else:
             default = MISSING if each.default is EMPTY else each.default
-            properties.append(Property(each.name, each.annotation, description, default))
+            properties.append(Property(each.key, each.annotation, description, default))
     return object_schema(properties, tool=tool, additional=additional)
 
 
@@ -164,14 +164,14 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
 
 def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
     """Refuses an override that lets a call through that the function can't take."""
-    names = {each.name for each in parameters if each.kind is not Kind.VAR_KEYWORD}
+    names = {each.key for each in parameters if each.kind is not Kind.VAR_KEYWORD}
     is_open = any(each.kind is Kind.VAR_KEYWORD for each in parameters)
     for name in schema.get("properties", {}):
         if name not in names and not is_open:
             hint = "Give the function such a parameter, or **kwargs."
             raise DefinitionError("input_schema has it, the function doesn't.", tool=tool, parameter=name, hint=hint)
     for each in parameters:
-        if each.default is EMPTY and each.kind not in STARRED and each.name not in schema.get("required", ()):
+        if each.default is EMPTY and each.kind not in STARRED and each.key not in schema.get("required", ()):
             hint = "Require it in input_schema, or give it a default."
             raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
 
@@ -200,7 +200,7 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
         if each.kind is Kind.VAR_KEYWORD:
             rest = structure
         else:
-            structures[each.name] = structure
+            structures[each.key] = structure
     return _binder(signature, structures, rest)
 
 
@@ -216,19 +216,20 @@ def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
 def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:
     """Passes everything by name; where a parameter can't be, all that may stand before it are passed by position.
 
-    `structures` has what structures an argument, by its name, and `rest` what structures the values of `**kwargs`.
+    `structures` has what structures an argument, by its key, and `rest` what structures the values of `**kwargs`.
     """
     injects, rest_of = signature.injects, _rest_of(signature)
     its_context = next((each.name for each in signature.parameters if each.is_context), None)
     positional = _by_position(signature.parameters)
-    if not (structures or rest_of or injects or its_context or positional):
+    names = {each.key: each.name for each in signature.visible if each.key != each.name}
+    if not (structures or rest_of or injects or its_context or positional or names):
         return lambda _context, arguments: ((), arguments)
 
     def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
         values, hooks, name = dict(arguments), structures, ""
         if rest_of is not None:
-            names = rest_of(values)
-            hooks = structures if rest is None else {**dict.fromkeys(names, rest), **structures}
+            others = rest_of(values)
+            hooks = structures if rest is None else {**dict.fromkeys(others, rest), **structures}
         try:
             for name, structure in hooks.items():
                 if name in values:
@@ -237,6 +238,8 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
             from pegboard.schema.structure import refusal  # loaded by now, as its hooks are
 
             raise refusal(error, name) from None
+        if names:
+            values = {names.get(key, key): value for key, value in values.items()}
         if injects:
             values.update(filled(injects, context))
         if its_context is not None:
@@ -248,13 +251,15 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
 
 def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | None:
     """The names that `**kwargs` takes, none of which may be bound or hidden; `None` without `**kwargs`."""
-    named = {each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
+    named = {each.key for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
     if len(named) == len(signature.visible):
         return None
 
+    reserved = signature.taken.union(each.name for each in signature.visible)
+
     def rest_of(values: Mapping[str, Any]) -> set[str]:
         names = values.keys() - named
-        if taken := names.intersection(signature.taken):
+        if taken := names.intersection(reserved):
             raise StructureError("unknown key", (min(taken),))
         return names
 

@@ -8,7 +8,9 @@ import inspect
 import sys
 import types
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
 from attrs import frozen
@@ -148,6 +150,13 @@ class Parameter:
     service: Any = None
 
     @property
+    def key(self) -> str:
+        """What the model calls it: its `alias` in `Annotated`, else its name; `from_` and the like lose their `_`."""
+        aliases = (getattr(each, "alias", None) for each in getattr(self.annotation, "__metadata__", ()))
+        name = self.name.removesuffix("_")
+        return next((each for each in aliases if isinstance(each, str)), name if iskeyword(name) else self.name)
+
+    @property
     def is_context(self) -> bool:
         """Whether it gets the context."""
         return self.annotation is ToolContext
@@ -207,6 +216,9 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
     parameters = tuple(_parameter(each, function, tool) for each in written)
     _check_context([each for each in parameters if each.is_context], tool)
+    keys = Counter(each.key for each in parameters if not each.is_hidden)
+    if twice := next((key for key, count in keys.items() if count > 1), ""):
+        raise DefinitionError("two parameters have this name in JSON.", tool=tool, parameter=twice)
     returns = raw.return_annotation
     if returns is not EMPTY:
         returns = resolved(returns, function, tool=tool, parameter="return")

@@ -610,7 +610,7 @@ def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:
     """Refuses a name that no argument has: rules would look for it in vain."""
     if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         return
-    known = [each.name for each in signature.visible]
+    known = [each.key for each in signature.visible]
     for name in names:
         if name not in known:
             near = did_you_mean(suggest(str(name), known)) or f" There are {', '.join(known) or 'none'}."

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pegboard import ModelError, TextContent, ToolCall, tool
+from pegboard import Injected, Model, ModelError, ModelRequest, TextContent, ToolCall, tool
 from pegboard.messages import Message, ModelResponse
 from pegboard.testing import ScriptedModel
 
@@ -311,3 +311,14 @@ def test_a_model_that_does_not_stream_is_heard_all_the_same(say, board):
     board.add("models", "plain", lambda model: Plain())
     assert say("chat", "-m", "plain/x", "Hi")[:2] == (0, "Hello.\n")
     assert closed == [1]
+
+
+def test_tools_may_ask_the_model_that_is_talked_to(chat, board):
+    @tool
+    async def rhyme(model: Injected[Model]) -> str:
+        """Rhymes."""
+        return (await model.respond(ModelRequest("a rhyme"))).text
+
+    board.register(rhyme)
+    code, out, _ = chat([ToolCall("rhyme", {}, "c1"), "cat, hat", "There."], "Rhyme", "--json")
+    assert (code, "cat, hat" in out) == (0, True)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import PegboardError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard.schema.json import digest_of
-from pegboard.tools.spec import HOST, Origin, ToolAnnotations, mapped_name
+from pegboard.tools.context import ToolContext
+from pegboard.tools.handler import Handler
+from pegboard.tools.spec import HOST, Origin, Policy, ToolAnnotations, ToolSpec, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.toolsets.toolset import ToolsetProblem, error_text
@@ -182,12 +185,12 @@ class Accepted:
         write_private(self.path, json.dumps(data, indent=1).encode())
 
 
-Handlers = Callable[[str], Callable[..., Any]]
-"""Gives the handler of the server's tool of a name."""
+Call = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[Any]]
+"""Calls the server's tool of a name with arguments."""
 
 
 def tools_of(
-    server: str, settings: ServerSettings, definitions: Iterable[Definition], handlers: Handlers
+    server: str, settings: ServerSettings, definitions: Iterable[Definition], call: Call
 ) -> tuple[list[Tool], list[ToolsetProblem]]:
     """The tools that are offered of these definitions; one that is refused costs only itself."""
     tools: list[Tool] = []
@@ -195,14 +198,15 @@ def tools_of(
     for definition in definitions:
         if settings.offers(definition.name):
             try:
-                tools.append(_tool(server, settings, definition, handlers(definition.name)))
+                tools.append(_tool(server, settings, definition, call))
             except (PegboardError, ValueError, TypeError, RecursionError) as error:
                 text = f"tool {visible(definition.name)[:80]!r} is refused: {error_text(error)}"
                 problems.append(ToolsetProblem(server, text, definition.name, error=error))
     return tools, problems
 
 
-def _tool(server: str, settings: ServerSettings, definition: Definition, handler: Callable[..., Any]) -> Tool:
+def _tool(server: str, settings: ServerSettings, definition: Definition, call: Call) -> Tool:
+    """The tool of a definition; its schemas are checked as those of every toolset's tools are."""
     facts, own = definition.facts, definition.name
     name = mapped_name(settings.prefixed(server, settings.rename.get(own, own)))
     annotations = facts.get("annotations", {})
@@ -220,20 +224,21 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, handler
         raise ValueError("annotations is no object")  # noqa: TRY004  likewise
     hints = cast("Mapping[str, Any]", annotations)
     title: Any = facts.get("title") or hints.get("title")
-    options: dict[str, Any] = {} if settings.timeout is None else {"timeout": settings.timeout}
-    if (output := facts.get("outputSchema")) is not None:
-        options["output_schema"] = output
-    if isinstance(facts.get("icons"), list):
-        options["provider_options"] = {"mcp": {"icons": facts["icons"]}}
-    tool = Tool.from_schema(
+    icons = facts.get("icons")
+    spec = ToolSpec(
         name,
+        facts.get("description", ""),
         facts["inputSchema"],
-        handler,
-        description=facts.get("description", ""),
+        facts.get("outputSchema"),
         title=title if isinstance(title, str) else None,
         annotations=ToolAnnotations.from_json(hints),
         requires_confirmation=is_among(own, settings.confirm),
-        **options,
+        original_name=None if name == own else own,
+        provider_options={"mcp": {"icons": icons}} if isinstance(icons, list) else {},
     )
-    spec = tool.spec.evolve(original_name=None if name == own else own)
-    return tool.evolve(spec=spec, origin=HOST if settings.trusted else _UNTRUSTED)
+    handler = Handler(partial(call, own), lambda: _bound, Flavour.ASYNC)
+    return Tool(spec, handler, HOST if settings.trusted else _UNTRUSTED, Policy(timeout=settings.timeout))
+
+
+def _bound(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (arguments, context), {}

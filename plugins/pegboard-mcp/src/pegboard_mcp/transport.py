@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import ReadStream, TransportStreams
 
-MOST_A_SECOND: Final = 10_000
-"""Messages that a server may send in a second; with more, its connection ends."""
+MOST_AT_ONCE: Final = 10_000
+"""Messages that a server may send at once; with more, its connection ends."""
+
+A_SECOND: Final = 500
+"""Of these, how many more it may send with each second that passes."""
 
 MOST_GARBAGE: Final = 1_000
 """Lines that are no messages, one after the other; then the connection ends."""
@@ -71,8 +74,8 @@ class Inbox:
     broken: str | None = None
     definitions: list[Any] = field(factory=list[Any])
     last_words: deque[str] = field(factory=lambda: deque[str](maxlen=_MOST_LAST_WORDS))
-    _second: int = field(default=0, init=False)
-    _count: int = field(default=0, init=False)
+    _left: float = field(default=MOST_AT_ONCE, init=False)
+    _seen: float = field(factory=time.monotonic, init=False)
 
     def take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         """The item as the SDK may have it.
@@ -80,10 +83,10 @@ class Inbox:
         Raises:
             BrokenServerError: There are too many.
         """
-        second = int(time.monotonic())
-        self._second, self._count = second, self._count + 1 if second == self._second else 1
-        if self._count > MOST_A_SECOND:
-            raise BrokenServerError(f"it sent more than {MOST_A_SECOND:,} messages in a second")
+        now, before = time.monotonic(), self._seen
+        self._seen, self._left = now, min(self._left + (now - before) * A_SECOND, MOST_AT_ONCE) - 1
+        if self._left < 0:
+            raise BrokenServerError(f"it sent {MOST_AT_ONCE:,} messages, and more than {A_SECOND} a second")
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             listed: Any = item.message.result.get("tools")
             if isinstance(listed, list):

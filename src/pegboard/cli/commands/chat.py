@@ -17,7 +17,7 @@ from pegboard.cli.session import complete_model, open_session
 from pegboard.dispatch.events import CallEnded, CallPending
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.messages import TextDelta
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import Model, ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.visible import visible
 from pegboard.turn.events import AnswerDelta, Answered, ModelRetried, RoundStarted
@@ -225,6 +225,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
 
     async def work() -> TurnOutcome:
         responder = session.registry.model(model)
+        session.registry.provide(Model, responder)
         turn = turn_of(responder, request, session.registry, context, **how)
         try:
             with renderer.status, interruptible(turn.interrupt):
