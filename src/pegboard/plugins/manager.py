@@ -29,7 +29,6 @@ from pegboard.errors import (
     operator_log,
     suggest,
 )
-from pegboard.plugins import hookspecs
 from pegboard.plugins.names import Claims, without
 from pegboard.plugins.side_effects import LOAD_SECONDS, observed, within
 from pegboard.registry import ToolRegistry
@@ -151,6 +150,8 @@ def imported(module: str, attribute: str | None) -> Any:
 def _find_implementations(loaded: LoadedPlugin) -> None:
     """Lets pluggy find and check them, in a manager of their own, so that a failure leaves nothing behind."""
     import pluggy  # listing needs neither
+
+    from pegboard.plugins import hookspecs
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
