@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
-import httpx2
 import pytest
 from mcp import Client
 from mcp.client.extension import ClientExtension, NotificationBinding
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, EmptyResult, NotificationParams, Request, RequestParams
 from pydantic import ConfigDict
@@ -17,7 +15,6 @@ from pydantic import ConfigDict
 from pegboard import Permissions, Rule, ToolRegistry, tool
 from pegboard_mcp import ToolServer
 from pegboard_mcp.serving.access import HttpSettings
-from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 GREET = {
@@ -101,75 +98,53 @@ def registry():
     return registry
 
 
-@asynccontextmanager
-async def served(registry, tokens=None, **server):
-    """Gives a function that connects clients over HTTP."""
-    async with registry:
-        settings = HttpSettings(tokens=tokens or {})
-        transport = HttpTransport(ToolServer(registry, **server), "127.0.0.1:0", settings)
-        task = asyncio.create_task(transport.serve())
-
-        @asynccontextmanager
-        async def connect(mode, token=None, **options):
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            async with (
-                httpx2.AsyncClient(headers=headers, timeout=30) as http,
-                Client(streamable_http_client(transport.url, http_client=http), mode=mode, **options) as client,
-            ):
-                yield client
-
-        try:
-            yield connect
-        finally:
-            transport.end()
-            await asyncio.wait_for(task, 30)
-
-
 ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"
 
 
 @BOTH
-async def test_a_call_of_a_clients_tool_goes_back_to_it(registry, mode):
-    async with served(registry, {"ann": ANN, "bob": BOB}) as connect:
-        extension = Offering()
-        async with connect(mode, ANN, extensions=[extension]) as ann, connect(mode, BOB) as bob:
-            async with offering(ann, extension, GREET) as told:
-                assert told["names"] == {"greet": "client_greet"}
-                assert told["refused"] == []
-                assert await names(ann) == ["add", "client_greet"]
-                call = asyncio.create_task(ann.call_tool("client_greet", {"name": "Eve"}))
-                asked = await answer(ann, extension, "Hello, Eve")
-                assert (asked.name, asked.arguments) == ("greet", {"name": "Eve"})
-                assert (await call).content[0].text == "Hello, Eve"
-                assert (await ann.call_tool("client_greet", {})).meta["pegboard/kind"] == "invalid_arguments"
+async def test_a_call_of_a_clients_tool_goes_back_to_it(registry, mode, serving, connected):
+    settings, extension = HttpSettings(tokens={"ann": ANN, "bob": BOB}), Offering()
+    async with (
+        serving(registry, settings) as transport,
+        connected(transport, ANN, mode, extensions=[extension]) as ann,
+        connected(transport, BOB, mode) as bob,
+    ):
+        async with offering(ann, extension, GREET) as told:
+            assert told["names"] == {"greet": "client_greet"}
+            assert told["refused"] == []
+            assert await names(ann) == ["add", "client_greet"]
+            call = asyncio.create_task(ann.call_tool("client_greet", {"name": "Eve"}))
+            asked = await answer(ann, extension, "Hello, Eve")
+            assert (asked.name, asked.arguments) == ("greet", {"name": "Eve"})
+            assert (await call).content[0].text == "Hello, Eve"
+            assert (await ann.call_tool("client_greet", {})).meta["pegboard/kind"] == "invalid_arguments"
 
-                assert await names(bob) == ["add"]
-                with pytest.raises(MCPError, match="Unknown tool: client_greet"):
-                    await bob.call_tool("client_greet", {"name": "Eve"})
-                call = asyncio.create_task(ann.call_tool("client_greet", {"name": "Eve"}))
-                asked = await asyncio.wait_for(extension.called.get(), 10)
-                with pytest.raises(MCPError, match="Unknown call"):
-                    await ask(bob, "pegboard/tools/answer", callId=asked.callId, result={"content": []})
-                await ask(ann, "pegboard/tools/answer", callId=asked.callId, result={"content": [], "isError": True})
-                assert (await call).is_error
-                with pytest.raises(MCPError, match="Unknown call"):
-                    await ask(ann, "pegboard/tools/answer", callId=asked.callId, result={"content": []})
-            async with asyncio.timeout(10):
-                while await names(ann) != ["add"]:
-                    pass
+            assert await names(bob) == ["add"]
+            with pytest.raises(MCPError, match="Unknown tool: client_greet"):
+                await bob.call_tool("client_greet", {"name": "Eve"})
+            call = asyncio.create_task(ann.call_tool("client_greet", {"name": "Eve"}))
+            asked = await asyncio.wait_for(extension.called.get(), 10)
+            with pytest.raises(MCPError, match="Unknown call"):
+                await ask(bob, "pegboard/tools/answer", callId=asked.callId, result={"content": []})
+            await ask(ann, "pegboard/tools/answer", callId=asked.callId, result={"content": [], "isError": True})
+            assert (await call).is_error
+            with pytest.raises(MCPError, match="Unknown call"):
+                await ask(ann, "pegboard/tools/answer", callId=asked.callId, result={"content": []})
+        async with asyncio.timeout(10):
+            while await names(ann) != ["add"]:
+                pass
 
 
-async def test_without_a_session_and_a_token_tools_would_be_everybodys(registry):
-    async with served(registry) as connect:
-        extension = Offering()
-        async with connect("auto", extensions=[extension]) as client:
-            with pytest.raises(MCPError, match="everybody's"):
-                async with offering(client, extension, GREET):
-                    pass
+async def test_without_a_session_and_a_token_tools_would_be_everybodys(registry, serving, connected):
+    extension = Offering()
+    async with serving(registry) as transport, connected(transport, extensions=[extension]) as client:
+        with pytest.raises(MCPError, match="everybody's"):
+            async with offering(client, extension, GREET):
+                pass
 
 
 @asynccontextmanager
-async def connected(registry, mode, **options):
+async def in_process(registry, mode, **options):
     """A client in this process, that offers tools."""
     extension = Offering()
     server = ToolServer(registry, **options.pop("server", {})).server
@@ -179,7 +154,7 @@ async def connected(registry, mode, **options):
 
 @BOTH
 async def test_a_call_that_is_in_flight_when_the_client_withdraws_its_tools_has_an_unknown_outcome(registry, mode):
-    async with connected(registry, mode) as (client, extension):
+    async with in_process(registry, mode) as (client, extension):
         async with offering(client, extension, GREET):
             call = asyncio.create_task(client.call_tool("client_greet", {"name": "Eve"}))
             await asyncio.wait_for(extension.called.get(), 10)
@@ -189,7 +164,7 @@ async def test_a_call_that_is_in_flight_when_the_client_withdraws_its_tools_has_
 @BOTH
 async def test_a_client_that_doesnt_answer_in_time_is_told_and_the_call_fails(registry, mode):
     async with (
-        connected(registry, mode, server={"timeout": 0.1}) as (client, extension),
+        in_process(registry, mode, server={"timeout": 0.1}) as (client, extension),
         offering(client, extension, GREET),
     ):
         result = await client.call_tool("client_greet", {"name": "Eve"})
@@ -208,7 +183,7 @@ async def test_calls_of_a_clients_tool_ask_unless_a_rule_allows_them(registry, m
         return ElicitResult(action="decline")
 
     async with (
-        connected(registry, mode, elicitation_callback=decide) as (client, extension),
+        in_process(registry, mode, elicitation_callback=decide) as (client, extension),
         offering(client, extension, GREET),
     ):
         result = await client.call_tool("client_greet", {"name": "Eve"})
@@ -225,7 +200,7 @@ async def test_what_is_wrong_with_an_offered_tool_costs_that_tool_alone(registry
         GREET,
         {**GREET, "name": "hidden\u202e"},
     ]
-    async with connected(registry, mode) as (client, extension), offering(client, extension, *wrong) as told:
+    async with in_process(registry, mode) as (client, extension), offering(client, extension, *wrong) as told:
         assert "client_greet" in await names(client)
         assert len(told["refused"]) >= 4
         assert told["names"]["greet"] == "client_greet"
@@ -235,7 +210,7 @@ async def test_what_is_wrong_with_an_offered_tool_costs_that_tool_alone(registry
 async def test_offers_tools_and_calls_are_bounded(registry, mode, monkeypatch):
     monkeypatch.setattr("pegboard_mcp.serving.client_tools.MOST_CALLS", 1)
     many = [{**GREET, "name": f"greet{number}"} for number in range(65)]
-    async with connected(registry, mode) as (client, extension), offering(client, extension, *many) as told:
+    async with in_process(registry, mode) as (client, extension), offering(client, extension, *many) as told:
         assert len(told["names"]) == 64
         async with (
             offering(client, extension, GREET),

@@ -5,43 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from pegboard import Permissions, Rule, ToolContext, ToolRegistry, tool
-from pegboard_mcp import ToolServer, mcp_toolset
+from pegboard_mcp import mcp_toolset
 from pegboard_mcp.serving.access import HttpSettings
-from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 TOKENS = {"ann": "token-of-ann-0123", "bob": "token-of-bob-0123"}
-
-
-@asynccontextmanager
-async def serving(registry, tokens=None, **server):
-    async with registry:
-        settings = HttpSettings(tokens=tokens or {})
-        transport = HttpTransport(ToolServer(registry, **server), "127.0.0.1:0", settings)
-        task = asyncio.create_task(transport.serve())
-        try:
-            yield transport
-        finally:
-            transport.end()
-            await asyncio.wait_for(task, 30)
-
-
-@asynccontextmanager
-async def connected(transport, mode="auto", user=None, **options):
-    headers = {"Authorization": f"Bearer {TOKENS[user]}"} if user else {}
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
-        Client(streamable_http_client(transport.url, http_client=http), mode=mode, **options) as client,
-    ):
-        yield client
 
 
 def registry_of(*tools):
@@ -70,16 +43,21 @@ def local() -> str:
     return "here"
 
 
-@asynccontextmanager
-async def gateway(**server):
+@pytest.fixture
+def gateway(serving):
     """Two servers and a local tool behind one server; gives their registries too."""
-    first, second, own = registry_of(add), registry_of(count), registry_of(local)
-    async with serving(first) as one, serving(second) as two:
-        own.register(
-            mcp_toolset("sums", url=one.url, accept="always"), mcp_toolset("counts", url=two.url, accept="always")
-        )
-        async with serving(own, **server) as transport:
-            yield transport, first, own
+
+    @asynccontextmanager
+    async def gateway(**server):
+        first, second, own = registry_of(add), registry_of(count), registry_of(local)
+        async with serving(first) as one, serving(second) as two:
+            own.register(
+                mcp_toolset("sums", url=one.url, accept="always"), mcp_toolset("counts", url=two.url, accept="always")
+            )
+            async with serving(own, **server) as transport:
+                yield transport, first, own
+
+    return gateway
 
 
 async def names(client):
@@ -87,7 +65,7 @@ async def names(client):
 
 
 @BOTH
-async def test_calls_go_to_the_servers_behind_it_by_its_own_rules(mode):
+async def test_calls_go_to_the_servers_behind_it_by_its_own_rules(mode, gateway, connected):
     asked, seen = [], []
 
     async def decide(_context, params):
@@ -99,7 +77,7 @@ async def test_calls_go_to_the_servers_behind_it_by_its_own_rules(mode):
 
     async with gateway() as (transport, _, own):
         own.permissions = Permissions([Rule("counts__*", "*", "allow")])
-        async with connected(transport, mode, elicitation_callback=decide) as client:
+        async with connected(transport, mode=mode, elicitation_callback=decide) as client:
             assert await names(client) == ["counts__count", "local", "sums__add"]
             assert (await client.call_tool("local", {})).content[0].text == "here"
             counted = await client.call_tool("counts__count", {}, progress_callback=note)
@@ -111,12 +89,12 @@ async def test_calls_go_to_the_servers_behind_it_by_its_own_rules(mode):
             assert (await client.call_tool("sums__add", {"a": 1, "b": 2})).structured_content == {"result": 3}
 
 
-async def test_users_see_the_servers_that_are_theirs():
+async def test_users_see_the_servers_that_are_theirs(gateway, connected):
     where = "not toolset:sums or user:ann"
     async with (
-        gateway(tokens=TOKENS, where=where) as (transport, _, _own),
-        connected(transport, user="ann") as ann,
-        connected(transport, user="bob") as bob,
+        gateway(settings=HttpSettings(tokens=TOKENS), where=where) as (transport, _, _own),
+        connected(transport, TOKENS["ann"]) as ann,
+        connected(transport, TOKENS["bob"]) as bob,
     ):
         assert await names(ann) == ["counts__count", "local", "sums__add"]
         assert await names(bob) == ["counts__count", "local"]
@@ -125,14 +103,14 @@ async def test_users_see_the_servers_that_are_theirs():
 
 
 @BOTH
-async def test_a_search_finds_tools_of_the_servers_behind_it(mode):
-    async with gateway(search=True) as (transport, _, _own), connected(transport, mode) as client:
+async def test_a_search_finds_tools_of_the_servers_behind_it(mode, gateway, connected):
+    async with gateway(search=True) as (transport, _, _own), connected(transport, mode=mode) as client:
         assert await names(client) == ["search_tools"]
         await client.call_tool("search_tools", {"query": "count"})
         assert await names(client) == ["counts__count", "search_tools"]
 
 
-async def test_what_a_server_behind_it_changes_is_announced():
+async def test_what_a_server_behind_it_changes_is_announced(gateway, connected):
     async with gateway() as (transport, first, _own), connected(transport) as client:
         assert "sums__sub" not in await names(client)
 
@@ -147,7 +125,7 @@ async def test_what_a_server_behind_it_changes_is_announced():
                 await anext(aiter(events))
 
 
-async def test_a_server_behind_it_that_has_gone_costs_its_own_calls_alone():
+async def test_a_server_behind_it_that_has_gone_costs_its_own_calls_alone(serving, connected):
     own = registry_of(local)
     own.permissions = Permissions([Rule("*", "*", "allow")])
     async with serving(own) as transport:

@@ -11,8 +11,6 @@ import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
@@ -21,6 +19,7 @@ from pegboard.errors import ConfigError
 from pegboard_mcp import ToolServer
 from pegboard_mcp.serving.access import HttpSettings, OAuth, read_http_settings
 from pegboard_mcp.serving.http import HttpTransport
+from pegboard_mcp.settings import servers_from
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 ANN, BOB = "token-of-ann-0123", "token-of-bob-0123"
@@ -49,28 +48,6 @@ def registry():
     registry = ToolRegistry()
     registry.register(add, delete, whoami)
     return registry
-
-
-@asynccontextmanager
-async def serving(registry, settings=None, address="127.0.0.1:0", **server):
-    """A transport that serves, and ends in order."""
-    async with registry:
-        transport = HttpTransport(ToolServer(registry, **server), address, settings or HttpSettings())
-        task = asyncio.create_task(transport.serve())
-        try:
-            yield transport
-        finally:
-            transport.end()
-            await asyncio.wait_for(task, 30)
-
-
-@asynccontextmanager
-async def connected(transport, token=None, mode="auto", **options):
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-        streams = streamable_http_client(transport.url, http_client=http)
-        async with Client(streams, mode=mode, **options) as client:
-            yield client
 
 
 INITIALIZE = {
@@ -127,7 +104,7 @@ async def raw(transport):
 
 
 @BOTH
-async def test_a_client_lists_calls_and_is_asked_over_http(registry, mode):
+async def test_a_client_lists_calls_and_is_asked_over_http(registry, mode, serving, connected):
     async def ask(_context, _params):
         return ElicitResult(action="accept", content={"answer": "yes"})
 
@@ -138,7 +115,7 @@ async def test_a_client_lists_calls_and_is_asked_over_http(registry, mode):
 
 
 @BOTH
-async def test_a_change_of_the_tools_is_announced(registry, mode):
+async def test_a_change_of_the_tools_is_announced(registry, mode, serving, connected):
     changed = asyncio.Event()
 
     async def note(message):
@@ -161,7 +138,7 @@ async def test_a_change_of_the_tools_is_announced(registry, mode):
 
 
 @BOTH
-async def test_users_see_their_own_tools_and_cant_tell_that_there_are_others(registry, mode):
+async def test_users_see_their_own_tools_and_cant_tell_that_there_are_others(registry, mode, serving, connected):
     settings = HttpSettings(tokens={"ann": ANN, "bob": BOB})
     where = "not name:add or user:ann"
     async with (
@@ -203,7 +180,7 @@ async def authorization_server():
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys", sign
 
 
-async def test_predicates_see_the_claims_of_a_token_of_an_authorization_server(registry):
+async def test_predicates_see_the_claims_of_a_token_of_an_authorization_server(registry, serving, connected):
     async with authorization_server() as (jwks, sign):
         oauth = OAuth("https://login.example.com", "https://tools.example.com/mcp", jwks, scopes=("tools",))
         settings = HttpSettings(oauth=oauth)
@@ -248,7 +225,7 @@ WRONG = {  # what is wrong -> headers, status, what the answer says
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_session(registry, wrong, caplog):
+async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_session(registry, wrong, caplog, serving):
     headers, status, text = WRONG[wrong]
     settings = HttpSettings(tokens={"ann": ANN})
     async with serving(registry, settings) as transport, raw(transport) as client:
@@ -260,7 +237,7 @@ async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_sessi
         assert await client.add(**right)
 
 
-async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(registry):
+async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(registry, serving):
     region = {"type": "string", "x-mcp-header": "Region"}
     schema = {"type": "object", "properties": {"region": region}, "required": ["region"]}
     registry.register(Tool.from_schema("ask", schema, lambda arguments: arguments["region"]))
@@ -278,7 +255,7 @@ async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(reg
         assert answer.json()["result"]["content"][0]["text"] == "eu"
 
 
-async def test_anothers_session_is_not_there_for_whoever_shows_another_token(registry, caplog):
+async def test_anothers_session_is_not_there_for_whoever_shows_another_token(registry, caplog, serving):
     async with serving(registry, HttpSettings(tokens={"ann": ANN, "bob": BOB})) as transport, raw(transport) as client:
         await client.initialize(Authorization=f"Bearer {ANN}")
         bob = {"Authorization": f"Bearer {BOB}"}
@@ -294,7 +271,7 @@ async def test_anothers_session_is_not_there_for_whoever_shows_another_token(reg
         assert await client.add(Authorization=f"Bearer {ANN}")
 
 
-async def test_a_body_that_is_too_large_is_refused(registry):
+async def test_a_body_that_is_too_large_is_refused(registry, serving):
     async with serving(registry) as transport, raw(transport) as client:
         await client.initialize()
         headers = {**client.headers, "Content-Type": "application/json"}
@@ -305,7 +282,7 @@ async def test_a_body_that_is_too_large_is_refused(registry):
         assert await client.add()
 
 
-async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry, caplog):
+async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry, caplog, serving):
     async with serving(registry, HttpSettings(body_seconds=0.2)) as transport, raw(transport) as client:
         await client.initialize()
         answer = await spoken(transport, POST + b"content-length: 9\r\n\r\n{")
@@ -332,7 +309,7 @@ async def spoken(transport, text, *, once=False):
 
 
 @pytest.mark.parametrize("sessions", [10, pytest.param(1_000, marks=pytest.mark.slow)])
-async def test_so_many_sessions_are_open_and_no_more(registry, caplog, sessions):
+async def test_so_many_sessions_are_open_and_no_more(registry, caplog, sessions, serving):
     async with serving(registry, HttpSettings(sessions=sessions)) as transport, raw(transport) as client:
         await client.initialize()
         for _ in range(sessions - 1):
@@ -346,7 +323,7 @@ async def test_so_many_sessions_are_open_and_no_more(registry, caplog, sessions)
         assert (await client.http.post(transport.url, json=INITIALIZE, headers=ACCEPT)).status_code == 200
 
 
-async def test_a_session_that_is_not_used_ends(registry):
+async def test_a_session_that_is_not_used_ends(registry, serving):
     async with serving(registry, HttpSettings(idle_seconds=0.2)) as transport, raw(transport) as client:
         await client.initialize()
         async with asyncio.timeout(30):
@@ -361,7 +338,7 @@ async def sessions_open(transport):
     return len(transport._server.server.session_manager._server_instances)
 
 
-async def test_too_many_requests_are_refused_for_a_while(registry, caplog):
+async def test_too_many_requests_are_refused_for_a_while(registry, caplog, serving):
     settings = HttpSettings(rate=0.01, tokens={"ann": ANN, "bob": BOB})
     async with serving(registry, settings) as transport, raw(transport) as client:
         ann, bob = ({"Authorization": f"Bearer {token}"} for token in (ANN, BOB))
@@ -372,7 +349,7 @@ async def test_too_many_requests_are_refused_for_a_while(registry, caplog):
         assert (await client.post(INITIALIZE, **bob)).status_code == 200
 
 
-async def test_what_a_client_has_missed_is_sent_again(registry):
+async def test_what_a_client_has_missed_is_sent_again(registry, serving):
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -408,7 +385,7 @@ async def test_what_a_client_has_missed_is_sent_again(registry):
 
 
 @BOTH
-async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(registry, mode):
+async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(registry, mode, serving, connected):
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -433,7 +410,7 @@ async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(reg
         assert (await call).content[0].text == "done"
 
 
-async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(registry):
+async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(registry, serving, connected):
     begun = asyncio.Event()
 
     @tool
@@ -454,7 +431,7 @@ async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(reg
 
 @BOTH
 @pytest.mark.parametrize("when", ["at once", "while it runs", "while it tidies up"])
-async def test_a_call_is_cancelled_at_any_moment_and_other_sessions_work_on(registry, mode, when):
+async def test_a_call_is_cancelled_at_any_moment_and_other_sessions_work_on(registry, mode, when, serving, connected):
     begun, tidying, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tool
@@ -505,7 +482,7 @@ async def test_an_address_that_others_reach_needs_a_token_and_a_name(registry, h
         HttpTransport(ToolServer(registry), f"{host}:0", settings)
 
 
-async def test_a_name_of_this_machine_needs_none_and_is_one_that_it_is_reached_under(registry):
+async def test_a_name_of_this_machine_needs_none_and_is_one_that_it_is_reached_under(registry, serving):
     async with serving(registry, address="localhost:0") as transport, raw(transport) as client:
         await client.initialize(Host=transport.url.split("/")[2].replace("127.0.0.1", "localhost"))
 
@@ -530,6 +507,12 @@ def test_wrong_settings_are_refused_by_name(settings, text):
     assert text in str(error.value)
 
 
+def test_settings_of_the_server_are_none_of_the_servers_that_it_reaches():
+    assert servers_from({"serve": {"token": ANN}}).settings == {}
+    with pytest.raises(ValueError, match=r"plugins\.mcp\.serv: there is no such setting"):
+        servers_from({"serv": {}})
+
+
 def test_the_token_of_the_environment_counts_before_that_of_the_settings(monkeypatch):
     monkeypatch.setenv("TOKEN_OF_A_TEST", ANN)
     assert read_http_settings({"token": BOB}, "TOKEN_OF_A_TEST").token == ANN
@@ -546,7 +529,7 @@ async def test_what_is_no_address_is_refused(registry, address):
         HttpTransport(ToolServer(registry), address, HttpSettings())
 
 
-async def test_another_host_is_reached_by_the_names_that_are_set(registry):
+async def test_another_host_is_reached_by_the_names_that_are_set(registry, serving):
     settings = HttpSettings(token=ANN, hosts=("tools.example.com",), origins=("https://app.example.com",))
     context = ReadonlyContext(user="everybody")
     async with serving(registry, settings, context=context) as transport, raw(transport) as client:

@@ -6,11 +6,9 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import Literal
 
-import httpx2
 import pytest
 from mcp import Client
 from mcp.client.extension import ClientExtension, ResultClaim
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, Request, RequestParams, Result
 from pydantic import ConfigDict
@@ -18,7 +16,6 @@ from pydantic import ConfigDict
 from pegboard import ToolContext, ToolRegistry, tool
 from pegboard_mcp import ToolServer
 from pegboard_mcp.serving.access import HttpSettings
-from pegboard_mcp.serving.http import HttpTransport
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
@@ -94,14 +91,14 @@ def registry():
 
 
 @asynccontextmanager
-async def connected(registry, mode="auto", **options):
+async def in_process(registry, mode="auto", **options):
     async with registry, Client(ToolServer(registry).server, mode=mode, **options) as client:
         yield client
 
 
 async def test_a_long_running_call_is_a_task_until_its_result_is_there(registry):
     extension = TakesTasks()
-    async with connected(registry, extensions=[extension]) as client:
+    async with in_process(registry, extensions=[extension]) as client:
         assert "pending_result" not in [each.name for each in (await client.list_tools()).tools]
         call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
         await asyncio.wait_for(extension.polled.wait(), 10)
@@ -116,7 +113,7 @@ async def test_a_long_running_call_is_a_task_until_its_result_is_there(registry)
 
 async def test_a_task_can_be_cancelled_where_nothing_here_goes_on_with_it(registry):
     extension = TakesTasks()
-    async with connected(registry, extensions=[extension]) as client:
+    async with in_process(registry, extensions=[extension]) as client:
         call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
         await asyncio.wait_for(extension.polled.wait(), 10)
         await ask(client, "update", extension.task.taskId)
@@ -130,7 +127,7 @@ async def test_a_task_can_be_cancelled_where_nothing_here_goes_on_with_it(regist
 
 @BOTH
 async def test_a_client_without_tasks_asks_for_the_result(registry, mode):
-    async with connected(registry, mode) as client:
+    async with in_process(registry, mode) as client:
         assert [each.name for each in (await client.list_tools()).tools] == ["order", "pending_result", "work"]
         first = await client.call_tool("order", {"item": "tea"})
         (operation,) = registry.operations()
@@ -144,31 +141,20 @@ async def test_a_client_without_tasks_asks_for_the_result(registry, mode):
         assert (unknown.is_error, "is known" in unknown.content[0].text) == (True, True)
 
 
-async def test_a_users_task_is_no_other_users(registry):
+async def test_a_users_task_is_no_other_users(registry, serving, connected):
     tokens = {"ann": "token-of-ann-0123", "bob": "token-of-bob-0123"}
-    async with registry:
-        transport = HttpTransport(ToolServer(registry), "127.0.0.1:0", HttpSettings(tokens=tokens))
-        serving = asyncio.create_task(transport.serve())
-
-        @asynccontextmanager
-        async def connect(user, **options):
-            headers = {"Authorization": f"Bearer {tokens[user]}"}
-            async with (
-                httpx2.AsyncClient(headers=headers, timeout=30) as http,
-                Client(streamable_http_client(transport.url, http_client=http), **options) as client,
-            ):
-                yield client
-
-        extension = TakesTasks()
-        async with connect("ann", extensions=[extension]) as ann, connect("bob") as bob:
-            call = asyncio.create_task(ann.call_tool("order", {"item": "tea"}))
-            await asyncio.wait_for(extension.polled.wait(), 10)
-            with pytest.raises(MCPError, match="Unknown task"):
-                await ask(bob, "get", extension.task.taskId)
-            (operation,) = registry.operations()
-            theirs = await bob.call_tool("pending_result", {"operation": operation.id})
-            assert "is known" in theirs.content[0].text
-            registry.complete(operation.id, "it has arrived")
-            assert (await asyncio.wait_for(call, 10)).content[0].text == "it has arrived"
-        transport.end()
-        await asyncio.wait_for(serving, 30)
+    extension, settings = TakesTasks(), HttpSettings(tokens=tokens)
+    async with (
+        serving(registry, settings) as transport,
+        connected(transport, tokens["ann"], extensions=[extension]) as ann,
+        connected(transport, tokens["bob"]) as bob,
+    ):
+        call = asyncio.create_task(ann.call_tool("order", {"item": "tea"}))
+        await asyncio.wait_for(extension.polled.wait(), 10)
+        with pytest.raises(MCPError, match="Unknown task"):
+            await ask(bob, "get", extension.task.taskId)
+        (operation,) = registry.operations()
+        theirs = await bob.call_tool("pending_result", {"operation": operation.id})
+        assert "is known" in theirs.content[0].text
+        registry.complete(operation.id, "it has arrived")
+        assert (await asyncio.wait_for(call, 10)).content[0].text == "it has arrived"

@@ -104,6 +104,12 @@ def test_options_and_what_is_filled_in_hide_no_command():
         assert denied(line)
 
 
+@pytest.mark.parametrize("pattern", ["> *", "> /etc/*", "X=*", "* > f", "ls | *"])
+def test_a_rule_about_no_single_command_doesnt_look_into_programs_texts(pattern):
+    assert not denied("sed 's/etc/X ls f/' x", pattern)
+    assert not denied("awk '{print X}' ls", pattern)
+
+
 def test_a_command_of_one_word_is_found_too():
     for line in ("su bob -c reboot", "script -qc reboot", "flock f --command reboot", "ssh host reboot", "eval reboot"):
         assert denied(line, "reboot")

@@ -117,13 +117,16 @@ def provider(name: str, url: str, path: str, show: Callable[[str], None] | None 
         {"redirect_uris": [address], "client_name": "pegboard", "token_endpoint_auth_method": "none"}
     )
 
+    listeners: list[socket.socket] = []
+
     async def redirect(where: str) -> None:
         if show is None:
             raise OAuthFlowError(f"it wants you to log in: run 'registry mcp login {name}'")
+        listeners.append(socket.create_server((_HOST, port)))  # before the browser, which may be back at once
         show(where)
         asyncio.get_running_loop().run_in_executor(None, webbrowser.open, where)
 
-    made = OAuthClientProvider(url, metadata, tokens, redirect, lambda: _answered(port))
+    made = OAuthClientProvider(url, metadata, tokens, redirect, lambda: _answered(listeners.pop()))
     tokens.context = made.context
     return made
 
@@ -134,7 +137,7 @@ def _free_port() -> int:
         return sock.getsockname()[1]
 
 
-async def _answered(port: int) -> AuthorizationCodeResult:
+async def _answered(listener: socket.socket) -> AuthorizationCodeResult:
     """What the authorization server has the browser bring, at a server of one page.
 
     Raises:
@@ -157,7 +160,7 @@ async def _answered(port: int) -> AuthorizationCodeResult:
         finally:
             writer.close()
 
-    async with await asyncio.start_server(serve, _HOST, port, limit=_MOST_REQUEST):
+    async with await asyncio.start_server(serve, sock=listener, limit=_MOST_REQUEST):
         try:
             given = await asyncio.wait_for(answer, LOGIN_SECONDS)
         except TimeoutError:

@@ -182,15 +182,18 @@ def check_server_name(name: str) -> None:
         raise ValueError("a server's name is up to 30 letters, digits, '-' and single '_', a letter first")
 
 
+_KEYS: Final = ("servers", "mcp_config", "serve")
+
+
 def servers_from(settings: Mapping[str, Any]) -> Servers:
-    """Reads the plugin's settings: `servers`, and the file that `mcp_config` names.
+    """Reads the plugin's settings: `servers`, and the file that `mcp_config` names; `serve` is for `registry serve`.
 
     Raises:
         ValueError: There is another key, or the servers are no table.
     """
     for key in settings:
-        if key not in ("servers", "mcp_config"):
-            near = did_you_mean(suggest(key, ("servers", "mcp_config")))
+        if key not in _KEYS:
+            near = did_you_mean(suggest(key, _KEYS))
             raise ValueError(f"plugins.mcp.{key}: there is no such setting.{near}")
     servers, table = Servers(), settings.get("servers", {})
     if not isinstance(table, Mapping):

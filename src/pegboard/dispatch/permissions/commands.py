@@ -454,9 +454,10 @@ def _spaced(text: str) -> str:
 
 
 def _meant(rule: Rule) -> Wildcard:
-    """A rule's pattern, for words wherever they stand in a text."""
+    """A rule's pattern, for words wherever they stand in a text; nothing for one that is about no single command."""
     if "told" not in rule.compiled:
-        rule.compiled["told"] = wildcard(f"*{_spaced(rule.pattern).rstrip(' *')} *")
+        is_command = _SPANS.isdisjoint(rule.pattern) and not _ASSIGNMENT.match(rule.pattern)
+        rule.compiled["told"] = wildcard(f"*{_spaced(rule.pattern).rstrip(' *')} *" if is_command else "")
     return rule.compiled["told"]
 
 
