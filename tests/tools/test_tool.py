@@ -925,6 +925,11 @@ async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tri
     assert answered.text == "5"
 
 
+def test_what_is_compiled_for_a_lazy_tool_is_kept():
+    made, handler = Tool.lazy(LATE, lambda: None), Tool.from_function(lambda a: a, name="late").handler
+    assert made.handler.completed(made, handler) is made.handler.completed(made, handler)
+
+
 def test_what_the_spec_declares_counts_for_a_lazy_tool():
     spec = LATE.evolve(output_schema={"type": "object", "required": ["b"]})
     assert called(Tool.lazy(spec, lambda: lambda a: {"a": a})).kind == "invalid_output"
