@@ -415,9 +415,9 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 def decide_again(state: CallState) -> Awaitable[None] | None:
     """Decides right before the tool runs, for the first time or once more, where anything may be otherwise by now."""
     known = state.permitted_by
-    if state.approval is None and known is permissions_of(state):
-        if known is None or not policy_of(known, tool_of(state)).looks_at_places:
-            return None
+    looks_at_places = known is not None and policy_of(known, tool_of(state)).looks_at_places
+    if state.approval is None and known is permissions_of(state) and not looks_at_places:
+        return None
     state.asks = None
     deciding = permit(state)
     return _check_approved(state) if deciding is None else _check_approved_after(deciding, state)

@@ -284,12 +284,14 @@ def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits,
         link.unlink()
         link.symlink_to("secret")
 
-    sharing = {WAITS[0]: {"concurrency": "exclusive"}, WAITS[1]: {"max_concurrency": 1}}.get(waits, {})
-
     class Disk:
-        def __init__(self):
-            if waits == "for a service":
-                turn()
+        pass
+
+    def open_disk():
+        turn()
+        return Disk()
+
+    sharing = {WAITS[0]: {"concurrency": "exclusive"}, WAITS[1]: {"max_concurrency": 1}}.get(waits, {})
 
     @tool(permission_arguments={"path": "path"}, idempotent=True, retries=1, **sharing)
     async def put(path: str, disk: Injected[Disk]) -> str:
@@ -298,20 +300,19 @@ def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits,
             for _ in range(50):  # the other one is decided on meanwhile, or begins only then
                 await asyncio.sleep(0)
             turn()
-        elif waits == "to be tried again" and len(ran) == 1:
+        elif waits == "to be tried again":
             turn()
             raise ToolError("busy", retryable=True)
         return "ran"
 
-    async def wrap(call_next, arguments):
-        if not arguments["path"].endswith("first"):
-            turn()
+    async def wrap(call_next):
+        turn()
         return await call_next()
 
     rules = Permissions([Rule("put", "*/secret", action, forbid=action == "deny")])
     limits = Limits(max_concurrency=1 if waits == "in the registry" else None)
     registry = registry_with(put, permissions=rules, limits=limits)
-    registry.provide(Disk, Disk if waits == "for a service" else Disk())
+    registry.provide(Disk, open_disk if waits == "for a service" else Disk())
     if waits == "wrapped":
         registry.add_callback("wrap_tool", wrap)
     calls = [ToolCall("put", {"path": str(tmp_path / "first")}, "1")] if waits in WAITS[:4] else []
