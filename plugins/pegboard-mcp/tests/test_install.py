@@ -180,7 +180,7 @@ def test_files_are_named_so_that_they_are_found_from_any_folder(folder, capsys):
     words = ["--functions", "tools.py", "--rules", "rules.toml", "--config", "pegboard.toml", "--yes", "--state", "a=b"]
     args = json.loads(run(capsys, "cursor", *words).partition("\n")[2])["mcpServers"]["pegboard"]["args"]
     work = folder / "work"
-    assert args[3:] == [
+    assert args[4:] == [
         *("--config", str(work / "pegboard.toml"), "--functions", str(work / "tools.py")),
         *("--yes", "--rules", str(work / "rules.toml"), "--state", "a=b"),
     ]
