@@ -136,7 +136,7 @@ class Offer:
             waiting.set_result(ToolResult.error("invalid_output", text, detail=str(error)))
         return True
 
-    async def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def _call(self, name: str, arguments: Mapping[str, Any], _: ToolContext) -> ToolResult:
         if len(self._calls) >= MOST_CALLS:
             raise ToolError(f"The client has {MOST_CALLS} calls to answer already.", retryable=True)
         id_, answer = uuid.uuid4().hex, asyncio.get_running_loop().create_future()
