@@ -110,6 +110,11 @@ class ToolPolicy:
             return self.is_about_inner(rule)
         return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
 
+    @cached_property
+    def looks_at_places(self) -> bool:
+        """Whether links have a say in what is decided."""
+        return "path" in (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
+
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
 
