@@ -3,8 +3,8 @@
 python scripts/house.py
 
 The exit code is 1 where a figure passes its limit. A limit is where the code stands, until it stands at its goal; it
-is tightened by what goes, and raised only for what is new, which a comment names. `scripts/trace_call.py` counts what one
-call takes.
+is tightened by what goes, and raised only for what is new, which a comment names. `scripts/trace_call.py` counts what
+one call takes.
 """
 
 from __future__ import annotations
