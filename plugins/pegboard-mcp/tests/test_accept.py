@@ -61,6 +61,29 @@ def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more,
     assert facts["env"]["KEY"] == "hidden-key"
 
 
+def test_its_commands_are_there_with_settings_that_have_not_been_seen_yet(registry, more):
+    assert "15 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+
+
+def test_what_is_wrong_with_its_settings_is_told_where_its_commands_are_missing(registry, tmp_path):
+    file = tmp_path / "config" / "pegboard" / "pegboard.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[plugins.mcp]\nserver = 3\n")
+    assert "plugins.mcp.server: there is no such setting" in registry("serve", code=2)
+    file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n[plugins.mcp.servers.gone]\ncommand = "no-such"\n')
+    tested = registry("mcp", "test", code=1)
+    assert "there is no such setting. Did you mean 'command'?" in tested
+    assert "there is no program 'no-such'\n" in tested
+    file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n')
+    registry("mcp", "test", code=1)
+
+
+def test_servers_of_a_project_that_is_not_trusted_are_said_to_be_ignored(registry, tmp_path):
+    (tmp_path / "pegboard.toml").write_text('[plugins.mcp.servers.real]\ncommand = "x"\n')
+    assert "ignored until you trust the file" in registry("mcp")
+    assert "ignored until you trust the file" in registry("mcp", "accept", "real", code=2)
+
+
 def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(registry, more):
     registry("list")
     more.write_text(json.dumps([{"name": "echo", "description": "Now\u202eother.", "inputSchema": {"type": "object"}}]))

@@ -153,9 +153,9 @@ def command_owners(session: Session) -> Mapping[str, FoundPlugin]:
 
 
 def command_names(found: FoundPlugin, session: Session) -> tuple[str, ...]:
-    """The names of a plugin's commands, from its manifest or the cache."""
+    """The names of a plugin's commands: from its manifest or the cache, or, with new settings, from the plugin."""
     manifest = known_manifest(found, session)
-    return () if manifest is None else manifest.commands
+    return tuple(brought_commands(found, session.settings(found))) if manifest is None else manifest.commands
 
 
 def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | None:
@@ -184,6 +184,10 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
     session = open_session(context.ensure_object(Options))
     found = command_owners(session).get(name)
     if found is None:
+        from pegboard.cli.output import remark
+
+        for problem in session.registry.problems():  # of a plugin that may have brought it
+            remark(str(problem))
         return None
     command = brought_commands(found, session.settings(found)).get(name)
     for method in ("make_context", "invoke") if command is not None else ():

@@ -104,7 +104,8 @@ def login_command(options: Options, name: str) -> int:
 def test_command(options: Options, names: tuple[str, ...]) -> int:
     """Start servers, all by default, and show whether they answer and what is wrong with their tools."""
     session = open_session(options)
-    servers, code = _servers(session), 0
+    servers = _servers(session)
+    code = 1 if servers.faults else 0
     for name in names or sorted(servers.settings):
         toolset, started = _toolset(servers, name), time.monotonic()
         try:
@@ -134,7 +135,7 @@ async def _closing(toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, A
 
 def _servers(session: Session) -> Servers:
     """The configured servers, with the secrets that they refer to; what is wrong is remarked."""
-    missing: list[str] = []
+    missing = [str(ignored) for ignored in session.config.ignored if ignored.key in ("", "plugins", "plugins.mcp")]
     servers = servers_from(with_secrets(session.config.settings("mcp", "pegboard-mcp"), missing, []))
     for fault in (*missing, *servers.faults):
         remark(fault)

@@ -415,7 +415,8 @@ def _cause_of(error: BaseException, settings: ServerSettings) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseException", error.exceptions[0])
     if isinstance(error, FileNotFoundError) and settings.command is not None:
-        return f"there is no program {settings.command!r}, or no folder {settings.cwd!r}"
+        place = "" if settings.cwd is None else f", or no folder {settings.cwd!r}"
+        return f"there is no program {settings.command!r}{place}"
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])
 
 
