@@ -369,9 +369,9 @@ class PluginManager:
                 ),
             )
         published = {
-            plugin.name: manifest.published if found.trusted else manifest.published.untrusted
+            plugin.name: known if found.trusted else known.untrusted
             for plugin, found, manifest in expected
-            if manifest.published
+            if (known := manifest.of_toolsets)
         }
 
         def listed(catalogue: Catalogue) -> Catalogue:
