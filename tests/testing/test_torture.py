@@ -155,7 +155,9 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
         (tool_of("raise FatalToolError(who)"), {"allowed values": ["a call ends the turn"]}),
         (tool_of("os._exit(3)"), {"hostile texts": ["ended the process (exit code 3) while these were called: bad"]}),
         (
-            tool_of("threading.Thread(target=wait, daemon=True).start()\nreturn who", before="def wait(): time.sleep(99)"),
+            tool_of(
+                "threading.Thread(target=wait, daemon=True).start()\nreturn who", before="def wait(): time.sleep(9)"
+            ),
             {"allowed values": ["it leaves a thread behind (Thread (wait)), at ", ".py:4 in wait"]},
         ),
         (

@@ -257,6 +257,11 @@ class Trial:
         if cause not in self.causes and len(self.causes) < _MOST_CAUSES:
             self.causes.append(cause)
 
+    def begin(self, tools: Sequence[Tool]) -> None:
+        """Counts the calls that begin, and notes their tools for whoever finds the process ended."""
+        self.calls += len(tools)
+        Path(self.guard.folder, _CALLED).write_text(", ".join(sorted({tool.name for tool in tools})))
+
     def gathered(self) -> Any:
         """What the plugin brings, loaded in this thread; what is wrong with it is noted."""
         loaded = gather(self.found.origin, imported(self.found.module, self.found.attribute), self.settings)
@@ -312,7 +317,7 @@ class Trial:
     async def _batch(
         self, registry: ToolRegistry, resolved: ResolvedTools, batch: list[tuple[Tool, Any]], options: dict[str, Any]
     ) -> Sequence[ToolResult]:
-        self.calls += len(batch)
+        self.begin([tool for tool, _ in batch])
         interrupt, ended = options.pop("interrupt", False), list[int]()
 
         def listen(event: Any) -> None:
@@ -321,7 +326,6 @@ class Trial:
             elif interrupt and isinstance(event, CallRunning):
                 running.interrupt("interrupted", "abort")
 
-        Path(self.guard.folder, _CALLED).write_text(", ".join(sorted({tool.name for tool, _ in batch})))
         asked = [ToolCall(tool.name, arguments, f"call {place}") for place, (tool, arguments) in enumerate(batch)]
         running = await registry.batch(asked, resolved, self.context, listener=listen, **options)
         outcome = await running.run()
@@ -526,7 +530,7 @@ async def _deep_nesting(trial: Trial, registry: ToolRegistry, tools: _Tools) -> 
 async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     for tool, known in tools:
         for passes in _PASSES:
-            trial.calls += 1
+            trial.begin([tool])
             call = asyncio.ensure_future(registry.call(tool.name, known, trial.context))
             for _ in range(passes):
                 await asyncio.sleep(0)
