@@ -92,6 +92,19 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
 
 
+def test_a_list_of_servers_shows_no_secret(registry, tmp_path):
+    (tmp_path / "config" / "pegboard").mkdir(parents=True)
+    table = (
+        '[plugins.mcp.servers.web]\nurl = "https://ann:one@example.com/mcp?key=two#three"\n'
+        '[plugins.mcp.servers.local]\ncommand = "serve"\nargs = ["here", "--token", "four", "--password=five"]\n'
+    )
+    (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(table)
+    said = registry("mcp", "list")
+    assert "https://example.com/mcp" in said
+    assert "here" in said
+    assert not [word for word in ("ann", "one", "two", "three", "four", "five") if word in said.split("REACHED BY")[1]]
+
+
 BROWSER = """
 import sys, urllib.request
 urllib.request.urlopen(sys.argv[1]).read()

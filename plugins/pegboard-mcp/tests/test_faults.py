@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard import Permissions, ReadonlyContext, Rule, ToolRegistry
+from pegboard import Limits, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
@@ -103,6 +103,14 @@ async def test_tools_that_come_late_are_announced(tmp_path):
     await asyncio.wait_for(changed.wait(), 60)
     assert [tool.name for tool in await toolset.tools(ReadonlyContext())] == ["bad__echo", "bad__reverse"]
     await toolset.close()
+
+
+async def test_a_server_that_starts_slowly_is_named_with_the_command_that_waits_for_it(tmp_path):
+    settings = {"command": sys.executable, "args": ("-I", SERVER, "late", str(tmp_path / "never"))}
+    async with ToolRegistry(limits=Limits(toolset_timeout=0.1)) as registry:
+        registry.register(mcp_toolset("bad", accepted=str(tmp_path / "accepted.json"), **settings))
+        (problem,) = (await registry.resolve()).problems
+    assert "no answer within 0.1 s (toolset_timeout); 'registry mcp accept bad' waits" in str(problem)
 
 
 async def test_of_too_many_tools_the_first_are_offered():

@@ -92,8 +92,10 @@ class McpToolset(ToolsetBase):
         if self._known is None:
             try:
                 await (await self.connection()).start()
-            except BaseException:
+            except BaseException as error:
                 self._is_late = True  # it may go on starting, once the limit of a resolution has passed
+                if self.publishes is not None:
+                    error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
                 raise
         return await off_loop(self._offered)
 
