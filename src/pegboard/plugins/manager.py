@@ -369,9 +369,9 @@ class PluginManager:
                 ),
             )
         published = {
-            plugin.name: known if found.trusted else known.untrusted
+            plugin.name: listing if found.trusted else listing.untrusted
             for plugin, found, manifest in expected
-            if (known := manifest.of_toolsets)
+            if (listing := manifest.of_toolsets)
         }
 
         def listed(catalogue: Catalogue) -> Catalogue:
