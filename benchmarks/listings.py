@@ -47,7 +47,7 @@ class Listings:
         argv = [registry_of(self.bench), "list", "--json"]
         subprocess.run(argv, env=self.warm, check=True, capture_output=True)
         done = subprocess.run(argv, env=self.warm, check=True, capture_output=True, text=True)
-        found = sum(tool["name"].startswith("find_") for tool in json.loads(done.stdout)["tools"])
+        found = sum(tool["name"].startswith("find_0") for tool in json.loads(done.stdout)["tools"])
         assert found == self.site.tools, f"{found} tools are listed, {self.site.tools} are there"
         return done.stdout
 

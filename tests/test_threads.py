@@ -15,6 +15,7 @@ from pegboard import threads as threads_module
 from pegboard.threads import MOST_ABANDONED, HangingThreadsError, WorkerPool, _Workers, waiting
 
 PATIENCE = 10  # seconds; only a broken test waits so long
+HOLD = "working.<locals>.hold"  # the owner of what `working` runs
 
 
 @pytest.fixture
@@ -121,8 +122,7 @@ async def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
     pool = WorkerPool(most=1)
     gate, begun, (stuck,) = working(pool, 1)
     await begun_by(begun)
-    owner = "working.<locals>.hold"
-    waiting = asyncio.ensure_future(pool.run_for(owner, lambda: "served"))
+    waiting = asyncio.ensure_future(pool.run_for(HOLD, lambda: "served"))
     await asyncio.sleep(0)  # it is handed over now, and no thread is free
     await given_up(stuck)
     answer = await asyncio.wait_for(waiting, PATIENCE)
@@ -135,7 +135,7 @@ async def test_a_job_given_up_before_its_turn_never_runs():
     pool, ran = WorkerPool(most=1), []
     gate, begun, (first,) = working(pool, 1)
     await begun_by(begun)
-    second = asyncio.ensure_future(pool.run(ran.append, "second"))
+    second = asyncio.ensure_future(pool.run_for(HOLD, lambda: ran.append("second")))
     await asyncio.sleep(0)
     await given_up(second)
     abandoned = pool.abandoned
@@ -274,16 +274,11 @@ def test_waiting_outside_of_its_threads_is_nothing_to_note():
 
 
 async def test_a_function_that_no_thread_had_begun_is_named_so():
-    pool = WorkerPool(most=1)
-    gate, begun, _ = working(pool, 1)
-    await begun_by(begun)
     noted = []
-    queued = pool.run_for("print", print, lambda: noted.append(True))
+    queued = WorkerPool(most=0).run_for("print", print, lambda: noted.append(True))
     queued.send(None)
     with pytest.raises(asyncio.CancelledError):
         queued.throw(asyncio.CancelledError)
-    gate.set()
-    pool.close()
     assert noted == [True]
 
 

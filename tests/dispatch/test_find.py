@@ -323,8 +323,9 @@ def test_it_can_be_turned_off(state_of):
         {"spec": {"requires_confirmation": True}},
         {"spec": {"permission": "edit"}},
         {"confirms": lambda arguments: False},
+        {"by_arguments": {"destructive": lambda arguments: False}},
     ],
-    ids=["destructive", "confirmed", "permitted", "confirmed by a predicate"],
+    ids=["destructive", "confirmed", "permitted", "confirmed by a predicate", "destructive by a predicate"],
 )
 def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(state_of, make, facts):
     spec = facts.pop("spec", {})

@@ -542,11 +542,17 @@ def test_what_an_unloaded_plugin_held_back_returns_and_others_stay(registry) -> 
         def pegboard_before_tool(self) -> None:
             heard.append("b")
 
-    register_plugin(registry, bringing("a"), "one")
+    class Faulty:
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            register(named("a"))
+            register(3)
+
+    assert register_plugin(registry, Faulty(), "one").status == "partial"
     register_plugin(registry, Hears(), "two")
     with registry.register(named("a"), on_conflict="replace"):
         asyncio.run(registry.unload("one"))
-    assert registry.tools() == ()
+    assert (registry.tools(), registry.problems()) == ((), ())
     registry.register(named("a"))
     assert (registry.call_sync("a").text, heard) == ("a", ["b"])
     assert [each.name for each in registry.plugins()] == ["two"]

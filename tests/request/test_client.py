@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import traceback
+from contextlib import aclosing
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,6 +16,7 @@ from pegboard.messages import ModelResponse, ReasoningPart, TextDelta
 from pegboard.request.client import (
     LONGEST_MESSAGE,
     Clients,
+    SDKMethod,
     Secrets,
     http_error,
     retry_after,
@@ -369,3 +371,41 @@ def test_an_answer_of_thoughts_and_one_that_says_its_error_are_answers(facts):
 def test_what_doesnt_break_a_stream_is_a_fault_and_is_passed_on():
     with pytest.raises(ZeroDivisionError):
         read(StreamStreaming("a", error=ZeroDivisionError()).chunks(), OSError)
+
+
+class SdkStream:
+    """Gives one event, then ends or raises; notes whether it was closed."""
+
+    def __init__(self, error=None):
+        self.error, self.closed = error, False
+
+    async def __aiter__(self):
+        yield {"a": 1}
+        if self.error is not None:
+            raise self.error
+
+    async def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(("error", "most"), [(None, 1), (None, None), (OSError("lost"), None)])
+def test_the_stream_of_an_sdk_is_closed_however_it_ends(error, most):
+    stream = SdkStream(error)
+
+    async def create(**_body):
+        return stream
+
+    async def main():
+        asked = SDKMethod(clients(again=None), lambda _client: create, lambda error: ModelError(str(error)), dict)
+        async with aclosing(asked.events({})) as events:
+            async for event in events:
+                assert event == {"a": 1}
+                if most:
+                    break
+
+    if error is None:
+        asyncio.run(main())
+    else:
+        with pytest.raises(ModelError, match="lost"):
+            asyncio.run(main())
+    assert stream.closed

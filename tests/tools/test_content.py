@@ -301,3 +301,8 @@ def test_a_result_is_changed_into_another():
     assert (result.evolve(title="u").title, result.evolve(title="u").text, result.title) == ("u", "a", "t")
     with pytest.raises(TypeError):
         result.evolve(content=5)
+
+
+def test_an_error_without_a_kind_is_the_tools_failure():
+    assert [ToolResult("x", is_error=failed).kind for failed in (True, False)] == ["tool_failure", None]
+    assert ToolResult("x").evolve(is_error=True).kind == "tool_failure"

@@ -517,6 +517,13 @@ def test_wrong_options_are_refused_at_definition(options, said):
     assert caught.value.tool == "search"
 
 
+def test_rules_look_at_no_argument_that_comes_as_base64():
+    def shell(line: bytes) -> None: ...
+
+    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes as base64"):
+        Tool.from_function(shell, permission_arguments={"line": "command"})
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -923,6 +930,11 @@ async def test_a_lazy_tool_that_cannot_be_loaded_fails_its_call_and_the_next_tri
     assert (failed.kind, failed.text) == ("tool_failure", "late failed: OSError.")
     assert "no such host" in failed.detail
     assert answered.text == "5"
+
+
+def test_what_is_compiled_for_a_lazy_tool_is_kept():
+    made, handler = Tool.lazy(LATE, lambda: None), Tool.from_function(lambda a: a, name="late").handler
+    assert made.handler.completed(made, handler) is made.handler.completed(made, handler)
 
 
 def test_what_the_spec_declares_counts_for_a_lazy_tool():

@@ -8,7 +8,7 @@ import pickle
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pegboard.errors import PredicateError
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -315,6 +315,11 @@ def slowly(pattern, value):
 
 
 @given(st.text("ab*?.[", max_size=7), st.text("ab*?.[\n", max_size=7))
+@example("a*b*b", "abb")
+@example("*ab*ba*", "abba")
+@example("*ab*ba*", "aba")
+@example("*?b*", "ab")
+@example("a*a", "a")
 def test_a_pattern_matches_what_the_words_say(pattern, value):
     assert bool(matcher(pattern)(value)) is slowly(pattern, value)
 

@@ -443,6 +443,19 @@ def test_one_that_hangs_is_cancelled_and_costs_only_its_own():
     assert [tool.name for tool in whole] == ["a"]
 
 
+def test_one_that_hangs_may_say_what_to_do():
+    class Told(Hanging):
+        async def tools(self, context):
+            try:
+                return await super().tools(context)
+            except BaseException as error:
+                error.add_note("wait longer")
+                raise
+
+    (offer,) = asked(Told(), timeout=0.01)
+    assert causes(offer) == ["TimeoutError: no answer within 0.01 s (toolset_timeout); wait longer"]
+
+
 def test_one_that_ignores_its_cancellation_is_closed():
     stubborn = Hanging(stubborn=True)
     (offer,) = asked(stubborn, timeout=0.01)

@@ -575,13 +575,14 @@ def test_the_tools_own_parts_see_its_own_names():
         seen.append(dict(arguments))
         return ["q: is empty", "query: stays", "(root): odd", "qq: stays"]
 
-    tool = search().evolve(preview=see, confirms=see, checks=see)
+    tool = search().evolve(preview=see, confirms=see, checks=see, by_arguments={"destructive": see})
     shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
     arguments = {"query": "", "limit": 1}
     assert shown.checks(arguments) == ["query: is empty", "query: stays", "(root): odd", "qq: stays"]
     shown.preview(arguments)
     shown.confirms(arguments)
-    assert seen == [{"q": "", "limit": 1, "lang": "en"}] * 3
+    shown.by_arguments["destructive"](arguments)
+    assert seen == [{"q": "", "limit": 1, "lang": "en"}] * 4
 
 
 def test_examples_follow_and_those_that_may_be_invalid_go():

@@ -144,15 +144,6 @@ def test_it_counts_though_another_callback_answers():
     assert kinds(registry, *[("look", {})] * 3) == [None, None, "denied"]
 
 
-def test_calls_at_once_are_counted():
-    registry, _ = board()
-
-    async def main():
-        return await asyncio.gather(*(registry.call("look", {"at": "a"}, SESSION) for _ in range(3)))
-
-    assert sorted(str(result.kind) for result in asyncio.run(main())) == ["None", "None", "denied"]
-
-
 # The log --------------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 FAULT = sys.argv[1]
@@ -106,15 +107,22 @@ def before_and_after(id_, result):
     write(id=id_, result=RESULTS.get(FAULT, result))
 
 
-def main():
+def before():
+    """Breaks a rule before anything is asked."""
     if FAULT == "garbage":
         sys.stdout.buffer.write(b"Welcome!\n\xff\xfe\x00\n{\n[]\n" + b'{"a":' * 1000 + b"\n\n")
         sys.stdout.flush()
     if FAULT == "stays":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         Path(sys.argv[2]).write_text(str(os.getpid()))
+    while FAULT == "late" and not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
     if FAULT == "silent":
         threading.Event().wait()
+
+
+def main():
+    before()
     for line in sys.stdin:
         message = json.loads(line)
         id_, method, params = message.get("id"), message.get("method"), message.get("params", {})

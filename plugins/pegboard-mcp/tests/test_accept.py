@@ -92,6 +92,19 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
 
 
+def test_a_list_of_servers_shows_no_secret(registry, tmp_path):
+    (tmp_path / "config" / "pegboard").mkdir(parents=True)
+    table = (
+        '[plugins.mcp.servers.web]\nurl = "https://ann:one@example.com/mcp?key=two#three"\n'
+        '[plugins.mcp.servers.local]\ncommand = "serve"\nargs = ["here", "--token", "four", "--password=five"]\n'
+    )
+    (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(table)
+    said = registry("mcp", "list")
+    assert "https://example.com/mcp" in said
+    assert "here" in said
+    assert not [word for word in ("ann", "one", "two", "three", "four", "five") if word in said.split("REACHED BY")[1]]
+
+
 BROWSER = """
 import sys, urllib.request
 urllib.request.urlopen(sys.argv[1]).read()
@@ -119,3 +132,18 @@ def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(regist
         server.kill()
         server.wait()
         server.stdout.close()
+
+
+def test_a_listing_leaves_no_server_behind_however_many_ignore_its_end(registry, tmp_path):
+    bad = str(Path(__file__).with_name("bad_server.py"))
+    tables = ""
+    for number in range(3):
+        for fault in ("stays", "silent"):
+            words = json.dumps(["-I", bad, fault, str(tmp_path / f"process{number}")])
+            lines = [f"[plugins.mcp.servers.{fault}{number}]", f"command = {json.dumps(sys.executable)}"]
+            tables += "\n".join([*lines, f"args = {words}", ""])
+    (tmp_path / "config" / "pegboard").mkdir(parents=True)
+    (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(tables)
+    assert "stays2__echo" in registry("list", "--names")
+    left = [file.read_text().replace("\0", " ") for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
+    assert not [words for words in left if str(tmp_path) in words]

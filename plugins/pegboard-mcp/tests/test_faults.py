@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard import Permissions, Rule, ToolRegistry
+from pegboard import Limits, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
@@ -90,6 +90,27 @@ async def test_a_server_that_does_not_start_is_named_with_the_cause(fault, setti
         assert "toolset 'bad'" in problems
         assert words in problems
         await good_works(registry)
+
+
+async def test_tools_that_come_late_are_announced(tmp_path):
+    file, changed, loop = tmp_path / "now", asyncio.Event(), asyncio.get_running_loop()
+    toolset = mcp_toolset("bad", command=sys.executable, args=("-I", SERVER, "late", str(file)))
+    await toolset.connection()  # the SDK is loaded
+    toolset.on_change(lambda: loop.call_soon_threadsafe(changed.set))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(toolset.tools(ReadonlyContext()), 0.1)
+    file.touch()
+    await asyncio.wait_for(changed.wait(), 60)
+    assert [tool.name for tool in await toolset.tools(ReadonlyContext())] == ["bad__echo", "bad__reverse"]
+    await toolset.close()
+
+
+async def test_a_server_that_starts_slowly_is_named_with_the_command_that_waits_for_it(tmp_path):
+    settings = {"command": sys.executable, "args": ("-I", SERVER, "late", str(tmp_path / "never"))}
+    async with ToolRegistry(limits=Limits(toolset_timeout=0.1)) as registry:
+        registry.register(mcp_toolset("bad", accepted=str(tmp_path / "accepted.json"), **settings))
+        (problem,) = (await registry.resolve()).problems
+    assert "no answer within 0.1 s (toolset_timeout); 'registry mcp accept bad' waits" in str(problem)
 
 
 async def test_of_too_many_tools_the_first_are_offered():

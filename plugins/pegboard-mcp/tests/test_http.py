@@ -323,6 +323,22 @@ async def test_so_many_sessions_are_open_and_no_more(registry, caplog, sessions,
         assert (await client.http.post(transport.url, json=INITIALIZE, headers=ACCEPT)).status_code == 200
 
 
+async def test_one_user_cannot_take_the_sessions_of_the_others(registry, serving):
+    settings = HttpSettings(user_sessions=3, tokens={"ann": ANN, "bob": BOB})
+    async with serving(registry, settings) as transport, raw(transport) as client:
+        ann, bob = ({"Authorization": f"Bearer {token}"} for token in (ANN, BOB))
+        opened = await asyncio.gather(*(client.post(INITIALIZE, **ann) for _ in range(9)))
+        assert sorted(answer.status_code for answer in opened) == [200] * 3 + [429] * 6
+        refused = await client.post(INITIALIZE, **ann)
+        assert (refused.status_code, "user_sessions" in refused.text) == (429, True)
+        await client.initialize(**bob)
+        assert await client.add(**bob)
+        first = next(answer.headers["mcp-session-id"] for answer in opened if answer.status_code == 200)
+        await client.http.delete(transport.url, headers={**ACCEPT, **ann, "mcp-session-id": first})
+        again = await client.http.post(transport.url, json=INITIALIZE, headers={**ACCEPT, **ann})
+        assert again.status_code == 200
+
+
 async def test_a_session_that_is_not_used_ends(registry, serving):
     async with serving(registry, HttpSettings(idle_seconds=0.2)) as transport, raw(transport) as client:
         await client.initialize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
 
@@ -11,7 +12,7 @@ import pytest
 from pegboard.cli.main import main
 from pegboard_mcp.serving.install import PROGRAMS
 
-COMMAND = [sys.executable, "-m", "pegboard", "serve"]
+COMMAND = [sys.executable, "-P", "-m", "pegboard", "serve"]
 ARGS = ["--where", "read_only", "-T", "git_*", "--user", "ann"]
 URL = "http://127.0.0.1:8000/mcp"
 BEARER = {"Authorization": "Bearer {}"}
@@ -79,6 +80,13 @@ def test_the_entry_is_shown_with_the_file_that_it_belongs_in_and_nothing_is_writ
     assert read(text, program) == {key: {"pegboard": local}}
     assert head == f"# {folder / FILES[program]}"
     assert not (folder / FILES[program]).exists()
+
+
+def test_what_lies_in_the_folder_that_a_program_starts_it_in_is_not_run(folder, capsys):
+    (folder / "work" / "pegboard.py").write_text("raise SystemExit('this is no installed package')")
+    entry = read(run(capsys, "claude-code").partition("\n")[2], "claude-code")["mcpServers"]["pegboard"]
+    command = [entry["command"], *entry["args"], "--help"]
+    assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
 @ALL
@@ -172,7 +180,7 @@ def test_files_are_named_so_that_they_are_found_from_any_folder(folder, capsys):
     words = ["--functions", "tools.py", "--rules", "rules.toml", "--config", "pegboard.toml", "--yes", "--state", "a=b"]
     args = json.loads(run(capsys, "cursor", *words).partition("\n")[2])["mcpServers"]["pegboard"]["args"]
     work = folder / "work"
-    assert args[3:] == [
+    assert args[4:] == [
         *("--config", str(work / "pegboard.toml"), "--functions", str(work / "tools.py")),
         *("--yes", "--rules", str(work / "rules.toml"), "--state", "a=b"),
     ]

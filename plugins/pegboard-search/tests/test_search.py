@@ -175,13 +175,13 @@ def test_what_was_found_again_stands_last_and_the_oldest_names_go_first():
 
 def test_what_the_host_has_taken_over_and_then_dropped_stays_dropped():
     """A host may go on with one context whose state changes."""
-    registry, state = with_search(MAIL, POST), {}
+    registry, state = with_search(MAIL, POST, FAX.with_spec(deferred=True)), {}
     context = ReadonlyContext(session="s", state=state)
     searched(registry, "mail", context=context)
     state[FOUND] = ["send_mail"]
     searched(registry, "letter", context=context)
     state[FOUND] = ["send_post"]
-    assert searched(registry, "mail", context=context).actions.state_delta == {FOUND: ["send_post", "send_mail"]}
+    assert searched(registry, "fax", context=context).actions.state_delta == {FOUND: ["send_post", "send_fax"]}
 
 
 def test_calls_without_a_context_share_nothing():

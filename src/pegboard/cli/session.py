@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +22,7 @@ from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_sta
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
-from pegboard.config.config import Config, load_config, normalised
+from pegboard.config.config import Config, load_config, normalised, parse_config, read_config
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
@@ -35,6 +37,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
+from pegboard.toolsets.predicates import all_of, written
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -91,8 +94,6 @@ def _line(error: BaseException, path: Path) -> str:
     """Where in the file it happened."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
-    import traceback
-
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f", line {lines[-1]}" if lines else ""
 
@@ -146,8 +147,6 @@ class Session:
         given = [self._read(part) for part in (*predicates, only_expression(self.options.only)) if part is not None]
         if not given:
             return None
-        from pegboard.toolsets.predicates import all_of
-
         return all_of(*given)
 
     def _read(self, predicate: Predicate | str) -> Predicate:
@@ -319,8 +318,6 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
 
 def show_log() -> None:
     """Shows what is logged for the operator, such as tracebacks of plugins that fail to load, on standard error."""
-    import logging
-
     log = operator_log()
     if not any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
         log.addHandler(logging.StreamHandler())
@@ -348,8 +345,6 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
 
 def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> str:
     """The last of the files whose own value of a key fits, and holds."""
-    from pegboard.config.config import parse_config, read_config
-
     ignored = {one.file for one in config.ignored if one.key == key}
     values = ((file, parse_config(read_config(file) or b"", file, []).get(key)) for file in reversed(config.files))
     fitting = (file for file, value in values if file not in ignored and value is not None and fits(value))
@@ -388,8 +383,6 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
 
 def only_expression(specs: Sequence[str]) -> str | None:
     """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    from pegboard.toolsets.predicates import written
-
     parts: list[str] = []
     for item in ",".join(specs).split(","):
         key, colon, value = item.strip().rpartition(":")

@@ -368,9 +368,8 @@ def _put_in_order(states: Sequence[CallState]) -> None:
 
 
 def _mode_of(state: CallState) -> str | None:
-    """How the call shares; `None` where that isn't known yet: a name may be mended, or the arguments decide."""
+    """How the call shares; `None` where that isn't known yet: a name may be mended."""
     try:
-        tool = state.services.find(state.call.name)
+        return state.services.find(state.call.name).spec.concurrency.mode
     except CallError:
         return None if state.services.limits.repair or state.services.callbacks.repair else "shared"
-    return None if "concurrency" in tool.by_arguments else tool.spec.concurrency.mode

@@ -14,7 +14,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Flavour
-from pegboard.dispatch.approve import consume_approval
+from pegboard.dispatch.approve import consume_approval, decide_again
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
@@ -174,6 +174,9 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
     async def attempt() -> Any:
         state.arguments = plain(pristine)
+        deciding = None if state.since is None else decide_again(state)
+        if deciding is not None:
+            await deciding
         return await _attempt(state, tool)
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
@@ -197,6 +200,9 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
+        deciding = decide_again(state)
+        if deciding is not None:
+            await deciding
     pending = _start(state, tool, handler)
     if pending is not None:
         await pending

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -34,7 +35,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.toolset import OwnedToolset
+from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
 if TYPE_CHECKING:
     import pluggy
@@ -140,8 +141,6 @@ def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
 
 def imported(module: str, attribute: str | None) -> Any:
     """What an entry point names: a module, or something in it (`"Guard"`, `"plugins.Guard"`)."""
-    from importlib import import_module
-
     thing: Any = import_module(module)
     for part in (attribute or "").split("."):
         thing = getattr(thing, part) if part else thing
@@ -213,8 +212,6 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
 
 def _register_toolset(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
     def register(toolset: Any) -> None:
-        from pegboard.toolsets.toolset import is_toolset
-
         if is_toolset(toolset):
             loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
         else:

@@ -214,9 +214,9 @@ class _Child:
             if text:
                 answer = json.loads(text)
             else:
-                cause = f"ended the process while it was loaded (exit code {code})"
+                cause = f"ended the process (exit code {code})"
         except subprocess.TimeoutExpired:
-            cause = f"took longer than {seconds:g} s to load"
+            cause = f"took longer than {seconds:g} s"
         except ValueError as error:
             cause = str(error)
         return Done(answer, cause, self.end())
@@ -316,7 +316,7 @@ async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
         return await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, _PUBLISH_SECONDS)
     finally:
         with suppress(TimeoutError):
-            await asyncio.wait_for(close_all(toolsets), _CLOSE_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in toolsets)), _CLOSE_SECONDS)
 
 
 def _bound_memory(most: int) -> None:

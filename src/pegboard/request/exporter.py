@@ -299,10 +299,12 @@ class Entry:
         entry: What the provider's list holds of it, shared and never changed; `None` where the provider can't be given
             the tool.
         losses: What is lost on the way to it.
+        behind: An entry of another kind right behind it, shared and never changed, or `None`.
     """
 
     entry: JsonObject | None
     losses: tuple[Loss, ...] = ()
+    behind: JsonObject | None = None
 
 
 WriteEntry: TypeAlias = Callable[[ToolSpec, bool | None], Entry]
@@ -315,10 +317,14 @@ class Entries:
 
     Attributes:
         write: Writes one.
+        entry_name: What an entry is called at the provider, `None` where it has no name, or need have none of its own.
     """
 
     write: WriteEntry
-    _kept: dict[tuple[ToolSpec, bool | None], Entry] = field(factory=dict[tuple[ToolSpec, "bool | None"], Entry])
+    entry_name: Callable[[JsonObject], str | None] = field(default=lambda _entry: None, kw_only=True)
+    _kept: dict[tuple[ToolSpec, bool | None], Entry] = field(
+        factory=dict[tuple[ToolSpec, "bool | None"], Entry], init=False
+    )
 
     def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
         """One tool, written now or before; refused where writing it fails, which costs no other tool."""
@@ -338,19 +344,30 @@ class Entries:
         return written
 
     def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """Tools as a list with one entry for each; of two of one name, the first."""
-        by_name: dict[str, Entry] = {}
-        repeated: list[Loss] = []
+        """The tools in their order; of two of one name, here or at the provider, the first."""
+        choose = self.chooser(specs, strict)
+        names: dict[str, None] = {}
+        called: set[str] = set()
+        entries: list[JsonObject] = []
+        losses: list[Loss] = []
         for spec in specs:
-            if spec.name in by_name:
-                repeated.append(Loss(spec.name, "/name", "name", TAKEN))
-            else:
-                by_name[spec.name] = self.one(spec, strict)
-        return ExportedTools(
-            tuple(written.entry for written in by_name.values() if written.entry is not None),
-            (*(loss for written in by_name.values() for loss in written.losses), *repeated),
-            frozenset(name for name, written in by_name.items() if written.entry is not None),
-        )
+            if spec.name in names:
+                losses.append(Loss(spec.name, "/name", "name", TAKEN))
+                continue
+            written = choose(spec)
+            name = None if written.entry is None else self.entry_name(written.entry)
+            if name in called:
+                written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
+            losses += written.losses
+            if written.entry is not None:
+                names[spec.name] = None
+                called.update(() if name is None else (name,))
+                entries += [written.entry] if written.behind is None else [written.entry, written.behind]
+        return ExportedTools(tuple(entries), tuple(losses), frozenset(names))
+
+    def chooser(self, _specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
+        """What writes each of the tools of one list."""
+        return lambda spec: self.one(spec, strict)
 
 
 def refusal(spec: ToolSpec, path: str, keyword: str, what: str) -> Entry:

@@ -12,6 +12,8 @@ from attrs import define, evolve, field, frozen
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import PluginError, RegistrationError, did_you_mean, suggest
 from pegboard.plugins.hookspecs import hookimpl
+from pegboard.plugins.manager import PluginManager, imported
+from pegboard.plugins.side_effects import LOAD_SECONDS, within
 from pegboard.registry import ToolRegistry
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
@@ -67,9 +69,6 @@ def subject_of(plugin: Any) -> Subject:
 
 
 def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
-    from pegboard.plugins.manager import imported
-    from pegboard.plugins.side_effects import LOAD_SECONDS, within
-
     found = entries.get(name)
     if found is None:
         near = did_you_mean(suggest(name, entries))
@@ -99,8 +98,6 @@ def plugin_registry(
         PluginError: A plugin isn't loaded whole: it raised, something it brought was refused, or a name is held back.
         RegistrationError: Two plugins have one name.
     """
-    from pegboard.plugins.manager import PluginManager
-
     registry = ToolRegistry()
     manager = PluginManager(registry, settings or {})
     subjects = [*map(subject_of, plugins), *(evolve(subject_of(each), name=name) for name, each in named.items())]

@@ -236,8 +236,10 @@ async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, t
     async def offer(source: ToolsetAdapter) -> Offer:
         try:
             return await within(timeout, source.offer(context))
-        except LimitExpiredError:
-            return _failed(source, TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)"))
+        except LimitExpiredError as late:
+            text = f"no answer within {timeout:g} s (toolset_timeout)"
+            notes = getattr(late.__cause__, "__notes__", ())  # the toolset's own, on what to do
+            return _failed(source, TimeoutError("; ".join([text, *notes])))
         except BaseException as error:  # noqa: BLE001  a toolset's SystemExit costs only itself
             return _failed(source, error)
 

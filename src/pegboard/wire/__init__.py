@@ -23,7 +23,6 @@ from pegboard.wire.blocks import (
     UNFINISHED as UNFINISHED,
     AnsweredBlocks as AnsweredBlocks,
     Blocks as Blocks,
-    PairedEntry as PairedEntry,
     Role as Role,
     StreamedBlock as StreamedBlock,
     StreamedBlocks as StreamedBlocks,

@@ -24,7 +24,7 @@ from pegboard.messages import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.exporter import MOST_KEPT, TAKEN, Entries, Entry, ExportedTools, Loss, WriteEntry, refusal
+from pegboard.request.exporter import MOST_KEPT, Entries, Entry, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
@@ -409,17 +409,6 @@ class StrictLimits:
         return ", ".join(f"{most} {what}" for most, what in facts if most is not None)
 
 
-@frozen
-class PairedEntry(Entry):
-    """Entry of a tool, with an entry of another kind right behind it.
-
-    Attributes:
-        behind: That entry, shared and never changed, or `None`.
-    """
-
-    behind: JsonObject | None = None
-
-
 def _takes(left: list[float], counts: Counts) -> bool:
     """Whether one more fits into what a request may still hold; then it is counted."""
     more = (1, counts.optional or 0, counts.unions or 0)
@@ -430,61 +419,29 @@ def _takes(left: list[float], counts: Counts) -> bool:
 
 
 @define(eq=False)
-class StrictBudget:
+class StrictBudget(Entries):
     """Writes tools, strictly as long as the request may hold more of them, the rest plainly with a loss.
 
     Attributes:
-        write: Writes one tool, strictly or not.
         schema_of: The schema of an entry that is strict, `None` of another.
-        entry_name: What an entry is called at the provider, `None` where it has no name.
         limits: How much a request may hold.
     """
 
-    write: WriteEntry
-    schema_of: Callable[[JsonObject], JsonSchema | None]
-    entry_name: Callable[[JsonObject], str | None]
-    limits: StrictLimits
-    _written: Entries = field(init=False)
+    schema_of: Callable[[JsonObject], JsonSchema | None] = field(kw_only=True)
+    limits: StrictLimits = field(kw_only=True)
     _plainly: Entries = field(init=False)
     _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._written = Entries(self.write)
         self._plainly = Entries(self._write_plainly)
 
-    def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
-        """One tool by itself."""
-        return self._written.one(spec, strict)
-
-    def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """The tools in their order; of two of one name, here or at the provider, the first.
-
-        Tools that want to be strict themselves come before those that are by default.
-        """
+    def chooser(self, specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
+        """Tools that want to be strict themselves come before those that are by default."""
         limits = (self.limits.tools, self.limits.optional, self.limits.unions)
         left = [math.inf if most is None else most for most in limits]
         first = {spec.name: spec for spec in reversed(specs)}
         wanted = {spec: self._chosen(spec, strict, left) for spec in specs if spec.strict and first[spec.name] is spec}
-        names: dict[str, None] = {}
-        called: set[str] = set()
-        entries: list[JsonObject] = []
-        losses: list[Loss] = []
-        for spec in specs:
-            written = refusal(spec, "/name", "name", TAKEN) if spec.name in names else wanted.get(spec)
-            written = written or self._chosen(spec, strict, left)
-            name = None if written.entry is None else self.entry_name(written.entry)
-            if name is not None and name in called:
-                written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
-            losses += (
-                [attrs.evolve(loss, refused=False) for loss in written.losses] if spec.name in names else written.losses
-            )
-            if written.entry is not None:
-                names[spec.name] = None
-                called.update(() if name is None else (name,))
-                entries.append(written.entry)
-                if isinstance(written, PairedEntry) and written.behind is not None:
-                    entries.append(written.behind)
-        return ExportedTools(tuple(entries), tuple(losses), frozenset(names))
+        return lambda spec: wanted.get(spec) or self._chosen(spec, strict, left)
 
     def name_of(self, spec: ToolSpec) -> str:
         """What the provider calls a tool: its own name for what it brings itself."""
@@ -497,7 +454,7 @@ class StrictBudget:
         return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
 
     def _chosen(self, spec: ToolSpec, strict: bool | None, left: list[float]) -> Entry:
-        written = self._written.one(spec, strict)
+        written = self.one(spec, strict)
         schema = None if written.entry is None else self.schema_of(written.entry)
         if schema is None or _takes(left, self._counted(spec, schema)):
             return written

@@ -10,6 +10,8 @@ from attrs import evolve
 
 from pegboard import (
     Always,
+    Injected,
+    Limits,
     MemoryGrants,
     Once,
     Permissions,
@@ -21,12 +23,12 @@ from pegboard import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolError,
     ToolRegistry,
     ask_later,
     tool,
 )
 from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.errors import PendingError
 from pegboard.tools.spec import Origin
 
 ANN = ReadonlyContext(session="s", user="ann")
@@ -100,29 +102,6 @@ def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
     assert resumed(registry, pending, {name: Once()}).results == ()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": "another"},
-        {"once": ""},
-        {"user": "bob"},
-        {"session": None},
-        {"always": ["*"]},
-        {"wider": ["*"]},
-        {"permission": "*"},
-        {"approved": True},
-        {"subject": "question"},
-        {"created": 9e9},
-    ],
-)
-def test_no_changed_fact_comes_through_a_key(change):
-    text = suspended(registry_with(writer()), {"path": "/a"}).dumps(KEY)
-    data = json.loads(text)
-    data["calls"][0] |= change
-    with pytest.raises(PendingError, match="aren't signed with this key, or were changed since"):
-        PendingCalls.loads(json.dumps(data), KEY)
-
-
 # Always, for something else -------------------------------------------------------------------------------------------
 
 
@@ -144,6 +123,19 @@ def test_no_changed_fact_comes_through_a_key(change):
         ("command", "git push", "git push; rm -rf /"),
         ("command", "echo a > b", "echo a > /etc/passwd"),
         ("command", "rm *", "rm a"),
+        *(
+            ("command", "ls ?", "ls x"),
+            ("command", "FOO=a ls", "FOO=b ls"),
+            ("command", "f() { ls; }; f", "f() { rm; }; f"),
+        ),
+        *(("command", "echo x #", "echo x #\nrm y"), ("command", "cat <<A\nx\nA", "cat <<A\ny\nA")),
+        *(("path", "$HOME/x", "~/x"), ("path", "/*", "/etc"), ("path", "d/", "d/b"), ("path", "?", "b")),
+        *(
+            ("url", "10.0.0.0/8", "10.1.1.1"),
+            ("url", "https://*/x", "https://evil.example/x"),
+            ("url", "*", "https://a"),
+        ),
+        *(("text", "", "b"), ("text", "a *", "a"), ("text", "a\u200b", "a"), ("text", 1, True)),
         ("command", "echo $HOME", "echo $HOME"),
         ("url", "https://example.com/a", "https://evil.example.com/a"),
         ("url", "https://example.com/a?b", "https://example.com/axb"),
@@ -287,6 +279,61 @@ def test_a_link_that_is_turned_while_a_person_is_asked_leads_nowhere(tmp_path, r
         result = call(registry, given, approver=approver)
     assert result.kind == "denied"
     assert call(registry, given, approver=lambda *_: Once()).kind == ("denied" if rules else None)
+
+
+WAITS = [
+    *("for another call", "for its turn among its own", "in its batch", "in the registry"),
+    *("to be tried again", "wrapped", "for a service"),
+]
+
+
+@pytest.mark.parametrize("waits", WAITS)
+@pytest.mark.parametrize("action", ["deny", "ask"])
+def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits, action):
+    link, ran = tmp_path / "link", []
+    link.symlink_to("harmless")
+
+    def turn():
+        link.unlink()
+        link.symlink_to("secret")
+
+    class Disk:
+        pass
+
+    def open_disk():
+        turn()
+        return Disk()
+
+    sharing = {WAITS[0]: {"concurrency": "exclusive"}, WAITS[1]: {"max_concurrency": 1}}.get(waits, {})
+
+    @tool(permission_arguments={"path": "path"}, idempotent=True, retries=1, **sharing)
+    async def put(path: str, disk: Injected[Disk]) -> str:
+        ran.append(link.resolve().name)
+        if path.endswith("first"):
+            for _ in range(50):  # the other one is decided on meanwhile, or begins only then
+                await asyncio.sleep(0)
+            turn()
+        elif waits == "to be tried again":
+            turn()
+            raise ToolError("busy", retryable=True)
+        return "ran"
+
+    async def wrap(call_next):
+        turn()
+        return await call_next()
+
+    rules = Permissions([Rule("put", "*/secret", action, forbid=action == "deny")])
+    limits = Limits(max_concurrency=1 if waits == "in the registry" else None)
+    registry = registry_with(put, permissions=rules, limits=limits)
+    registry.provide(Disk, open_disk if waits == "for a service" else Disk())
+    if waits == "wrapped":
+        registry.add_callback("wrap_tool", wrap)
+    calls = [ToolCall("put", {"path": str(tmp_path / "first")}, "1")] if waits in WAITS[:4] else []
+    calls.append(ToolCall("put", {"path": str(link)}, "2"))
+    options = {"max_concurrency": 1} if waits == "in its batch" else {}
+    outcome = asyncio.run(registry.dispatch(calls, **options))
+    assert outcome.results[-1].kind == "denied"
+    assert set(ran) <= {"harmless"}
 
 
 def reshaped(*reshapes, **options):

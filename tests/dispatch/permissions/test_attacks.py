@@ -11,11 +11,17 @@ import pytest
 from pegboard import (
     Always,
     ChangeArguments,
+    ExecutionResponse,
+    Once,
+    PendingCalls,
+    PendingError,
     Permissions,
     Rule,
+    Tool,
     ToolCall,
     ToolContext,
     ToolRegistry,
+    ask_later,
     tool,
 )
 from pegboard.dispatch.permissions.rules_file import rule_problems
@@ -449,4 +455,99 @@ def test_nothing_that_is_added_later_beats_a_forbid_rule(top, later):
     for mode in ("default", "accept_edits", "bypass"):
         registry.permissions = FORBIDDEN.with_mode(mode)
         assert registry.call_sync("cat", {"path": "secret/key"}).kind == "denied"
+    assert RAN == []
+
+
+FUNCTIONS = ["preview", "check", "requires_confirmation", "destructive", "read_only", "concurrency", "work_dir"]
+
+
+@pytest.mark.parametrize("option", FUNCTIONS)
+def test_no_function_of_a_tool_changes_what_is_run(top, option):
+    """What rules have judged is what the tool gets, or else it doesn't run."""
+
+    def change(arguments, context=None):
+        arguments["paths"].append("secret/key")
+        return {"preview": "", "check": (), "concurrency": "shared", "work_dir": "."}.get(option, False)
+
+    @tool(permission_arguments={"paths": "path"}, **{option: change})
+    def cats(paths: list[str]) -> str:
+        RAN.append(paths)
+        return "ran"
+
+    registry_of(cats, permissions=Permissions([Rule("cats", "secret/*", "deny", forbid=True)])).call_sync(
+        "cats", {"paths": ["src/a"]}
+    )
+    assert RAN in ([], [["src/a"]])
+
+
+ALTERED = ["secret/key", "way/key", "delete_all", "*", "bypass", None, True, [], {}, {"path": "secret/key"}, ["*"]]
+
+
+def test_no_altered_suspended_call_gets_round_a_forbid_rule(top):
+    """Each value of its JSON in turn is another, without a key that would show it."""
+    rules = FORBIDDEN.with_rules(Rule("cat", "src/*", "ask")).with_mode("default")
+
+    async def attempts():
+        registry = registry_of(permissions=rules)
+        outcome = await registry.dispatch([ToolCall("cat", {"path": "src/a"}, "1")], approver=ask_later)
+        text, tried = outcome.pending.dumps(), 0
+        for place in places_in(json.loads(text)):
+            for value in ALTERED:
+                try:
+                    pending = PendingCalls.loads(json.dumps(altered(json.loads(text), place, value)))
+                    await registry.resume(pending, {each.id: Once() for each in pending})
+                except PendingError:
+                    pass
+                tried += 1
+        return tried
+
+    assert asyncio.run(attempts()) > 200
+    assert set(RAN) == {"src/a"}
+
+
+def places_in(value, place=()):
+    yield place
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places_in(item, (*place, key))
+
+
+def altered(data, place, value):
+    if not place:
+        return value
+    data[place[0]] = altered(data[place[0]], place[1:], value)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("question", "facts"),
+    [
+        ("call", {"name": "cat", "arguments": {"path": "secret/key"}}),
+        ("call", {"name": "cat", "arguments": '{"path": "secret/key"}'}),
+        ("call", {"name": "delete_all", "arguments": {}, "permissions": {"mode": "bypass"}, "approver": None}),
+        ("ask", {"permission": "cat", "patterns": ["secret/key"]}),
+    ],
+)
+def test_no_executor_gets_round_a_forbid_rule(top, question, facts):
+    class Elsewhere:
+        async def execute_tool(self, call):
+            await call.answer(question, facts)
+            if question == "ask":
+                RAN.append("allowed")
+            return ExecutionResponse(output="")
+
+    registry = registry_of()
+    registry.add("executors", "elsewhere", Elsewhere())
+    registry.register(Tool.from_schema("report", {"type": "object"}, executor="elsewhere"))
+    registry.call_sync("report")
+    assert RAN == []
+
+
+@pytest.mark.parametrize(
+    "line", ["nosuch", "shell"], ids=["a call of nothing known is repaired", "a wrong call is repaired"]
+)
+def test_no_repairer_gets_round_a_forbid_rule(top, line):
+    registry = registry_of()
+    registry.add_callback("repair_call", lambda request: ToolCall("shell", {"line": "rm x"}, "1"))
+    assert registry.call_sync(line, {"lin": "ls"}).kind == "denied"
     assert RAN == []

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import sys
+import threading
 import weakref
 from pathlib import Path
 
@@ -327,7 +328,21 @@ def test_a_tool_may_say_of_each_call_whether_it_destroys_something():
     assert decide(called, {}).reason == "can't say whether this call is destructive"
     assert action(called, {"line": "rm a"}, Rule("shell", "*", "allow")) == "allow"
     assert called.spec.annotations == ToolAnnotations()
+    assert not DEFAULT_PERMISSIONS.settled(called)
     assert action(called.evolve(origin=STRANGER), {"line": "ls"}) == "ask"
+
+
+def test_what_depends_on_the_arguments_is_asked_off_the_loop_and_denied_without_a_person():
+    threads = []
+
+    def destroys(arguments):
+        threads.append(threading.current_thread())
+        return arguments["line"] == "rm a"
+
+    registry = ToolRegistry()
+    registry.register(by_arguments(destructive=destroys))
+    assert [registry.call_sync("shell", {"line": line}).kind for line in ("ls", "rm a")] == [None, "denied"]
+    assert threading.main_thread() not in threads
 
 
 def test_a_tool_may_say_of_each_call_whether_it_only_reads():

@@ -436,7 +436,8 @@ class Anthropic:
     _tools: StrictBudget = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tools = StrictBudget(self._write, _strict_schema, _name, self.limits.strict)
+        limits = self.limits.strict
+        self._tools = StrictBudget(self._write, entry_name=_name, schema_of=_strict_schema, limits=limits)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of `tools`; deferred ones plainly, for without a request nothing searches them."""

@@ -51,7 +51,6 @@ from pegboard.wire import (
     Blocks,
     Entry,
     MadeCalls,
-    PairedEntry,
     Role,
     SentIds,
     StrictBudget,
@@ -199,9 +198,9 @@ CACHE_POINT: Final = "cachePoint"
 """The option by which a tool, a part, a message or a request is followed by such a point."""
 
 
-def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> PairedEntry:
+def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> Entry:
     behind: JsonObject | None = {CACHE_POINT: point} if isinstance(point, dict) else None
-    return PairedEntry(entry, losses, behind)
+    return Entry(entry, losses, behind)
 
 
 def _strict_schema(entry: JsonObject) -> JsonSchema | None:
@@ -355,7 +354,8 @@ class Bedrock:
     _tools: StrictBudget = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tools = StrictBudget(self._write, _strict_schema, _name, self.limits.strict)
+        limits = self.limits.strict
+        self._tools = StrictBudget(self._write, entry_name=_name, schema_of=_strict_schema, limits=limits)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of `toolConfig.tools`."""

@@ -328,6 +328,7 @@ class Connection:
         await stack.enter_async_context(client)
         session = _Session(client, inbox, relist=relist)
         await self._list(session)
+        inbox.is_ready = True
         return session
 
     async def _list(self, session: _Session) -> None:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit, urlunsplit
 
 from attrs import define, field, fields_dict, frozen
 
+from pegboard.config.config import without_secrets
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import read_bounded
 from pegboard.schema.converter import read_record
@@ -132,7 +134,11 @@ class ServerSettings:
         return digest_of([self.command, list(self.args), self.cwd, self.url]).partition(":")[2][:16]
 
     def __str__(self) -> str:
-        return self.url or " ".join([self.command or "", *self.args])
+        """How it is reached, without what may be a secret."""
+        if self.url is None:
+            return " ".join(without_secrets([self.command or "", *self.args]))
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 def is_among(name: str, patterns: tuple[str, ...]) -> bool:

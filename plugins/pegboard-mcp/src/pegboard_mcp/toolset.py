@@ -69,6 +69,7 @@ class McpToolset(ToolsetBase):
         self._accepted: Definitions | None = None
         self._listed: Definitions | None = None
         self._known: _Known | None = None
+        self._is_late = False  # whether it was asked for its tools, and had none yet
         self._tools: dict[str, Tool] = {}  # by digest of the definition, so that the same tool stays the same
         self._offer: tuple[_Known, Offer] | None = None
         self._changed: list[Callable[[], None]] = []
@@ -89,7 +90,13 @@ class McpToolset(ToolsetBase):
             if self._accepted is not None and self._known is None:
                 self._known = _Known(self._accepted)
         if self._known is None:
-            await (await self.connection()).start()
+            try:
+                await (await self.connection()).start()
+            except BaseException as error:
+                self._is_late = True  # it may go on starting, once the limit of a resolution has passed
+                if self.publishes is not None:
+                    error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
+                raise
         return await off_loop(self._offered)
 
     async def close(self) -> None:
@@ -199,7 +206,7 @@ class McpToolset(ToolsetBase):
         kept = {name: each for name, each in accepted.tools.items() if name not in held}
         before, known = self._known, _Known(Definitions(kept, listed.problems, accepted.instructions), changes)
         self._known = known
-        if before is not None and _digests(before) != _digests(known):
+        if self._is_late if before is None else _digests(before) != _digests(known):
             for function in tuple(self._changed):
                 function()
 

@@ -66,12 +66,14 @@ class Inbox:
     Attributes:
         ended: Set once nothing more comes.
         broken: Why the connection was ended, or `None`.
+        is_ready: Whether the server has shaken hands and listed its tools; before, it isn't waited for at the end.
         definitions: Of the tools that were listed since it was cleared, as the server wrote them.
         last_words: The last lines that the process wrote to standard error.
     """
 
     ended: asyncio.Event = field(factory=asyncio.Event)
     broken: str | None = None
+    is_ready: bool = False
     definitions: list[Any] = field(factory=list[Any])
     last_words: deque[str] = field(factory=lambda: deque[str](maxlen=_MOST_LAST_WORDS))
     _left: float = field(default=MOST_AT_ONCE, init=False)
@@ -217,7 +219,7 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
         with anyio.CancelScope(shield=True):
             await _ended(*speaking)
             draining = asyncio.create_task(_drain(process))
-            await _end(process, EXIT_SECONDS if inbox.broken is None else 0.0)
+            await _end(process, EXIT_SECONDS if inbox.is_ready and inbox.broken is None else 0.0)
             await _ended(listening, draining)
         for stream in (incoming, outgoing):
             stream.close()

@@ -338,7 +338,7 @@ def _placed(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: 
     if name is None:
         what = "left out: a namespace is a name, or an object with name and description"
         return Entry(entry, (*losses, Loss(spec.name, f"/providerOptions/{FAMILY}/namespace", "namespace", what)))
-    return InNamespace(entry, losses, name, description)
+    return InNamespace(entry, losses, namespace=name, purpose=description)
 
 
 SEARCH: Final = "tool_search"

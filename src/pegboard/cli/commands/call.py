@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from jiter import from_json
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
@@ -23,10 +24,11 @@ from pegboard.cli.output import (
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
 from pegboard.cli.session import complete_tool, complete_word, open_session
+from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.errors import UnknownToolError, suggest
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
@@ -118,9 +120,6 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
         return {"input": _standard_input()}
     if text is None:
         return read_arguments(words, tool.spec.input_schema)
-    from pegboard.dispatch.arguments import parse_arguments
-    from pegboard.tools.call import CallError
-
     try:
         base = dict(parse_arguments(text, most_bytes=MOST_INPUT))
     except CallError as error:
@@ -281,8 +280,6 @@ def read_calls(file: str) -> list[Any]:
         raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
     if len(data) > _MOST_CALLS_INPUT:
         raise click.UsageError(f"{file} has more than {_MOST_CALLS_INPUT:,} bytes")
-    from jiter import from_json
-
     try:
         calls = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -16,7 +17,7 @@ from pegboard.cli.run import approver_for, interruptible, show_progress, write_e
 from pegboard.cli.session import complete_model, open_session
 from pegboard.dispatch.events import CallEnded, CallPending
 from pegboard.files import read_bounded, reason, write_whole
-from pegboard.messages import TextDelta
+from pegboard.messages import Message, TextDelta
 from pegboard.request.model_request import Model, ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.visible import visible
@@ -27,7 +28,6 @@ from pegboard.turn.options import TurnLimits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pegboard.messages import Message
     from pegboard.turn.events import TurnEvent, TurnOutcome
 
 MOST_BYTES: Final = 100_000_000
@@ -41,8 +41,6 @@ def read_conversation(file: str) -> tuple[Message, ...]:
     Raises:
         click.UsageError: It can't be read, or holds no conversation.
     """
-    from pegboard.messages import Message
-
     try:
         data: Any = json.loads(read_bounded(file, MOST_BYTES))
     except FileNotFoundError:
@@ -67,8 +65,6 @@ def check_place(file: str) -> None:
     Raises:
         click.UsageError: Nothing can be written there.
     """
-    import os
-
     folder = Path(file).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise click.UsageError(f"{file} can't be written: {folder} is no folder that may be written to")

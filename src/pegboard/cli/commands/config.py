@@ -24,8 +24,9 @@ from pegboard.cli.output import (
     write_long,
 )
 from pegboard.cli.session import Session, configuration_of, note_names, open_session
-from pegboard.config.config import key_names, normalised, remove_key, set_key, without_secrets
+from pegboard.config.config import distrust, key_names, normalised, remove_key, set_key, trust, without_secrets
 from pegboard.errors import did_you_mean, suggest
+from pegboard.files import CONFIG_NAME, project_file
 
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
@@ -104,8 +105,6 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
     Without FILE, the one that commands find from here.
     """
-    from pegboard.config.config import distrust, trust
-
     chosen = file or _found_here()
     if undo:
         remark(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
@@ -116,8 +115,6 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
 
 def _found_here() -> Path:
-    from pegboard.files import CONFIG_NAME, project_file
-
     found = project_file(str(Path.cwd()))
     if found is None:
         raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -194,8 +195,6 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
 
 def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
     """Those that are there, of distributions whose plugins all load; what fails to load is reported elsewhere."""
-    from itertools import groupby
-
     for _, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
         for file in _manifests(plugins) if all(found.name in well for found in plugins) else ():

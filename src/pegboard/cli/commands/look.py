@@ -43,7 +43,7 @@ from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
 from pegboard.plugins.snapshot import Environment, environment, own_version
 from pegboard.schema.json import counted
-from pegboard.toolsets.predicates import is_literal
+from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,8 +165,6 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
 
 def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
-    from pegboard.toolsets.predicates import any_of, from_plugin, named
-
     if names:
         yield any_of(*map(named, names))
     if plugin:

@@ -6,6 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -109,6 +110,11 @@ class ToolPolicy:
         if permission is not None:
             return self.is_about_inner(rule)
         return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
+
+    @cached_property
+    def looks_at_places(self) -> bool:
+        """Whether links have a say in what is decided."""
+        return "path" in (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -271,7 +277,7 @@ class ToolPolicy:
         if self.work_dir is None:
             return Folders([call])
         try:
-            own = self.work_dir(dict(arguments), context) or "."
+            own = self.work_dir(deepcopy(dict(arguments)), context) or "."
         except (Exception, SystemExit):  # noqa: BLE001  (see above)
             return Folders([])
         return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
@@ -367,7 +373,7 @@ _ASKED: Final = Decision("ask")
 def _answer(function: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> bool | None:
     """What a function of a tool says of a call; `None`: it can't say, so a person does."""
     try:
-        said: object = function(dict(arguments))
+        said: object = function(deepcopy(dict(arguments)))
     except (Exception, SystemExit):  # noqa: BLE001  whatever it is, it costs only the answer
         return None
     return said if isinstance(said, bool) else None

@@ -67,6 +67,7 @@ class HttpSettings:
         body_seconds: How long a request's headers, and its body, may take to come.
         rate: Requests a second of one user, or one address; twice as many may come at once.
         sessions: How many there may be at once.
+        user_sessions: How many one user of `tokens` or `oauth` may have at once.
         idle_seconds: After which a session ends that no request was in.
         grace: Seconds that calls have to end once the process is asked to.
     """
@@ -80,6 +81,7 @@ class HttpSettings:
     body_seconds: float = 10.0
     rate: float = 1_000.0
     sessions: int = 1_000
+    user_sessions: int = 100
     idle_seconds: float = 1_800.0
     grace: float = 10.0
 
@@ -90,7 +92,7 @@ class HttpSettings:
         for name, value in tokens.items():
             if type(value) is not str or len(value) < LEAST_TOKEN:  # what stands in a table hasn't been looked at yet
                 raise ValueError(f"{name}: must be a text of at least {LEAST_TOKEN} characters")
-        for name in ("body", "body_seconds", "rate", "sessions", "idle_seconds", "grace"):
+        for name in ("body", "body_seconds", "rate", "sessions", "user_sessions", "idle_seconds", "grace"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
 

@@ -21,9 +21,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, EmptyResult, Notification, NotificationParams, RequestParams
 from pydantic import ConfigDict
 
-from pegboard import Tool, ToolResult
+from pegboard import Tool, ToolContext, ToolResult
 from pegboard.errors import SchemaError, ToolError
 from pegboard.tools.visible import visible_spec
+from pegboard.toolsets.toolset import check_once
 from pegboard.typing import JsonObject
 from pegboard_mcp.serving.sessions import Request, Session
 
@@ -95,16 +96,18 @@ class Offer:
         settings = ServerSettings(command="client", prefix=PREFIX)
         definitions = Definitions.of(listed, MOST_TOOLS)
         self.refused += [f"{name or 'a tool'}: {text}" for name, text in definitions.problems]
-        tools, problems = tools_of("client", settings, definitions.tools.values(), self._handler)
+        tools, problems = tools_of("client", settings, definitions.tools.values(), self._call)
         self.refused += [problem.cause for problem in problems]
         for tool in tools:
             own = tool.spec.original_name or tool.name.removeprefix(PREFIX)
             try:
-                self.tools.append(tool.evolve(spec=visible_spec(tool.spec)))
+                shown = tool.evolve(spec=visible_spec(tool.spec))
+                check_once(shown)
             except SchemaError as error:
                 self.refused.append(f"{own}: {error}")
             else:
-                self.names[own] = tool.name
+                self.tools.append(shown)
+                self.names[own] = shown.name
 
     async def serve(self) -> EmptyResult:
         """Tells the client what is offered, and lasts until the client ends it, or `end` does."""
@@ -133,13 +136,7 @@ class Offer:
             waiting.set_result(ToolResult.error("invalid_output", text, detail=str(error)))
         return True
 
-    def _handler(self, name: str) -> Callable[..., Any]:
-        async def run(arguments: Mapping[str, Any]) -> ToolResult:
-            return await self._call(name, arguments)
-
-        return run
-
-    async def _call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _call(self, name: str, arguments: Mapping[str, Any], _: ToolContext) -> ToolResult:
         if len(self._calls) >= MOST_CALLS:
             raise ToolError(f"The client has {MOST_CALLS} calls to answer already.", retryable=True)
         id_, answer = uuid.uuid4().hex, asyncio.get_running_loop().create_future()

@@ -85,6 +85,7 @@ class HttpTransport:
         self._settings = settings
         self._rate = _Rate(settings.rate)
         self._events: WeakValueDictionary[str, _Events] = WeakValueDictionary()
+        self._opening: set[_Events] = set()  # of sessions whose first request hasn't been answered yet
         self._ended = asyncio.Event()
         self._requests = 0
         self._all_answered = asyncio.Event()
@@ -157,7 +158,11 @@ class HttpTransport:
             if refused is not None:
                 await refused(scope, receive, sent.send)
             else:
-                await self._serve(app, request, receive, sent)
+                events = self._events_of(request, sent)
+                try:
+                    await self._serve(app, request, receive, sent)
+                finally:
+                    self._opening.discard(events)
             if sent.status >= _LEAST_ERROR:
                 address = request.client.host if request.client else "?"
                 log = logging.getLogger("pegboard.mcp")
@@ -167,12 +172,7 @@ class HttpTransport:
         return gate
 
     async def _serve(self, app: ASGIApp, request: Request, receive: Receive, sent: _Sent) -> None:
-        """Serves one request, with what is kept of its session; one that asks for a stream ends with the server."""
-        id_ = request.headers.get(MCP_SESSION_ID_HEADER)
-        events = _Events() if id_ is None else self._events.get(id_, _Events())
-        _EVENTS.set(events)
-        if id_ is None:
-            sent.on_session = lambda opened: self._events.update({opened: events})
+        """Serves one request; one that asks for a stream ends with the server."""
         if request.method == "GET":
             with anyio.CancelScope() as stream:
                 self._streams.add(stream)
@@ -192,6 +192,28 @@ class HttpTransport:
             if not self._requests:
                 self._all_answered.set()
 
+    def _events_of(self, request: Request, sent: _Sent) -> _Events:
+        """What is kept of the session of a request, from here on in its context too."""
+        id_ = request.headers.get(MCP_SESSION_ID_HEADER)
+        events = _Events(_user_of(request)) if id_ is None else self._events.get(id_, _Events())
+        _EVENTS.set(events)
+        if _opens_session(request):
+            self._opening.add(events)
+
+        def on_session(opened: str) -> None:
+            self._events[opened] = events
+            self._opening.discard(events)
+
+        if id_ is None:
+            sent.on_session = on_session
+        return events
+
+    def _sessions_of(self, user: str) -> int:
+        """How many sessions a user has; the SDK counts those of all users only."""
+        alive = self._server.server.session_manager._server_instances  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        opened = [events for id_, events in self._events.items() if id_ in alive]
+        return sum(events.user == user for events in (*opened, *self._opening))
+
     async def _refused(self, request: Request) -> Response | None:
         """The answer to a request that goes no further; the log names it."""
         refused = await self._names.validate_request(request)
@@ -203,6 +225,9 @@ class HttpTransport:
         address = request.client.host if request.client else ""
         if not self._rate.take(f"user {user.username}" if isinstance(user, AuthenticatedUser) else address):
             return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
+        owner, most = _user_of(request), self._settings.user_sessions
+        if owner is not None and _opens_session(request) and self._sessions_of(owner) >= most:
+            return _refusal(429, f"Too many open sessions of one user: {most} (user_sessions)", INVALID_REQUEST)
         return None
 
 
@@ -238,6 +263,12 @@ class _Sent:
         """Brings a response that has begun to its end."""
         if self.status and not self._is_whole:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _user_of(request: Request) -> str | None:
+    """Whose token a request shows; `None` where it shows none, or one that is no user's."""
+    user = request.scope.get("user")
+    return user.access_token.subject if isinstance(user, AuthenticatedUser) else None
 
 
 async def _health(_request: Request) -> Response:
@@ -332,9 +363,14 @@ class _Event(NamedTuple):
 
 
 class _Events:
-    """What of one session is kept to be sent again."""
+    """What of one session is kept to be sent again; it lasts as long as the session.
 
-    def __init__(self) -> None:
+    Args:
+        user: Whose session it is, or `None`.
+    """
+
+    def __init__(self, user: str | None = None) -> None:
+        self.user = user
         self._events: deque[_Event] = deque()
         self._size = 0
         self._last = 0

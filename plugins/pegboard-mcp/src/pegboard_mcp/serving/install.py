@@ -132,7 +132,8 @@ def install(program: str, served: Served, *, write: bool) -> str:
 
 def command_line(words: Sequence[str]) -> tuple[str, ...]:
     """The command that starts this server from any folder, without the environment that is active here."""
-    return (sys.executable, "-m", "pegboard", "serve", *words)
+    # -P: the program starts it in a project's folder, whose modules must not stand in for installed ones.
+    return (sys.executable, "-P", "-m", "pegboard", "serve", *words)
 
 
 def _table(data: Any, key: str, file: str, before: str = "") -> MutableMapping[str, Any]:
