@@ -176,9 +176,11 @@ setarch i686 -R rm x   tmux new-session -d rm x   dpkg-architecture -c rm x   ru
 ts rm x   arch -x86_64 rm x   abduco -n a rm x   history -s rm x; fc -s rm   history -s 'rm x'; fc -s
 cat <<-E<a><9>E<a>rm x   cat <<"E F"<a>E F<a>rm x   echo \# ; rm x   # \<a>rm x   echo ${#x}; rm x   {fd}>f rm x
 echo $'a\'b'; rm x; echo '   echo "${x:-'}"; rm x; echo '}"'   echo "$(echo ")"; rm x)"   $'\u0072m' x   A+=1 rm x
-coproc X { rm x; }   f() rm x   a=([0]=$(rm x))   echo ${x/$(rm x)/}   x=RM; ${x,,} x   y=rm; x=y; ${!x} x   exec -la l rm x
+coproc X { rm x; }   f() rm x   a=([0]=$(rm x))   echo ${x/$(rm x)/}   x=RM; ${x,,} x   y=rm; x=y; ${!x} x
+exec -la l rm x
 echo rm x | xargs env   echo rm x | xargs -n2 command   find /bin/rm -exec {} x \;   xargs -d'\n' rm   env -uPATH rm x
-nsenter -a -t 1 -- rm x   unshare -w . rm x   socat - SYSTEM:'rm x'   builtin eval rm x   bash -c '$0 x' rm   sh -c -- 'rm x'
+nsenter -a -t 1 -- rm x   unshare -w . rm x   socat - SYSTEM:'rm x'   builtin eval rm x   bash -c '$0 x' rm
+sh -c -- 'rm x'
 """
 
 URLS = r"""
