@@ -146,7 +146,7 @@ def place_of(thread: int) -> str:
     """
     frame = own = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the one way to see what another thread does
     while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
-        frame, own = frame.f_back, frame
+        frame, own = frame.f_back, own if frame.f_code.co_filename == threading.__file__ else frame
     if own is None:
         return ""
     return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"

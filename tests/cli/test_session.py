@@ -319,6 +319,12 @@ class TestPublished:
         assert "pub_tools" not in sys.modules
         assert say("call", "n_take")[1] == "ran\n"
 
+    def test_a_plugin_without_a_toolset_has_none_to_ask(self, say, home, empty_site):
+        empty_site.add(
+            "none", "from pegboard import hookimpl\n\n@hookimpl\ndef pegboard_register_toolsets(register): pass\n"
+        )
+        assert "not asked" not in say("list")[2]
+
     def test_they_complete(self, say, file, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
         monkeypatch.setenv("COMP_WORDS", "registry show n_")

@@ -153,7 +153,13 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
             {"allowed values": ["bad({'who': '"], "hostile texts": ["its result is an error of kind tool_failure"]},
         ),
         (tool_of("raise FatalToolError(who)"), {"allowed values": ["a call ends the turn"]}),
-        (tool_of("os._exit(3)"), {"hostile texts": ["ended the process"]}),
+        (tool_of("os._exit(3)"), {"hostile texts": ["ended the process (exit code 3) while these were called: bad"]}),
+        (
+            tool_of(
+                "threading.Thread(target=wait, daemon=True).start()\nreturn who", before="def wait(): time.sleep(9)"
+            ),
+            {"allowed values": ["it leaves a thread behind (Thread (wait)), at ", ".py:4 in wait"]},
+        ),
         (
             tool_of("try: return open(who).read()\nexcept (OSError, ValueError): return ''").replace(
                 "register(bad)",

@@ -517,6 +517,13 @@ def test_wrong_options_are_refused_at_definition(options, said):
     assert caught.value.tool == "search"
 
 
+def test_rules_look_at_no_argument_that_comes_as_base64():
+    def shell(line: bytes) -> None: ...
+
+    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes as base64"):
+        Tool.from_function(shell, permission_arguments={"line": "command"})
+
+
 @pytest.mark.parametrize(
     "options",
     [

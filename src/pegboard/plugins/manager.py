@@ -369,9 +369,9 @@ class PluginManager:
                 ),
             )
         published = {
-            plugin.name: manifest.published if found.trusted else manifest.published.untrusted
+            plugin.name: listing if found.trusted else listing.untrusted
             for plugin, found, manifest in expected
-            if manifest.published
+            if (listing := manifest.of_toolsets)
         }
 
         def listed(catalogue: Catalogue) -> Catalogue:

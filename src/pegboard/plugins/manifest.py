@@ -209,6 +209,11 @@ class PluginManifest:
         return {kind: list(getattr(self, kind)) for kind in ("toolsets", *EXTRAS)}
 
     @property
+    def of_toolsets(self) -> PublishedTools | None:
+        """What its toolsets have published; nothing, for sure, where it brings none with its settings."""
+        return self.published or (None if self.toolsets else PublishedTools())
+
+    @property
     def brings_only_tools(self) -> bool:
         """Whether it has no part in anything but offering tools: it guards, limits and records nothing."""
         return frozenset(self.hooks) <= _OF_TOOLS and not any(facts.processes for facts in self.requests.values())

@@ -214,9 +214,9 @@ class _Child:
             if text:
                 answer = json.loads(text)
             else:
-                cause = f"ended the process while it was loaded (exit code {code})"
+                cause = f"ended the process (exit code {code})"
         except subprocess.TimeoutExpired:
-            cause = f"took longer than {seconds:g} s to load"
+            cause = f"took longer than {seconds:g} s"
         except ValueError as error:
             cause = str(error)
         return Done(answer, cause, self.end())

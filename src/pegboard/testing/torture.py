@@ -11,6 +11,7 @@ import errno
 import inspect
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -56,6 +57,7 @@ _AT_ONCE: Final = 20
 _MOST_CAUSES: Final = 10
 _SHOWN: Final = 120
 _ON_TOP: Final = 2_000  # bytes of words that say what was left out
+_CALLED: Final = "called"  # the file in which a child process names the tools that it calls
 _NEIGHBOUR: Final = "torture_neighbour"
 _OUTSIDE: Final = "lies outside of the working folder"
 _PASSES: Final = (0, 1, 2, 3, 5, 8, 13, 21, 50)  # of the event loop, before a call is cancelled
@@ -163,10 +165,16 @@ def torture(
             for number, (found, fault) in enumerate(todo)
         )
         with closing(run_jobs(jobs, seconds)) as answers:
-            for (found, fault), done in zip(todo, answers, strict=True):
-                calls, causes, not_called = (0, [done.cause], ()) if done.cause else done.answer
+            for number, ((found, fault), done) in enumerate(zip(todo, answers, strict=True)):
+                calls, causes, not_called = done.answer or (0, [_died(Path(folder, str(number)), done.cause)], ())
                 left = ["it leaves a process behind, which was ended"] if done.left else []
                 yield Tried(found.name, fault.group, fault.name, calls, (*causes, *left), tuple(not_called))
+
+
+def _died(folder: Path, cause: str | None) -> str:
+    with suppress(OSError):
+        return f"{cause} while these were called: {(folder / _CALLED).read_text()}"
+    return f"{cause} while it was loaded"
 
 
 def _job(folder: Path, found: FoundPlugin, fault: _Fault, settings: Mapping[str, Any], include_mutating: bool) -> Job:
@@ -249,6 +257,11 @@ class Trial:
         if cause not in self.causes and len(self.causes) < _MOST_CAUSES:
             self.causes.append(cause)
 
+    def begin(self, tools: Sequence[Tool]) -> None:
+        """Counts the calls that begin, and notes their tools for whoever finds the process ended."""
+        self.calls += len(tools)
+        Path(self.guard.folder, _CALLED).write_text(", ".join(sorted({tool.name for tool in tools})))
+
     def gathered(self) -> Any:
         """What the plugin brings, loaded in this thread; what is wrong with it is noted."""
         loaded = gather(self.found.origin, imported(self.found.module, self.found.attribute), self.settings)
@@ -304,7 +317,7 @@ class Trial:
     async def _batch(
         self, registry: ToolRegistry, resolved: ResolvedTools, batch: list[tuple[Tool, Any]], options: dict[str, Any]
     ) -> Sequence[ToolResult]:
-        self.calls += len(batch)
+        self.begin([tool for tool, _ in batch])
         interrupt, ended = options.pop("interrupt", False), list[int]()
 
         def listen(event: Any) -> None:
@@ -517,7 +530,7 @@ async def _deep_nesting(trial: Trial, registry: ToolRegistry, tools: _Tools) -> 
 async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     for tool, known in tools:
         for passes in _PASSES:
-            trial.calls += 1
+            trial.begin([tool])
             call = asyncio.ensure_future(registry.call(tool.name, known, trial.context))
             for _ in range(passes):
                 await asyncio.sleep(0)
@@ -620,7 +633,8 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
     for thread in set(threading.enumerate()) - known:
         thread.join(max(until - monotonic(), 0.0))
         if thread.is_alive() and thread.name != WATCHDOG:
-            trial.broke(f"it leaves a thread behind ({thread.name}){place_of(thread.ident or 0)}")
+            name = re.sub(r"-\d+", "", thread.name)  # many from one place are one cause
+            trial.broke(f"it leaves a thread behind ({name}){place_of(thread.ident or 0)}")
     if Path.cwd() != folder:
         trial.broke("it changes the working folder")
     for path in trial.guard.outside:

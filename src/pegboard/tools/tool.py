@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
@@ -606,8 +606,12 @@ def _handler_by(spec: ToolSpec, function: Any) -> Handler:
     return cast("Handler", made.handler)
 
 
-def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:
-    """Refuses a name that no argument has: rules would look for it in vain."""
+def _check_named(names: Collection[str], signature: Signature, tool: str) -> None:
+    """Refuses a name that no argument has, and bytes, which come as base64: rules would look in vain."""
+    for each in signature.visible:
+        if each.annotation is bytes and each.key in names:
+            text = f"permission_arguments: rules can't look at {each.key!r}, which comes as base64. Take a str."
+            raise DefinitionError(text, tool=tool)
     if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         return
     known = [each.key for each in signature.visible]

@@ -171,6 +171,16 @@ ssh host 'rm x'   watch rm x   sudo -u root -- rm x   sudo --user=root rm x   ba
 daemonize -o x rm x   setuidgid bob rm x   xvfb-run -a rm x   sg wheel -c 'rm x'   capsh -- -c 'rm x'
 uv run --with x rm x   docker exec -it -u root box rm x   kubectl exec pod -- rm x   alias g='rm x'   sudo -S $X
 source /proc/self/fd/0 <<< 'rm x'   tmux send-keys 'rm x' Enter   bash -O extglob -c 'rm x'   ksh93 -c 'rm x'
+script -qc'rm x' /dev/null   script -eqc'rm x'   su -lc'rm x' root   env -vS'rm x'   setarch x86_64 rm x
+setarch i686 -R rm x   tmux new-session -d rm x   dpkg-architecture -c rm x   runcon a:b:c:d rm x   torify rm x
+ts rm x   arch -x86_64 rm x   abduco -n a rm x   history -s rm x; fc -s rm   history -s 'rm x'; fc -s
+cat <<-E<a><9>E<a>rm x   cat <<"E F"<a>E F<a>rm x   echo \# ; rm x   # \<a>rm x   echo ${#x}; rm x   {fd}>f rm x
+echo $'a\'b'; rm x; echo '   echo "${x:-'}"; rm x; echo '}"'   echo "$(echo ")"; rm x)"   $'\u0072m' x   A+=1 rm x
+coproc X { rm x; }   f() rm x   a=([0]=$(rm x))   echo ${x/$(rm x)/}   x=RM; ${x,,} x   y=rm; x=y; ${!x} x
+exec -la l rm x
+echo rm x | xargs env   echo rm x | xargs -n2 command   find /bin/rm -exec {} x \;   xargs -d'\n' rm   env -uPATH rm x
+nsenter -a -t 1 -- rm x   unshare -w . rm x   socat - SYSTEM:'rm x'   builtin eval rm x   bash -c '$0 x' rm
+sh -c -- 'rm x'
 """
 
 URLS = r"""
@@ -193,6 +203,9 @@ view-source:http://evil.example   blob:http://evil.example
 http://evil.example%00.ok.example   http://evil<ff0e>example   http://evil<ff61>example
 http://%65vil.example   http://ok.example;@evil.example   http://169.254.169.254:080   http://169.16689662
 http://[0:0:0:0:0:ffff:a9fe:a9fe]   http://<2460>69.254.169.254   http://evil.example..   http://e<301>vil.example
+http://[fe80::5efe:a9fe:a9fe]   http://[2001::5601:5601]   http://[::ffff:169.254.169.254%25eth0]
+jar:http://evil.example!/   feed:http://evil.example   http://path.example/a/.%2e/latest   http://path.example:80/./latest
+http://path.example/%2561/../latest   ws://evil.example:8443   http://ok.example%2f@evil.example
 """
 
 PATHS = r"""
@@ -203,6 +216,7 @@ secret/key/   secret/key/.   secret/../secret/key   secret/key<0>   file://TOP/s
 File:TOP/secret/key   /proc/self/rootTOP/secret/key   /proc/thread-self/rootTOP/secret/key
 /proc/self/task/../rootTOP/secret/key   se<301>cret/key   s<e9>cret/key
 nope/../secret/key   secret/nope/../key   deep/up/deep/up/secret/key   <202e>secret/key
+way//./key   deep/../way/key   TOP/deep/up/way/key   way/<200b>key
 """
 
 NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_all<20>   delete_<430>ll"

@@ -33,7 +33,7 @@ _NAMES: Final = {
         catatonit tmux screen dtach sshpass coreutils ld.so openvt cpulimit sem caffeinate ssh-agent dbus-launch noglob
         nocorrect - not and or begin { spawn system softlimit chpst s6-softlimit fakechroot uclampset timelimit ifne tsp
         nq trickle heaptrack catchsegv hyperfine watchexec run-one keep-one-running daemon xe rush bunx uvx systemd-cat
-        aa-exec
+        aa-exec arch torify ts abduco dpkg-architecture history
     """,
     "wrappers with a word of their own": """
         timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
@@ -42,6 +42,7 @@ _NAMES: Final = {
     "read texts": """
         ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray compgen
         complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync tar man xterm
+        history
     """,
     "of GNU": """
         timeout env find xargs nice nohup stdbuf chroot split time test printf rm mv cp dd ln chmod chown tee shred
@@ -75,6 +76,7 @@ _RUNNERS: Final = {
     for words, names in {
         "": """
             bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
+            setarch runcon tmux abduco
         """,
         "exec run shell enter --host dlx x stat record trace -E -- -e -c --command": """
             docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity
@@ -108,7 +110,10 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
 _TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*|-C|--(init-|rc)?(command|file)|-Command|--emulate")
-_GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]|\w*command[ =]", re.IGNORECASE)
+_GLUED: Final = (
+    re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]|\w*command[ =]", re.IGNORECASE),
+    re.compile("-[A-Za-z]*?[cS]"),  # behind other letters: `script -qc'...'`
+)
 MOST_STARTS: Final = 8
 _VERSION: Final = re.compile(r"(?<=ld)-[\w.-]*(?=\.so)|(?<=\.so)[.0-9]+$|(?<=[a-z])-?[0-9.]+$")
 """What may stand in the name of a program beside it: `bash-5.2`, `ld-linux-x86-64.so.2`."""
@@ -262,8 +267,7 @@ def _shell_texts(arguments: Sequence[str]) -> Iterator[str]:
     for place, word in enumerate(arguments):
         if _SEVERAL.search(word) or _BEFORE_TEXT.fullmatch(arguments[place - 1] if place else ""):
             yield word
-            if glued := _GLUED.match(word):
-                yield word[glued.end() :]
+            yield from (word[glued.end() :] for each in _GLUED if (glued := each.match(word)))
 
 
 def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
