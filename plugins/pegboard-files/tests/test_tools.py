@@ -174,7 +174,7 @@ def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(to
 
 
 def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read(top, write):
-    """What was judged is what is opened: the tool looks again, at the file that it has found."""
+    """What was judged is what is opened: the call is decided on again before it runs, and the tool looks again."""
     write(SECRETS)
     rules = Permissions([Rule("read_file", "*/secret/*", "deny")])
     registry = ToolRegistry(permissions=rules)
@@ -187,7 +187,7 @@ def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read
 
     registry.add_callback("wrap_tool", swap)
     result = registry.call_sync("read_file", {"path": "a.txt"})
-    assert result.text == "there is no 'a.txt'."
+    assert result.kind == "permission_denied"
 
 
 @pytest.mark.parametrize("name", ["grep", "glob", "list_directory"])
