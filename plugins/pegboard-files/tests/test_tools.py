@@ -187,7 +187,7 @@ def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read
 
     registry.add_callback("wrap_tool", swap)
     result = registry.call_sync("read_file", {"path": "a.txt"})
-    assert result.kind == "permission_denied"
+    assert result.kind == "denied"
 
 
 @pytest.mark.parametrize("name", ["grep", "glob", "list_directory"])
