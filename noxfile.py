@@ -14,8 +14,8 @@ PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 SIDE_BY_SIDE = "-n", "2", "--dist", "worksteal"
-# Per cent, branches included; what is left out is named in pyproject.toml. What runs in child processes only counts as
-# not run: 1.7 per cent of the lines are the tried faults', those of `registry serve` over standard input, and of logins.
+# Per cent, branches included; what is left out is named in pyproject.toml. What runs in child processes only isn't
+# measured, and counts as not run: the tried faults, `registry serve` over standard input, logins.
 LEAST_COVERAGE = 96
 
 nox.needs_version = ">=2025.5.1"
