@@ -6,7 +6,7 @@ import functools
 from typing import Annotated, Generic, Literal, Optional, TypedDict, TypeVar, Unpack
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
@@ -234,6 +234,7 @@ def signatures(draw):
 
 
 @given(signatures())
+@example(("def function(**more): return locals()", {"more": 0}, {"more": {"more": 0}}))
 def test_every_parameter_gets_what_was_given_or_its_default(case):
     source, arguments, expected = case
     names = {}

@@ -251,11 +251,11 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
 
 def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | None:
     """The names that `**kwargs` takes, none of which may be bound or hidden; `None` without `**kwargs`."""
-    named = {each.key for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
-    if len(named) == len(signature.visible):
+    bound = [each for each in signature.visible if each.kind is not Kind.VAR_KEYWORD]
+    if len(bound) == len(signature.visible):
         return None
 
-    reserved = signature.taken.union(each.name for each in signature.visible)
+    named, reserved = {each.key for each in bound}, signature.taken.union(each.name for each in bound)
 
     def rest_of(values: Mapping[str, Any]) -> set[str]:
         names = values.keys() - named
