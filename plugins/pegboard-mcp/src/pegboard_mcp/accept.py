@@ -34,7 +34,10 @@ def mcp_command(context: click.Context) -> Any:
 @registry_options()
 @click.pass_obj
 def list_command(options: Options) -> int:
-    """List the configured servers, and how many tools were accepted of each. None is started."""
+    """List the configured servers, and how many tools were accepted of each.
+
+    A server whose settings are new is started once, for its list, as by every look at the tools.
+    """
     servers = _servers(open_session(options))
     rows: list[tuple[str, str, str]] = []
     for name, settings in sorted(servers.settings.items()):
