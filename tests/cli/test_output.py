@@ -32,7 +32,9 @@ from pegboard.cli.output import (
     size_text,
     wrapped,
     write_long,
+    write_through,
 )
+from pegboard.plugins.side_effects import observed
 from pegboard.toolsets.resolve import Explanation, _Reason
 
 NASTY = "a\x1b[31m\u202eb\u200b"
@@ -271,3 +273,10 @@ def test_it_is_put_back_whatever_happens(capsys):
     assert sys.stdout is real
     sys.stdout.write("ours\n")
     assert capsys.readouterr() == ("ours\n", "aside\n")
+
+
+def test_our_output_stays_ours_while_a_plugin_is_loaded(capsys):
+    with redirect_stdout(), observed([]):
+        sys.stdout.write("the plugin's\n")
+        write_through("ours\n")
+    assert capsys.readouterr() == ("ours\n", "the plugin's\n")

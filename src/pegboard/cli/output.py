@@ -239,6 +239,9 @@ class _Stdout:
             data = data[os.write(self.descriptor, data) :]
 
 
+_stand_in: _Stdout | None = None  # while standard output is redirected
+
+
 @contextmanager
 def redirect_stdout() -> Generator[None]:
     """Sends `sys.stdout`, and file descriptor 1 where that is what it writes to, to standard error.
@@ -246,8 +249,9 @@ def redirect_stdout() -> Generator[None]:
     Child processes inherit that. Both are put back at the end, however it comes. Inside of itself it does nothing.
     Where standard error is closed, it goes nowhere: another file may have its descriptor.
     """
+    global _stand_in  # noqa: PLW0603  as `sys.stdout`, there is one a process
     real: Any = sys.stdout
-    if isinstance(real, _Stdout) or real is None:
+    if _stand_in is not None or real is None:
         yield
         return
     real.flush()
@@ -256,11 +260,12 @@ def redirect_stdout() -> Generator[None]:
     descriptor = _redirect_descriptor(real, 2 if nowhere is None else nowhere.fileno())
     stand_in: Any = _Stdout(real, nowhere)
     stand_in.descriptor = descriptor
-    sys.stdout = stand_in
+    sys.stdout = _stand_in = stand_in
     try:
         yield
     finally:
         stand_in.is_redirected = False
+        _stand_in = None
         if sys.stdout is stand_in:
             sys.stdout = real
         if descriptor is not None:
@@ -273,13 +278,12 @@ def redirect_stdout() -> Generator[None]:
 
 
 def write_through(text: str) -> None:
-    """Writes our own output at once, while standard output is redirected."""
-    stream: Any = sys.stdout
-    if isinstance(stream, _Stdout):
-        stream.write_through(text)
+    """Writes our own output at once, while standard output is redirected; also while a plugin is loaded beside it."""
+    if _stand_in is not None:
+        _stand_in.write_through(text)
     else:
-        stream.write(text)
-        stream.flush()
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def _redirect_descriptor(real: Any, target: int) -> int | None:
