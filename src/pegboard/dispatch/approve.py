@@ -169,7 +169,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     services, own = state.services, state.services.approver
     if services.approvals is None:
         raise unanswerable(request)
-    approvers = () if own is None else own if isinstance(own, Sequence) else (own,)
+    approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
     before = granted_to(state), permissions_of(state)
 
     def covered() -> bool:  # by now, though not when the request was made
