@@ -120,6 +120,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "on_tool_error": ("context", "tool", "arguments", "error"),
     "wrap_tool": ("context", "tool", "arguments", "call_next"),
     "repair_call": ("request",),
+    "approve_call": ("request", "context"),
     "before_model": ("context", "request"),
     "after_model": ("context", "request", "response", "error"),
     "on_model_error": ("context", "request", "error"),
@@ -151,7 +152,7 @@ def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
     return as_predicate(where, custom)
 
 
-TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "observe")
+TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:6], "observe")
 """Those that act on calls of tools."""
 
 EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models", "services")

@@ -26,6 +26,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
+    from pegboard.dispatch.approval.request import Answer, ApprovalRequest
     from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.find import RepairRequest
@@ -256,6 +257,22 @@ def pegboard_repair_call(
 
     Returns:
         `None` to leave the error, the `ToolCall` that was meant, or its arguments.
+    """
+
+
+@hookspec
+def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
+    """Called where a call asks, before the host's approver is. Since 0.2.
+
+    What rules deny never comes here; a plugin that isn't trusted isn't asked.
+
+    Args:
+        request: What a person would be asked; `request.subject` says whether it is about the whole call.
+        context: As for `pegboard_before_tool`.
+
+    Returns:
+        `None` to leave it to the next, and at last to a person; or the answer: `Once`, `Always`, `Reject` or `Later`.
+        Anything else, and whatever is raised, denies the call.
     """
 
 

@@ -166,6 +166,9 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     loaded.faults.append(f"{caller.name} can't be a wrapper; {instead}")
                     continue
                 stage = caller.name.removeprefix("pegboard_")
+                if stage == "approve_call" and not loaded.origin.trusted:
+                    loaded.faults.append("it approves calls, and isn't trusted to: 'untrusted' names it")
+                    continue
                 loaded.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
                     function = by_name(implementation.function, CALLBACK_STAGES[stage])
