@@ -267,14 +267,12 @@ def test_of_two_registries_that_edit_one_file_at_once_no_edit_is_lost(top, write
     def edit(start):
         registry = registry_of(top)
         for n in range(start, 20, 2):
-            while (
-                result := registry.call_sync(
-                    "edit_file", {"path": "a", "old_string": f"line {n}\n", "new_string": f"done {n}\n"}
-                )
-            ).is_error:
-                if "by another program" not in result.text:
+            arguments = {"path": "a", "old_string": f"line {n}\n", "new_string": f"done {n}\n"}
+            while (result := registry.call_sync("edit_file", arguments)).is_error:
+                if "changed" not in result.text:
                     failed.append(result.text)
                     return
+                registry.call_sync("read_file", {"path": "a"})
 
     threads = [threading.Thread(target=edit, args=(start,)) for start in range(2)]
     for thread in threads:

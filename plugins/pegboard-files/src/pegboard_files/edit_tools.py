@@ -14,7 +14,7 @@ from pegboard_files.editing import MAX_SHOWN, Diff, EditedText, diff_of, replace
 from pegboard_files.root import Deadline, OpenRoot, opened_root, resolve, root_place
 from pegboard_files.text import BinaryFileError
 from pegboard_files.tools import PathText, Settings
-from pegboard_files.writing import Change, FileState, SeenFiles, commit, read_state, session_of, stamp_of
+from pegboard_files.writing import Change, FileState, SeenFiles, commit, read_state, session_of
 
 MAX_TEXT: Final = 1 << 20
 """Characters of one argument that holds text."""
@@ -174,9 +174,9 @@ class EditTools:
         call = call or ToolContext()
         with self._opened(call) as root:
             planned = self._plan(arguments, root, session_of(call))
-            commit(planned.changes, Deadline(self.settings.time_limit))
-            for change in planned.changes:
-                self._note(root, change, session_of(call))
+            stamps = commit(planned.changes, Deadline(self.settings.time_limit))
+            for change, stamp in zip(planned.changes, stamps, strict=True):  # what a session has written, it knows
+                self.seen.note(session_of(call), root.place(change.before.parts), stamp)
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
         return ToolResult(planned.text, metadata={"diff": cut, **planned.counts})
@@ -190,15 +190,6 @@ class EditTools:
 
         with opened_root(self.settings.root, call.work_dir, allows) as root:
             yield root
-
-    def _note(self, root: OpenRoot, change: Change, session: object) -> None:
-        """A file that this session has written is known to it."""
-        parts = change.before.parts
-        try:
-            stamp = None if change.data is None else stamp_of(root.status(parts))
-        except OSError:
-            stamp = None
-        self.seen.note(session, root.place(parts), stamp)
 
     def _plan(self, arguments: Mapping[str, Any], root: OpenRoot, session: object) -> Planned:
         """What a call with these arguments would do; changes nothing."""

@@ -122,7 +122,7 @@ class _Slot:
     folder: int
     staged: bool = False
     kept: bool = False
-    put: tuple[int, ...] | None = None
+    put: Stamp | tuple[()] | None = None
 
     @property
     def name(self) -> str:
@@ -247,8 +247,8 @@ def _link_or_rename(source: str, target: str, folder: int) -> None:
         os.unlink(source, dir_fd=folder)
 
 
-def commit(changes: Sequence[Change], deadline: Deadline) -> None:
-    """Makes changes of files: all of them, or none.
+def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
+    """Makes changes of files: all of them, or none. Gives the stamp of each file as it was written.
 
     Args:
         changes: At most one for a file.
@@ -276,6 +276,7 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> None:
                     os.rmdir(folder.parts[-1], dir_fd=folder.root.directory(folder.parts[:-1]))
             raise
         _clean(slots)
+        return [slot.put or None for slot in slots]
 
 
 def _clean(slots: Iterable[_Slot]) -> None:
