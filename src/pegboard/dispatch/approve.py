@@ -48,7 +48,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
         return None
-    if tool.confirms is not None or tool.work_dir is not None or tool.by_arguments:
+    if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
         return _decide_in_time(state, permissions, policy)
     if _is_long(state.arguments):
         return state.services.threads.run(_decide, state, permissions, policy)
@@ -166,9 +166,10 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
-    services = state.services
+    services, own = state.services, state.services.approver
     if services.approvals is None:
         raise unanswerable(request)
+    approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
     before = granted_to(state), permissions_of(state)
 
     def covered() -> bool:  # by now, though not when the request was made
@@ -179,7 +180,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     answer, shown = await services.approvals.ask(
         request,
         state.context,
-        services.approver,
+        (*(link.function for link in services.callbacks.approve), *approvers) or None,
         covered=covered,
         grants=services.grants,
         seconds=services.limits.approval_timeout,

@@ -190,8 +190,8 @@ class Dispatcher:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
-        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
-        callbacks = Callbacks(*map(catalogue.callbacks, hooks))
+        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
+        callbacks = Callbacks(*map(catalogue.callbacks, hooks))  # it has them in this order
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(

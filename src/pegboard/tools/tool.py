@@ -24,6 +24,7 @@ from pegboard.tools.handler import (
     Confirmer,
     ErrorWriter,
     Handler,
+    PermissionValues,
     Previewer,
     WorkDir,
     binder_of,
@@ -31,7 +32,7 @@ from pegboard.tools.handler import (
     checked_schema,
     input_schema_of,
 )
-from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
+from pegboard.tools.options import BESIDE, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
 from pegboard.tools.signature import (
     EMPTY,
     STARRED,
@@ -108,6 +109,7 @@ class Tool:
         origin: Who brought it.
         policy: How its calls are treated.
         work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
+        permission_values: What rules look at in place of arguments; `None`: the arguments themselves.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
         checks: The tool's own check of validated arguments.
@@ -125,6 +127,7 @@ class Tool:
     policy: Policy = DEFAULT_POLICY
     preview: Previewer | None = None
     work_dir: WorkDir | None = None
+    permission_values: PermissionValues | None = None
     confirms: Confirmer | None = None
     by_arguments: Mapping[str, Callable[[JsonMapping], Any]] = field(factory=dict[str, Any], repr=False)
     checks: Checker | None = None
@@ -386,7 +389,7 @@ def tools_html(tools: Iterable[Tool]) -> str:
 
 
 ATTRIBUTE: Final = "__pegboard_tool__"  # where a decorated function carries its `Tool`, or its `Method`
-_HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation_error", "process_request")
+_HOOKS: Final = ("confirms", "checks", *BESIDE)
 
 
 @frozen(eq=False)
@@ -577,7 +580,8 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     name = options.get("name") or _name_of(function)
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
-    _check_named(given.get("permission_arguments", ()), signature, name)
+    if "permission_values" not in given:
+        _check_named(given.get("permission_arguments", ()), signature, name)
     documented = docstring_of(function)
     facts = {
         "name": name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -67,6 +68,26 @@ def test_a_batch_is_answered_in_call_order():
         "The user rejected this call of delete: keep it",
     ]
     assert outcome.ended is None
+
+
+def test_callbacks_may_answer_before_a_person_and_only_what_the_rules_leave_open():
+    """One that fails denies; what none of them answers, the approver does."""
+
+    async def answers(request, context):
+        await asyncio.sleep(0)
+        return {"a": Once(), "c": Reject("not c"), "d": "yes"}.get(json.loads(request.arguments_text).get("path"))
+
+    with ScriptedApprover({"delete": [Reject("asked")]}) as approver:
+        registry = board(approver=approver)
+        registry.add_callback("approve_call", lambda: None)
+        registry.add_callback("approve_call", answers)
+        outcome = dispatched(registry, *(("delete", {"path": path}) for path in "abcd"), sequential=True)
+    assert [result.kind for result in outcome.results] == [None, "rejected", "rejected", "denied"]
+    assert "asked" in outcome.results[1].text
+    assert "not c" in outcome.results[2].text
+    registry = board(permissions=Permissions([Rule("delete", "*", "deny")]))
+    registry.add_callback("approve_call", answers)
+    assert dispatched(registry, ("delete", {"path": "a"})).results[0].kind == "denied"
 
 
 def test_waiting_for_a_person_isnt_the_tools_time():

@@ -29,7 +29,7 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.handler import Confirmer, WorkDir
+from pegboard.tools.handler import Confirmer, PermissionValues, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
@@ -56,6 +56,7 @@ class ToolPolicy:
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
         work_dir: As in `Tool`.
+        permission_values: As in `Tool`.
         confirms: Picks the calls that need confirmation.
         by_arguments: The options that are functions of the arguments.
         rules: Those that apply to it, in order.
@@ -69,6 +70,7 @@ class ToolPolicy:
     owner: str
     trusted: bool
     work_dir: WorkDir | None
+    permission_values: PermissionValues | None
     confirms: Confirmer | None
     by_arguments: Mapping[str, Callable[[Mapping[str, Any]], Any]]
     rules: tuple[Rule, ...]
@@ -86,6 +88,7 @@ class ToolPolicy:
             owner_of(tool),
             tool.origin.trusted,
             tool.work_dir,
+            tool.permission_values,
             tool.confirms,
             tool.by_arguments,
             (),
@@ -263,16 +266,26 @@ class ToolPolicy:
         for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
+        given = self._given(arguments, context)
         resources = tuple(
             Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
-            for value in self._values(arguments, name, kind)
+            for value in self._values(given, name, kind)
         )
         kinds = self.spec.permission_arguments.values()
         # A command means what all of them make it.
         whole = None if kinds and "command" not in kinds else dict(arguments)
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, self.folders(arguments, context), granted, whole)
+
+    def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
+        """The arguments with what the tool gives for rules; that is unreadable where the tool fails."""
+        if self.permission_values is None:
+            return arguments
+        try:
+            return {**arguments, **self.permission_values(deepcopy(dict(arguments)), context)}
+        except (Exception, SystemExit):  # noqa: BLE001  (as in `folders`)
+            return {**arguments, **dict.fromkeys(self.spec.permission_arguments)}
 
     def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
         """Where relative paths start; none where the tool fails: then deny rules apply, and allow rules don't."""
