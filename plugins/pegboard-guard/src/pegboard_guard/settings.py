@@ -14,14 +14,14 @@ Check: TypeAlias = Callable[[Any, Any, Any], None]
 """An attrs validator: takes the instance, the attribute and the value."""
 
 
-_CALLED: Final = {str: "a text", list: "a list", tuple: "a list", dict: "a table"}
+_CALLED: Final[Mapping[type[Any], str]] = {str: "a text", list: "a list", tuple: "a list", dict: "a table"}
 
 
-def kind_of(value: object) -> str:
+def kind_of(value: Any) -> str:
     """What a wrong value is, for errors; a text isn't shown: it may be a secret that stands in the wrong place."""
     if not value or isinstance(value, int | float):
         return repr(value)
-    return _CALLED.get(type(value), type(value).__name__)
+    return _CALLED.get(type(value), type(value).__name__)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def whole(least: int = 0, most: int = 1_000_000_000) -> Check:

@@ -328,12 +328,12 @@ class ToolPolicy:
         """
         if self.spec.is_encoded(name):
             return (None,)
-        given = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
+        given: Any = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
         if name not in arguments and name not in self.hidden and self.trusted:
             schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if not isinstance(given, list | tuple):
-            return (given,)
+            return (cast("Any", given),)
         items = cast("Sequence[Any]", given)
         if kind == "command" and items and all(isinstance(each, str) for each in items):
             import shlex  # loaded only for such a tool
