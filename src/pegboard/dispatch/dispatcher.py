@@ -255,6 +255,8 @@ class Dispatcher:
         services = _with(services, options)
         if context.message is None:
             context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
+        if context.values is None:
+            context = attrs.evolve(context, values={})
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index

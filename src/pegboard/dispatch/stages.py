@@ -45,7 +45,7 @@ def nested_state(outer: CallState, call: ToolCall) -> CallState:
     """A call by a tool: of the same request, one deeper, in its caller's place in the order."""
     context = outer.context
     own = _completed(context, call, outer.services, context.services)
-    own.values, own.depth = {}, context.depth + 1
+    own.depth = context.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
