@@ -35,13 +35,14 @@ def registry(tmp_path):
     """Runs `registry`, with folders of its own."""
     folders = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "CACHE", "STATE")}
 
-    def run(*words, code=0, **variables):
+    def run(*words, code=0, answer="", **variables):
         done = subprocess.run(
             [sys.executable, "-m", "pegboard", *words],
             capture_output=True,
             check=False,
             cwd=tmp_path,
             env={**os.environ, **folders, "MCP_TEST_KEY": "hidden-key", **variables},
+            input=answer,
             text=True,
         )
         assert done.returncode == code, done.stdout + done.stderr
@@ -61,15 +62,28 @@ def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more,
     assert facts["env"]["KEY"] == "hidden-key"
 
 
-def test_its_commands_are_there_with_settings_that_have_not_been_seen_yet(registry, more):
+def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refuses_it(registry, more):
+    listed = registry("mcp")
+    assert "15 tools accepted on first use" in listed
+    assert "what was accepted on first use is shown by 'registry mcp accept real'" in listed
+    shown = registry("mcp", "accept", "real", code=1, answer="n\n")
+    assert '+  "description": "Echoes.",' in shown
+    assert "none of its tools is accepted" in shown
+    assert "real__echo" not in registry("list", "--names", "--live")
     assert "15 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "on first use" not in registry("mcp")
+    assert "nothing has changed; 15 tools are accepted" in registry("mcp", "accept", "real")
 
 
-def test_what_is_wrong_with_its_settings_is_told_where_its_commands_are_missing(registry, tmp_path):
+def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_path):
     file = tmp_path / "config" / "pegboard" / "pegboard.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[plugins.mcp]\nserver = 3\n")
-    assert "plugins.mcp.server: there is no such setting" in registry("serve", code=2)
+    assert "plugins.mcp.server: there is no such setting. Did you mean" in registry("serve", code=2)
+    assert "plugins.mcp.server: there is no such setting" in registry("mcp", code=2)
+    assert "plugins.mcp.server: there is no such setting" in registry("list", "--live")
+    file.write_text("[plugins.mcp.servers.empty]\n")
+    assert "plugins.mcp.servers.empty: it needs a command or a url" in registry("serve")
     file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n[plugins.mcp.servers.gone]\ncommand = "no-such"\n')
     tested = registry("mcp", "test", code=1)
     assert "there is no such setting. Did you mean 'command'?" in tested
@@ -79,8 +93,11 @@ def test_what_is_wrong_with_its_settings_is_told_where_its_commands_are_missing(
 
 
 def test_servers_of_a_project_that_is_not_trusted_are_said_to_be_ignored(registry, tmp_path):
-    (tmp_path / "pegboard.toml").write_text('[plugins.mcp.servers.real]\ncommand = "x"\n')
+    (tmp_path / "pegboard.toml").write_text('conflicts = "error"\n[plugins.mcp.servers.real]\ncommand = "x"\n')
     assert "ignored until you trust the file" in registry("mcp")
+    served = registry("serve")
+    assert "pegboard.toml: plugins.mcp is ignored until" in served
+    assert "pegboard.toml: conflicts is ignored until" in served
     assert "ignored until you trust the file" in registry("mcp", "accept", "real", code=2)
 
 

@@ -1,8 +1,9 @@
-"""The four tools, their settings and their answers. Docstrings and parameters are what a model reads."""
+"""The tools that read, their settings and their answers. Docstrings and parameters are what a model reads."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
-from pegboard import ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
+from pegboard import Concurrency, ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
 from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
 from pegboard_files.root import (
@@ -31,6 +32,7 @@ from pegboard_files.root import (
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, line_pattern
 from pegboard_files.text import BinaryFileError
 from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
+from pegboard_files.writing import SeenFiles, session_of, stamp_of
 
 
 @frozen(kw_only=True)
@@ -42,12 +44,14 @@ class Settings:
         hidden: Whether hidden files are always listed and searched, not only when a call asks for it.
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
         time_limit: Seconds after which a call stops with what it has.
+        read_first: Whether a session must have read a file before it replaces all of it.
     """
 
     root: str | None = None
     hidden: bool = False
     no_ignore: bool = False
     time_limit: float = 30.0
+    read_first: bool = True
 
 
 def settings_from(table: Mapping[str, Any]) -> Settings:
@@ -76,6 +80,7 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "hidden": ("true or false", lambda value: isinstance(value, bool)),
     "no_ignore": ("true or false", lambda value: isinstance(value, bool)),
     "time_limit": ("a number of seconds above 0", _is_time),
+    "read_first": ("true or false", lambda value: isinstance(value, bool)),
 }
 
 
@@ -262,13 +267,15 @@ GlobTexts = Annotated[list[Annotated[str, MinLen(1), MaxLen(MAX_GLOB)]], MaxLen(
 
 @frozen(eq=False)
 class FileTools:
-    """The four tools, bound to one root.
+    """The four tools that read, bound to one root.
 
     Attributes:
         settings: How they work.
+        seen: Notes which files sessions have read.
     """
 
     settings: Settings = field(factory=Settings)
+    seen: SeenFiles = field(factory=SeenFiles)
 
     def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
         return str(root_place(self.settings.root, context.work_dir))
@@ -283,7 +290,7 @@ class FileTools:
         "work_dir": _folder,
     }
 
-    @tool(title="Read a file", **_READS)
+    @tool(title="Read a file", concurrency=Concurrency("key", ("path",), "read"), **_READS)
     def read_file(
         self,
         path: PathText,
@@ -305,7 +312,12 @@ class FileTools:
             call: The running call.
         """
         with self._opened(call) as root:
-            return read_text(root, path, offset, limit, self._deadline())
+            parts = resolve(root, path)
+            with worded(parts), root.open_file(parts) as file:
+                stamp = stamp_of(os.fstat(file.fileno()))
+                page = read_text(file, root.shown(parts), offset, limit, self._deadline())
+                self.seen.note(session_of(call), root.place(parts), stamp)
+                return page
 
     @tool(title="List a directory", **_READS)
     def list_directory(  # noqa: PLR0913  (what a model may say)

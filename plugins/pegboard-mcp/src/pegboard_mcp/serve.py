@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,8 @@ from pegboard.cli.options import Options, call_options, context_of, context_opti
 from pegboard.cli.output import remark
 from pegboard.cli.run import approver_for, interruptible
 from pegboard.cli.session import Session, open_session
+from pegboard.files import project_file
+from pegboard_mcp.accept import SERVERS_KEYS, configured_servers
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
@@ -64,6 +67,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
         _install(run, options, install, write=write)
         return 0
     session = open_session(options)
+    _tell(session)
     session.read_rules(rules)
     settings = {
         "where": session.where(where),
@@ -79,12 +83,29 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     return 0
 
 
+def _tell(session: Session) -> None:
+    """Tells what is wrong with the configuration, and has warnings written to standard error."""
+    configured_servers(session)
+    for ignored in session.config.ignored:
+        if ignored.key not in SERVERS_KEYS:
+            remark(str(ignored))
+    if not session.options.debug:  # which shows them all
+        from pegboard_mcp.serving.log import log_to_stderr
+
+        log_to_stderr()
+
+
 def _install(run: click.Context, options: Options, program: str, *, write: bool) -> None:
-    from pegboard_mcp.serving.install import Served, command_line, install
+    from pegboard_mcp.serving.install import Served, command_line, install, is_of_folder
 
     address = run.params["address"]
     if address is None:
         served = Served(command_line(_words(run, options)))
+        project = project_file(os.getcwd())  # noqa: PTH109  a text is wanted
+        if project is not None and not is_of_folder(program) and options.config is None:
+            remark(
+                f"{program} may start the server in another folder, where {project} isn't read: add --config {project}"
+            )
     elif address.endswith(":0"):
         raise click.UsageError("--install needs the port that the server will have, not 0")
     else:

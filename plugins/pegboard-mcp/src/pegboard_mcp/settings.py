@@ -179,7 +179,10 @@ def read_server(name: str, facts: Any) -> ServerSettings:
     for key in given:
         if key not in known:
             raise ValueError(f"{key}: there is no such setting.{did_you_mean(suggest(key, known))}")
-    return read_record(ServerSettings, given, "")
+    try:
+        return read_record(ServerSettings, given, "")
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
 
 
 def check_server_name(name: str) -> None:
