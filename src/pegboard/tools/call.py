@@ -276,9 +276,12 @@ def _merged(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> 
     if not (isinstance(one, dict) and isinstance(other, dict)):
         conflicts.add(path)
         return other
-    known, ones, others = cast("tuple[dict[str, Any], ...]", (base if isinstance(base, dict) else {}, one, other))
+    known = cast("dict[str, Any]", base if isinstance(base, dict) else {})
+    ones, others = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
     both = {
-        key: _merged(*(each.get(key, REMOVED) for each in (known, ones, others)), f"{path}.{key}", conflicts)
+        key: _merged(
+            known.get(key, REMOVED), ones.get(key, REMOVED), others.get(key, REMOVED), f"{path}.{key}", conflicts
+        )
         for key in {**ones, **others}
     }
     return {key: value for key, value in both.items() if value is not REMOVED}
