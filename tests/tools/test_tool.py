@@ -483,7 +483,7 @@ async def wait(arguments):
         ({"requires_confirmation": lambda: True}, "requires_confirmation is called with arguments, and doesn't take"),
         ({"format_validation_error": lambda: ""}, "format_validation_error is called with problems, and doesn't"),
         ({"work_dir": lambda arguments: "/"}, "work_dir is called with arguments and context, and doesn't take that"),
-        ({"process_request": lambda it: None}, "process_request is called with request and context, or one of them"),
+        ({"process_request": lambda it: None}, "process_request is called with request, context and services, or some"),
         ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
         ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
         ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),

@@ -138,7 +138,7 @@ def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
 def test_who_approved_it_is_told_where_that_is_known(path):
     """By the host; what a tool gives back says nothing of it."""
     registry = board(Journal(path))
-    registry.call_sync("look", {}, ToolContext(values={"approved_by": "ann"}))
+    registry.call_sync("look", {}, ToolContext(values={"approved_by:": "ann"}))
     registry.add_callback("before_tool", lambda: ToolResult("kept", metadata={"approved_by": "bob"}))
     registry.call_sync("look")
     assert [record.get("approved_by") for record in calls(path)] == ["ann", None]
@@ -151,7 +151,7 @@ def test_an_approver_may_say_who_it_was(path):
         return "wiped"
 
     async def approver(request, context):
-        context.values["approved_by"] = "ann"
+        context.values[f"approved_by:{context.call_id}"] = "ann"
         return Once()
 
     registry = board(Journal(path))

@@ -113,8 +113,8 @@ class Tool:
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
         checks: The tool's own check of validated arguments.
-        process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
-            gives the next request or `None`.
+        process_request: Changes the model request that the tool is resolved for: `(request, context, services)`, plain
+            or async, gives the next request or `None`; as a request processor, it takes some of them, by name.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
         former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
         own_names: Argument as the model sees it -> its name by the tool itself, where a `Reshape` has renamed it.
@@ -371,7 +371,7 @@ class Tool:
 
         Args:
             name: The tool's name, for predicates and logs.
-            function: `(request, context)`, plain or async; gives the next `ModelRequest`, or `None` to leave it.
+            function: As `process_request` of `Tool`: `(request, context, services)`, or some of them.
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
         if not callable(function):

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.schema.json import digest_of
 from pegboard.toolsets.predicates import matcher
-from pegboard_guard.log import unknown_turn
+from pegboard_guard.log import of_call, unknown_turn
 from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Rules:
             call = Call.of(tool, context.request, self.clock())
             refusals = [text for tracker in self.trackers if (text := tracker.refusal(call)) is not None]
             if not refusals:
-                context.values[self._key] = [tracker.begin(call) for tracker in self.trackers]
+                context.values[of_call(self._key, context)] = [tracker.begin(call) for tracker in self.trackers]
                 return None
         from pegboard import Deny
 
@@ -243,7 +243,7 @@ class Rules:
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
         """Notes how the call went; one that didn't run gives back what it took."""
-        tokens: list[Any] | None = context.values.pop(self._key, None)
+        tokens: list[Any] | None = context.values.pop(of_call(self._key, context), None)
         if tokens is None or tool is None:
             return
         with self._lock:
