@@ -385,8 +385,12 @@ class _Runner:
             raise ToolError(f"{agent.name} doesn't go on: what was kept of it can't be read. Call it again.") from error
         given = None if answer.payload == kept.get("payload") else answer.payload
         if any(call.id == asked for call in outcome.for_host):
-            no = ToolResult.error("rejected", f"The user gave no result{f': {answer.feedback}' if answer.feedback else '.'}")
-            return _Suspended(outcome, str(kept.get("session")), tool_results={asked: given if answer.confirmed else no})
+            no = ToolResult.error(
+                "rejected", f"The user gave no result{f': {answer.feedback}' if answer.feedback else '.'}"
+            )
+            return _Suspended(
+                outcome, str(kept.get("session")), tool_results={asked: given if answer.confirmed else no}
+            )
         reply = Once(given) if answer.confirmed else Reject(answer.feedback)
         return _Suspended(outcome, str(kept.get("session")), answers={asked: reply})
 

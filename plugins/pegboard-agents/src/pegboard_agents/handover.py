@@ -70,7 +70,12 @@ def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "tran
     who = {"type": "string", "enum": list(known), "description": "The agent that goes on."}
     return Tool.from_schema(
         name,
-        {"type": "object", "properties": {"agent_name": who}, "required": ["agent_name"], "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {"agent_name": who},
+            "required": ["agent_name"],
+            "additionalProperties": False,
+        },
         transfer,
         title="Hand over to an agent",
         description=f"Hands the conversation over to another agent, which answers the user from then on.\n{lines}",
@@ -111,7 +116,9 @@ class AgentsOutcome:
         """
         facts: Any = data if isinstance(data, Mapping) else {}
         agent, callers, handovers = (facts.get(name) for name in ("agent", "callers", "handovers"))
-        is_text = isinstance(agent, str) and isinstance(callers, list) and all(isinstance(each, str) for each in callers)  # pyright: ignore[reportUnknownVariableType]
+        is_text = (
+            isinstance(agent, str) and isinstance(callers, list) and all(isinstance(each, str) for each in callers)
+        )  # pyright: ignore[reportUnknownVariableType]
         if facts.get("version") != _VERSION or not is_text or type(handovers) is not int:
             raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
         return cls(agent, TurnOutcome.from_json(facts.get("turn")), tuple(callers), handovers)  # pyright: ignore[reportUnknownArgumentType]
@@ -162,7 +169,9 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     going_on = suspended is not None
     while True:
         agent = _known(known, now.agent)
-        turn = _turn(agent, now.turn, registry, model, context, options, (answers, tool_results or {}) if going_on else None)
+        turn = _turn(
+            agent, now.turn, registry, model, context, options, (answers, tool_results or {}) if going_on else None
+        )
         outcome, going_on = await turn.run(), False
         now = attrs.evolve(now, turn=outcome)
         if outcome.ended == "transferred" and now.handovers < handovers:
