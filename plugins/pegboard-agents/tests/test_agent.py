@@ -190,7 +190,7 @@ def test_its_events_are_partial_results_of_the_call():
     call(registry_of(look, agent_tool(helper)), listener=events.append)
     mine = [event.content for event in events if isinstance(getattr(event, "content", None), AgentEvent)]
     assert {event.to_json()["agent"] for event in mine} == {"helper"}
-    assert [event.event.type for event in mine if hasattr(event.event, "type")][0] == "round"
+    assert next(event.event.type for event in mine if hasattr(event.event, "type")) == "round"
     assert "look" in [getattr(event.event, "name", None) for event in mine]
 
 

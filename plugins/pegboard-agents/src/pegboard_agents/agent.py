@@ -1,10 +1,11 @@
-"""`agent_tool`: an agent as a tool. It runs in this process, and a call of it that waits for a person can go on later."""
+"""`agent_tool`: an agent as a tool. A call of it that waits for a person can go on later."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 from uuid import uuid4
 
@@ -45,7 +46,6 @@ from pegboard.tools.spec import check_name
 
 if TYPE_CHECKING:
     from pegboard.catalogue import Where
-    from pegboard.typing import JsonMapping
 
 Session: TypeAlias = Literal["fresh", "kept"]
 DEPTH: Final = 3
@@ -139,7 +139,7 @@ class AgentEvent:
         return {"agent": self.agent, "event": self.event.to_json()}
 
 
-def agent_tool(  # noqa: PLR0913  all but the first by name
+def agent_tool(
     agent: AnyAgent,
     *,
     takes: Any = str,
@@ -159,8 +159,8 @@ def agent_tool(  # noqa: PLR0913  all but the first by name
         takes: The type of its input: the fields of a class (attrs, dataclass, TypedDict) are the tool's arguments;
             anything else is the one argument `request`.
         gives: The type of its answer, which the tool's output schema is made of; a text by default.
-        session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in the session of the caller goes on
-            with it. It stands in that session's state, its last 200 messages.
+        session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in its caller's session goes on
+            with it. Its last 200 messages stand in that session's state.
         depth: How many agents may stand round each other, this one included.
         options: As `@tool` takes them; `timeout` is half an hour by default.
 
@@ -284,7 +284,7 @@ class _Runner:
         request: Any,
     ) -> Turn:
         options: dict[str, Any] = {**context.inherited(), "where": agent.where, "limits": agent.limits}
-        options["listener"] = lambda event: context.emit(AgentEvent(agent.name, event))
+        options["listener"] = partial(_forward, agent.name, context)
         if agent.registry is None:
             options["active"] = [tool.name for tool in context.offered]
         if self.gives is not str:
@@ -316,8 +316,8 @@ class _Runner:
             return ToolResult.error("rejected", text)
         if outcome.ended not in _ANSWERED:
             so_far = f"\nUp to then it wrote: {outcome.text}" if outcome.text else ""
-            text = f"{name} ended without an answer: {outcome.ended}{detail}. Ask it for less, or go on without it.{so_far}"
-            raise ToolError(text)
+            text = f"{name} ended without an answer: {outcome.ended}{detail}. Ask it for less, or go on without it."
+            raise ToolError(text + so_far)
         if self.gives is not str:
             if outcome.output is None:
                 raise ToolError(f"{name} ended without an answer of the type that is wanted: {outcome.ended}{detail}.")
@@ -329,7 +329,7 @@ class _Runner:
 
     def _conversation(self, context: ToolContext) -> _Conversation:
         key = f"agents:{self.agent.name}"
-        kept = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
+        kept: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
         try:
             return _Conversation(str(kept["session"]), [Message.from_json(each) for each in kept["messages"]])
         except (TypeError, KeyError, ValueError, AttributeError):  # there is none, or a host has changed it
@@ -374,7 +374,7 @@ class _Runner:
             ToolError: The agent isn't what it was, or what was kept can't be read.
         """
         answer = context.confirmation
-        kept: JsonMapping = answer.kept if answer is not None and isinstance(answer.kept, dict) else {}
+        kept = cast("dict[str, Any]", answer.kept if answer and isinstance(answer.kept, dict) else {})
         if answer is None or kept.get("agent") != agent.name:
             return None
         if kept.get("digest") != agent.digest(self.takes, self.gives):
@@ -383,16 +383,13 @@ class _Runner:
             outcome, asked = TurnOutcome.from_json(kept.get("outcome")), str(kept.get("asked"))
         except PendingError as error:
             raise ToolError(f"{agent.name} doesn't go on: what was kept of it can't be read. Call it again.") from error
+        session = str(kept.get("session"))
         given = None if answer.payload == kept.get("payload") else answer.payload
         if any(call.id == asked for call in outcome.for_host):
-            no = ToolResult.error(
-                "rejected", f"The user gave no result{f': {answer.feedback}' if answer.feedback else '.'}"
-            )
-            return _Suspended(
-                outcome, str(kept.get("session")), tool_results={asked: given if answer.confirmed else no}
-            )
+            no = ToolResult.error("rejected", f"The user gave no result: {answer.feedback or 'without a word'}.")
+            return _Suspended(outcome, session, tool_results={asked: given if answer.confirmed else no})
         reply = Once(given) if answer.confirmed else Reject(answer.feedback)
-        return _Suspended(outcome, str(kept.get("session")), answers={asked: reply})
+        return _Suspended(outcome, session, answers={asked: reply})
 
 
 @frozen
@@ -400,7 +397,7 @@ class _Conversation:
     """The session of an agent, and what was said in it before."""
 
     session: str
-    messages: list[Message] = Factory(list)
+    messages: list[Message] = Factory(list[Message])
 
 
 @frozen
@@ -409,8 +406,8 @@ class _Suspended:
 
     outcome: TurnOutcome
     session: str
-    answers: Mapping[str, Any] = Factory(dict)
-    tool_results: Mapping[str, Any] = Factory(dict)
+    answers: Mapping[str, Any] = Factory(dict[str, Any])
+    tool_results: Mapping[str, Any] = Factory(dict[str, Any])
 
     @property
     def conversation(self) -> _Conversation:
@@ -428,13 +425,17 @@ def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
     return hint, {name: facts[name] for name in shown if facts[name]}
 
 
+def _forward(agent: str, context: ToolContext, event: Any) -> None:
+    context.emit(AgentEvent(agent, event))
+
+
 async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) -> Model:
     if isinstance(agent.model, str):
         return await off_loop(registry.model, agent.model)
     if agent.model is not None:
         return agent.model
     try:
-        return await context.use(cast("type[Model]", Model))
+        return await context.use(Model)
     except MissingServiceError as error:
         text = f"{agent.name} was not run: its host gives it no model (Agent(model=...)). Go on without it."
         raise ToolError(text) from error

@@ -28,7 +28,7 @@ class BatchCall:
     """
 
     tool: str
-    parameters: dict[str, Any] = Factory(dict)
+    parameters: dict[str, Any] = Factory(dict[str, Any])
 
 
 @tool(title="Run several calls", read_only=True)

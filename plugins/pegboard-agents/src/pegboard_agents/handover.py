@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 from attrs import frozen
@@ -22,6 +22,7 @@ from pegboard import (
     tool,
     turn_of,
 )
+from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_agents.agent import Agent
 
 if TYPE_CHECKING:
@@ -68,14 +69,10 @@ def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "tran
 
     lines = "\n".join(f"- {each}: {' '.join(text.split())}" if text else f"- {each}" for each, text in known.items())
     who = {"type": "string", "enum": list(known), "description": "The agent that goes on."}
+    arguments = {"properties": {"agent_name": who}, "required": ["agent_name"], "additionalProperties": False}
     return Tool.from_schema(
         name,
-        {
-            "type": "object",
-            "properties": {"agent_name": who},
-            "required": ["agent_name"],
-            "additionalProperties": False,
-        },
+        {"type": "object", **arguments},
         transfer,
         title="Hand over to an agent",
         description=f"Hands the conversation over to another agent, which answers the user from then on.\n{lines}",
@@ -103,7 +100,12 @@ class AgentsOutcome:
 
     def to_json(self) -> JsonObject:
         """All facts by name, for another process; see `from_json`."""
-        facts = {"version": _VERSION, "agent": self.agent, "handovers": self.handovers, "callers": list(self.callers)}
+        facts: JsonObject = {
+            "version": _VERSION,
+            "agent": self.agent,
+            "handovers": self.handovers,
+            "callers": list(self.callers),
+        }
         return {**facts, "turn": self.turn.to_json()}
 
     @classmethod
@@ -114,20 +116,19 @@ class AgentsOutcome:
             ValueError: It isn't that.
             PendingError: Its turn can't be read.
         """
-        facts: Any = data if isinstance(data, Mapping) else {}
+        facts = cast("Mapping[str, Any]", data if isinstance(data, Mapping) else {})
         agent, callers, handovers = (facts.get(name) for name in ("agent", "callers", "handovers"))
-        is_text = (
-            isinstance(agent, str) and isinstance(callers, list) and all(isinstance(each, str) for each in callers)
-        )  # pyright: ignore[reportUnknownVariableType]
+        names: list[Any] = [agent, *callers] if isinstance(callers, list) else [None]
+        is_text = all(isinstance(each, str) for each in names)
         if facts.get("version") != _VERSION or not is_text or type(handovers) is not int:
             raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
-        return cls(agent, TurnOutcome.from_json(facts.get("turn")), tuple(callers), handovers)  # pyright: ignore[reportUnknownArgumentType]
+        return cls(agent, TurnOutcome.from_json(facts.get("turn")), tuple(names[1:]), handovers)
 
 
 async def run_agents(  # noqa: PLR0913  all but three by name
     agents: Sequence[Agent],
     request: str | Message | Sequence[Message],
-    context: ReadonlyContext = ReadonlyContext(),
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     registry: ToolRegistry,
     model: Model | None = None,
@@ -165,13 +166,12 @@ async def run_agents(  # noqa: PLR0913  all but three by name
     known = {agent.name: agent for agent in agents}
     if not known or len(known) < len(agents):
         raise ValueError(f"agents must have names that differ, got {[agent.name for agent in agents]}")
+    given = answers, tool_results or {}
     now = suspended or AgentsOutcome(agents[0].name, TurnOutcome(ModelRequest(request).messages, state=context.state))
     going_on = suspended is not None
     while True:
         agent = _known(known, now.agent)
-        turn = _turn(
-            agent, now.turn, registry, model, context, options, (answers, tool_results or {}) if going_on else None
-        )
+        turn = _turn(agent, now.turn, registry, model, context, options, given if going_on else None)
         outcome, going_on = await turn.run(), False
         now = attrs.evolve(now, turn=outcome)
         if outcome.ended == "transferred" and now.handovers < handovers:
@@ -205,7 +205,7 @@ def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
         raise ValueError(f"agent {agent.name!r} has no model, and none is given for such")
     context = attrs.evolve(context, agent=agent.name, agent_description=agent.description, state=before.state)
     request = ModelRequest(before.messages, instructions=agent.instructions, config=agent.config)
-    own = {"where": agent.where, "limits": agent.limits, **options}
+    own: dict[str, Any] = {"where": agent.where, "limits": agent.limits, **options}
     if resumed is None:
         return turn_of(asked, request, where, context, **own)
     answers, results = resumed

@@ -42,7 +42,7 @@ class Question:
     """
 
     question: ShortText
-    options: Annotated[list[Choice], {"maxItems": 10}] = Factory(list)
+    options: Annotated[list[Choice], {"maxItems": 10}] = Factory(list[Choice])
     multiple: bool = False
 
 
@@ -87,19 +87,19 @@ def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Conf
     """What the person answered, for the model."""
     if not answer.confirmed:
         words = f"answered in other words: {answer.feedback}" if answer.feedback else "didn't want to answer"
-        facts = {"answers": {}, "words": answer.feedback, "answered": answer.feedback is not None}
+        facts: Any = {"answers": {}, "words": answer.feedback, "answered": answer.feedback is not None}
         return ToolResult(f"The user {words}.", facts)  # pyright: ignore[reportArgumentType]  converted
-    given = answer.payload
+    given: Any = answer.payload
     if given == {"form": form}:  # a plain yes, from a dialogue that knows no forms
-        facts = {"answers": {}, "words": "yes", "answered": True}
+        facts: Any = {"answers": {}, "words": "yes", "answered": True}
         return ToolResult("The user answered: yes.", facts)  # pyright: ignore[reportArgumentType]  converted
     text = json_text(dict(form))
     problems = validator_of(text).problems(given) if isinstance(given, dict) else ("(root): must be an object",)
     if problems:
         raise ToolError(f"The answer that came isn't one to these questions ({problems[0]}). Ask again.")
-    answers = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
+    answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
     lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
-    facts = {"answers": answers, "words": None, "answered": True}
+    facts: Any = {"answers": answers, "words": None, "answered": True}
     return ToolResult("The user answered:\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
 
 

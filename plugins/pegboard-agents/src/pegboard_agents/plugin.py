@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pegboard import RegistrationError, hookimpl
 from pegboard.errors import did_you_mean, suggest
@@ -27,13 +27,15 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
         register(_tool_of(name, facts))
 
 
-def _tool_of(name: str, facts: Any) -> Any:
+def _tool_of(name: str, given: Any) -> Any:
     known = (*_OF_AGENT, *_OF_TOOL)
-    if not isinstance(facts, Mapping):
-        raise RegistrationError(f"agents.{name} must be a table, got {facts!r:.80}")
+    if not isinstance(given, Mapping):
+        raise RegistrationError(f"agents.{name} must be a table, got {given!r:.80}")
+    facts = cast("Mapping[str, Any]", given)
     for key in facts:
         if key not in known:
             raise RegistrationError(f"agents.{name} has no setting {key!r}.{did_you_mean(suggest(key, known))}")
-    own = {key: facts[key] for key in _OF_AGENT if key in facts}
-    agent = Agent(name=name, **{"where": "not plugin:agents", **own})
+    own: dict[str, Any] = {key: facts[key] for key in _OF_AGENT if key in facts}
+    own.setdefault("where", "not plugin:agents")
+    agent = Agent(name=name, **own)
     return agent_tool(agent, **{key: facts[key] for key in _OF_TOOL if key in facts})

@@ -579,6 +579,7 @@ class _Host:
         raise ToolError(f"{context.tool} needs a person's answer ({hint}), and can't wait for it here.")
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        del context
         return {"permissions": self.permissions}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
