@@ -15,7 +15,7 @@ from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, Too
 
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(ReadonlyContext)])
 def test_a_running_call_knows_all_that_its_request_does(name):
-    value = {"a": 1} if name in ("state", "extra") else name
+    value = {"a": 1} if name in ("state", "extra", "values") else name
     assert getattr(ToolContext(ReadonlyContext(**{name: value})), name) == value
 
 

@@ -399,8 +399,8 @@ def approve(state: CallState) -> Awaitable[None] | None:
 def consume_approval(state: CallState) -> Awaitable[None] | None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
 
-    Where a person was asked, the registry's permissions were changed since `permit`, or places are looked at, it is
-    decided again: while a call waits, rules and links may change.
+    Where a person was asked, the registry's permissions were changed since `permit`, or places or the tool's own
+    functions have a say, it is decided again: while a call waits, these may change.
 
     Raises:
         CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
@@ -416,8 +416,8 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 def decide_again(state: CallState) -> Awaitable[None] | None:
     """Decides right before the tool runs, for the first time or once more, where anything may be otherwise by now."""
     known = state.permitted_by
-    looks_at_places = known is not None and policy_of(known, tool_of(state)).looks_at_places
-    if state.approval is None and known is permissions_of(state) and not looks_at_places:
+    may_change = known is not None and policy_of(known, tool_of(state)).may_change
+    if state.approval is None and known is permissions_of(state) and not may_change:
         return None
     state.asks = None
     deciding = permit(state)
@@ -432,7 +432,7 @@ async def _check_approved_after(deciding: Awaitable[None], state: CallState) -> 
 def _check_approved(state: CallState) -> None:
     name, approval = state.call.name, state.approval
     if state.asks is not None and approval is None:
-        text = f"{name} was not run: by rules or links that have changed meanwhile it needs approval. Call it again."
+        text = f"{name} was not run: by what has changed meanwhile it needs approval. Call it again."
         raise CallError("denied", text)
     if state.asks is not None and approval is not None and approval.patterns not in ((), state.asks.patterns):
         text = f"{name} was not run: what it touches isn't what was approved any more. Ask again."

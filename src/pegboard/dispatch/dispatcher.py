@@ -24,7 +24,7 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
-from pegboard.dispatch.truncate import ResultStore
+from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import CallStoppedError, PendingError, log_failure
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
@@ -118,6 +118,10 @@ class _Hosted:
         return operations.go_on(call, work)
 
 
+def _result_texts(services: Services) -> ResultTexts | None:
+    return services.use_now(ResultTexts, ToolContext()) if ResultTexts in services else None
+
+
 def _state_of(context: ToolContext) -> CallState:
     """The call that this context belongs to.
 
@@ -175,6 +179,7 @@ class Dispatcher:
     def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
         """A dispatcher for one registry."""
         made = cls(limits, services, grants or MemoryGrants(), LockManager(limits.max_concurrency))
+        made.result_store.texts = partial(_result_texts, services)
         services.off_loop = made.threads.run
         services.observe = log_failure
         return made
@@ -255,6 +260,8 @@ class Dispatcher:
         services = _with(services, options)
         if context.message is None:
             context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
+        if context.values is None:
+            context = attrs.evolve(context, values={})
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index

@@ -101,8 +101,9 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
     """Brings request processors, which turn a model request into the next. Since 0.1.
 
     A processor is a function that asks by name for some of `request` (the `ModelRequest`), `context` (the
-    `ReadonlyContext`) and `runner` (which asks code of others within a time limit). It is plain, and then runs in a
-    thread unless it is marked `@quick`, or async. It gives the next request, or `None` to leave it. One that raises,
+    `ReadonlyContext`), `runner` (which asks code of others within a time limit) and `services` (a `ToolContext`: its
+    `memory`, `artifacts` and `use` find what is provided). It is plain, and then runs in a thread unless it is marked
+    `@quick`, or async. It gives the next request, or `None` to leave it. One that raises,
     takes longer than ten seconds or gives something else is left out of that request, whose `problems` name it.
 
     It stands right behind what tools and toolsets add, and so before the history is repaired, in the plugins' load

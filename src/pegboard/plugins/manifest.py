@@ -152,17 +152,17 @@ class RequestFacts:
 _DEFAULT: Final = RequestFacts()
 
 
-async def _processed(late: LateHandler, request: Any, context: Any) -> Any:
+async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
     """What the live tool makes of a request; a plain one runs off the loop, as the import does."""
     from pegboard.threads import off_loop
 
     tool = await off_loop(late.load)
     if tool.process_request is None:
         return None  # its code differs from its manifest, which is in the listing as a problem
-    function = by_name(tool.process_request, ("request", "context"))
+    function = by_name(tool.process_request, ("request", "context", "services"))
     if may_block(function):
-        return await settle(await off_loop(function, request, context))
-    return await settle(function(request, context))
+        return await settle(await off_loop(function, request, context, services))
+    return await settle(function(request, context, services))
 
 
 @frozen

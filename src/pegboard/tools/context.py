@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from pegboard.errors import CallStoppedError
 from pegboard.tools.call import PendingActions, State, StateView
@@ -62,6 +62,7 @@ class ReadonlyContext:
         branch: Which agent called which (`"planner.writer"`), where agents call agents.
         messages: The conversation so far, as the host keeps it.
         work_dir: The folder that relative paths start from; the process's own where it is `None`.
+        values: Shared by the processors, the callbacks and the tools of one turn, which sets it; else `None`.
     """
 
     user: str | None = None
@@ -77,6 +78,7 @@ class ReadonlyContext:
     branch: str | None = None
     messages: Sequence[Any] = field(default=(), repr=False)
     work_dir: str | None = None
+    values: dict[str, Any] | None = field(default=None, repr=False, eq=False)
 
 
 EMPTY_CONTEXT: Final = ReadonlyContext()
@@ -178,7 +180,8 @@ class ToolContext:
         request: The user and the model that the call runs for.
         call_id: The call's id.
         tool: The tool's name.
-        values: Shared by the callbacks and the tool of this call.
+        values: Shared by the processors, the callbacks and the tools of the turn; without a turn, by those of the
+            batch or the call.
         services: What the host provides, by type: values or factories, as `registry.provide` takes them.
         listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
             loop; must not raise.
@@ -194,7 +197,9 @@ class ToolContext:
     request: ReadonlyContext = EMPTY_CONTEXT
     call_id: str = ""
     tool: str = ""
-    values: dict[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
+    values: dict[str, Any] = field(
+        default=Factory(lambda own: {} if own.request.values is None else own.request.values, takes_self=True)
+    )
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[OfferedTool] = field(default=(), repr=False)

@@ -127,14 +127,14 @@ def _all(options: Options, rules: str | None) -> Iterator[Finding]:
 
 
 def _of_rules(session: Session, file: str) -> Iterator[Finding]:
-    from pegboard.dispatch.permissions.rules_file import read_permissions, rule_problems  # only for this option
+    from pegboard.dispatch.permissions.rules_file import read_permissions  # only for this option
 
     try:
         permissions = read_permissions(file)
     except ConfigError as error:
         yield Finding(file, str(error))
     else:
-        yield from (Finding(file, problem) for problem in rule_problems(permissions, session.registry.tools()))
+        yield from (Finding(file, problem) for problem in session.rule_problems(permissions))
 
 
 def _of_configuration(session: Session) -> Iterator[Finding]:
