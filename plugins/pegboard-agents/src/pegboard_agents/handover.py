@@ -117,12 +117,12 @@ class AgentsOutcome:
             PendingError: Its turn can't be read.
         """
         facts = cast("Mapping[str, Any]", data if isinstance(data, Mapping) else {})
-        agent, callers, handovers = (facts.get(name) for name in ("agent", "callers", "handovers"))
-        names: list[Any] = [agent, *callers] if isinstance(callers, list) else [None]
+        callers, handovers = facts.get("callers"), facts.get("handovers")
+        names: list[Any] = [facts.get("agent"), *callers] if isinstance(callers, list) else [None]
         is_text = all(isinstance(each, str) for each in names)
         if facts.get("version") != _VERSION or not is_text or type(handovers) is not int:
             raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
-        return cls(agent, TurnOutcome.from_json(facts.get("turn")), tuple(names[1:]), handovers)
+        return cls(names[0], TurnOutcome.from_json(facts.get("turn")), tuple(names[1:]), handovers)
 
 
 async def run_agents(  # noqa: PLR0913  all but three by name
