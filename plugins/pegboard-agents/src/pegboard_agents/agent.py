@@ -374,8 +374,10 @@ class _Runner:
             ToolError: The agent isn't what it was, or what was kept can't be read.
         """
         answer = context.confirmation
-        kept = cast("dict[str, Any]", answer.kept if answer and isinstance(answer.kept, dict) else {})
-        if answer is None or kept.get("agent") != agent.name:
+        if answer is None or not isinstance(answer.kept, dict):
+            return None
+        kept = cast("dict[str, Any]", answer.kept)
+        if kept.get("agent") != agent.name:
             return None
         if kept.get("digest") != agent.digest(self.takes, self.gives):
             raise ToolError(f"{agent.name} doesn't go on: it was changed since its call was suspended. Call it again.")
