@@ -39,7 +39,7 @@ from pegboard import (
 )
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.errors import PegboardError
-from pegboard.schema.json import canonical_json, digest_of
+from pegboard.schema.json import canonical_json, digest_of, is_object
 from pegboard.threads import off_loop
 from pegboard.tools.content import sayable_json
 from pegboard.tools.spec import check_name
@@ -374,11 +374,9 @@ class _Runner:
             ToolError: The agent isn't what it was, or what was kept can't be read.
         """
         answer = context.confirmation
-        if answer is None or not isinstance(answer.kept, dict):
+        if answer is None or not is_object(answer.kept) or answer.kept.get("agent") != agent.name:
             return None
-        kept = cast("dict[str, Any]", answer.kept)
-        if kept.get("agent") != agent.name:
-            return None
+        kept = answer.kept
         if kept.get("digest") != agent.digest(self.takes, self.gives):
             raise ToolError(f"{agent.name} doesn't go on: it was changed since its call was suspended. Call it again.")
         try:
