@@ -39,7 +39,7 @@ TOPICS = {  # heading: what stands below it, and the names
         "See [Calls](calls.md), [Results](results.md) and [Limit results](../how-to/limit-results.md).",
         """
         ToolCall CallFault parse_partial ArgumentsSoFar Partial ToolResult TextContent ImageContent
-        AudioContent FileContent LinkContent ResultLimits kept_result_tool
+        AudioContent FileContent LinkContent ResultLimits ResultTexts kept_result_tool
         """,
     ),
     "Conversations and requests": (

@@ -124,6 +124,7 @@ _MODULES = {
     "Reshape": "toolsets.wrappers",
     "ResolvedTools": "toolsets.resolve",
     "ResultLimits": "tools.spec",
+    "ResultTexts": "dispatch.truncate",
     "ResultPart": "messages",
     "RoundStarted": "turn.events",
     "Rule": "dispatch.permissions.rule",

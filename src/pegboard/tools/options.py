@@ -243,12 +243,12 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
     bound = partial(function, None) if is_method(function) else function
     try:
         if name == "process_request":
-            by_name(bound, ("request", "context"))
+            by_name(bound, ("request", "context", "services"))
         else:
             more = {"context": None} if name == "preview" and takes_context(bound) else {}
             inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
     except TypeError as error:
-        takes = "request and context, or one of them, by name" if name not in _PLAIN else " and ".join(_PLAIN[name])
+        takes = " and ".join(_PLAIN[name]) if name in _PLAIN else "request, context and services, or some of them"
         raise DefinitionError(f"{name} is called with {takes}, and doesn't take that: {error}.", tool=tool) from None
     except ValueError:  # some that are written in C have no signature
         return

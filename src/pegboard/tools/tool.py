@@ -113,8 +113,8 @@ class Tool:
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
         checks: The tool's own check of validated arguments.
-        process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
-            gives the next request or `None`.
+        process_request: Changes the model request that the tool is resolved for: `(request, context, services)`, plain
+            or async, gives the next request or `None`; as a request processor, it takes some of them, by name.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
         former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
         own_names: Argument as the model sees it -> its name by the tool itself, where a `Reshape` has renamed it.
@@ -371,7 +371,7 @@ class Tool:
 
         Args:
             name: The tool's name, for predicates and logs.
-            function: `(request, context)`, plain or async; gives the next `ModelRequest`, or `None` to leave it.
+            function: As `process_request` of `Tool`: `(request, context, services)`, or some of them.
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
         if not callable(function):
@@ -466,6 +466,9 @@ def made_tool(
         spec = ToolSpec(**given)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
+    for each in filter(spec.is_encoded, spec.permission_arguments):
+        text = f"permission_arguments: rules can't look at {each!r}, which comes encoded, as base64. Take a str."
+        raise DefinitionError(text, tool=name)
     made = Tool(spec, handler, **tool_facts(options))
     if "examples" not in options:
         return made
@@ -611,11 +614,7 @@ def _handler_by(spec: ToolSpec, function: Any) -> Handler:
 
 
 def _check_named(names: Collection[str], signature: Signature, tool: str) -> None:
-    """Refuses a name that no argument has, and bytes, which come as base64: rules would look in vain."""
-    for each in signature.visible:
-        if each.annotation is bytes and each.key in names:
-            text = f"permission_arguments: rules can't look at {each.key!r}, which comes as base64. Take a str."
-            raise DefinitionError(text, tool=tool)
+    """Refuses a name that no argument has: rules would look in vain."""
     if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         return
     known = [each.key for each in signature.visible]

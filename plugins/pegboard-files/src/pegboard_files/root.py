@@ -194,13 +194,18 @@ class OpenRoot:
         """The absolute path of what stands there."""
         return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
 
+    def shown(self, parts: Parts) -> str:
+        """The path by which a model knows what stands there."""
+        return shown_path(parts)
+
     def is_allowed(self, parts: Parts) -> bool:
         """Whether the rules let what stands there be read."""
         if self.allows is not None and parts not in self._allowed:
             self._allowed[parts] = self.allows(self.place(parts))
         return self.allows is None or self._allowed[parts]
 
-    def _check(self, parts: Parts) -> None:
+    def check(self, parts: Parts) -> None:
+        """Goes on where the rules allow what stands there; raises `ToolError` where they don't."""
         if not self.is_allowed(parts):
             raise ToolError(f"{shown_path(parts)!r} can't be read: the permission rules of this program deny it.")
 
@@ -221,7 +226,7 @@ class OpenRoot:
             OSError: It can't be listed.
             ToolError: The rules deny it, or it has more than `MAX_CHILDREN` entries.
         """
-        self._check(parts)
+        self.check(parts)
         listed = os.open(".", _DIRECTORY, dir_fd=self.directory(parts))
         try:
             with os.scandir(listed) as entries:
@@ -241,7 +246,7 @@ class OpenRoot:
             OSError: It can't be opened.
             ToolError: The rules deny it, or it is something else than a regular file.
         """
-        self._check(parts)
+        self.check(parts)
         # Opening a device can do something by itself, so it is looked at first.
         _regular(parts, self.status(parts))
         opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
@@ -313,12 +318,13 @@ MAX_PARTS: Final = 1_000
 """Components of one path, or of where one link leads."""
 
 
-def resolve(root: OpenRoot, asked: str) -> Parts:
+def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
     """The parts below the root that a path stands for, links resolved one by one.
 
     Args:
         root: What can't be left.
         asked: Relative to the root; or absolute and below it.
+        create: Whether its end need not exist; directories on the way are taken as written, and hold no `..`.
 
     Raises:
         ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at. What the
@@ -329,14 +335,15 @@ def resolve(root: OpenRoot, asked: str) -> Parts:
     todo = _components(root, asked, asked)
     while todo:
         part = todo.pop()
-        if part == ".." and not done:
-            raise _outside(asked)
         if part == "..":
-            last = done.pop()
-            if not root.is_allowed((*done, last)):
-                raise _missing(root, tuple(done), last, asked)
+            _go_up(root, done, asked)
         elif part not in {"", "."}:
-            name, target = _look(root, tuple(done), part, asked)
+            try:
+                name, target = _look(root, tuple(done), part, asked)
+            except MissingError:
+                if not create:
+                    raise
+                return _new_parts(root, (*done, part, *(each for each in todo[::-1] if each not in {"", "."})), asked)
             if target is None:
                 done.append(name)
                 continue
@@ -349,6 +356,28 @@ def resolve(root: OpenRoot, asked: str) -> Parts:
     if done and not root.is_allowed(tuple(done)):
         raise _missing(root, tuple(done[:-1]), done[-1], asked)
     return tuple(done)
+
+
+def _go_up(root: OpenRoot, done: list[str], asked: str) -> None:
+    if not done:
+        raise _outside(asked)
+    last = done.pop()
+    if not root.is_allowed((*done, last)):
+        raise _missing(root, tuple(done), last, asked)
+
+
+def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
+    """The parts of something that is to be made.
+
+    Raises:
+        ToolError: Its path has `..` where nothing is yet or characters that can't be seen, or the rules deny it.
+    """
+    if ".." in parts:
+        raise ToolError(f"{shown(asked)!r} goes through a directory that doesn't exist. Give its path without '..'.")
+    if odd := [part for part in parts if not part.isprintable()]:
+        raise ToolError(f"{shown(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
+    root.check(parts)
+    return parts
 
 
 def _check_text(asked: str) -> None:
@@ -411,10 +440,14 @@ def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     raise _missing(root, parent, part, asked)
 
 
-def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> ToolError:
+class MissingError(ToolError):
+    """Something isn't there."""
+
+
+def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
     near = [shown_path((*parent, name)) for name in near_misses(part, _names(root, parent))]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return ToolError(f"there is no {shown(asked)!r}.{hint}")
+    return MissingError(f"there is no {shown(asked)!r}.{hint}")
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:

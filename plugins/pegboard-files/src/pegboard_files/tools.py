@@ -1,8 +1,9 @@
-"""The four tools, their settings and their answers. Docstrings and parameters are what a model reads."""
+"""The tools that read, their settings and their answers. Docstrings and parameters are what a model reads."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,8 @@ import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
-from pegboard import ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
+from pegboard import Concurrency, ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
+from pegboard_files.contents import read_contents
 from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
 from pegboard_files.root import (
@@ -31,6 +33,7 @@ from pegboard_files.root import (
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, line_pattern
 from pegboard_files.text import BinaryFileError
 from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
+from pegboard_files.writing import SeenFiles, session_of, stamp_of
 
 
 @frozen(kw_only=True)
@@ -42,12 +45,14 @@ class Settings:
         hidden: Whether hidden files are always listed and searched, not only when a call asks for it.
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
         time_limit: Seconds after which a call stops with what it has.
+        read_first: Whether a session must have read a file before it replaces all of it.
     """
 
     root: str | None = None
     hidden: bool = False
     no_ignore: bool = False
     time_limit: float = 30.0
+    read_first: bool = True
 
 
 def settings_from(table: Mapping[str, Any]) -> Settings:
@@ -76,6 +81,7 @@ _CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "hidden": ("true or false", lambda value: isinstance(value, bool)),
     "no_ignore": ("true or false", lambda value: isinstance(value, bool)),
     "time_limit": ("a number of seconds above 0", _is_time),
+    "read_first": ("true or false", lambda value: isinstance(value, bool)),
 }
 
 
@@ -262,13 +268,15 @@ GlobTexts = Annotated[list[Annotated[str, MinLen(1), MaxLen(MAX_GLOB)]], MaxLen(
 
 @frozen(eq=False)
 class FileTools:
-    """The four tools, bound to one root.
+    """The four tools that read, bound to one root.
 
     Attributes:
         settings: How they work.
+        seen: Notes which files sessions have read.
     """
 
     settings: Settings = field(factory=Settings)
+    seen: SeenFiles = field(factory=SeenFiles)
 
     def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
         return str(root_place(self.settings.root, context.work_dir))
@@ -283,29 +291,38 @@ class FileTools:
         "work_dir": _folder,
     }
 
-    @tool(title="Read a file", **_READS)
+    @tool(title="Read a file", concurrency=Concurrency("key", ("path",), "read"), **_READS)
     def read_file(
         self,
         path: PathText,
         offset: Annotated[int, Ge(1)] = 1,
         limit: Annotated[int, Ge(1), Le(MAX_LINES)] = MAX_LINES,
         *,
+        raw: bool = False,
         call: ToolContext | None = None,
-    ) -> str:
-        """Reads a text file, with line numbers.
+    ) -> str | ToolResult:
+        """Reads a file: text with line numbers, an image, the text of a PDF, the cells of a notebook.
 
         Each line comes as its number, a tab, and its text. A note in brackets at the end says how to read on where
-        there is more, and whether something isn't shown as it is in the file. Directories and binary files are
+        there is more, and whether something isn't shown as it is in the file. Directories and other binary files are
         refused.
 
         Args:
             path: The file, relative to the working folder, such as "src/main.py".
             offset: The number of the first line to read; the first line of a file is 1.
             limit: How many lines to read at most; fewer come where they are long.
+            raw: Shows the text of the file itself, such as a notebook's JSON.
             call: The running call.
         """
         with self._opened(call) as root:
-            return read_text(root, path, offset, limit, self._deadline())
+            parts = resolve(root, path)
+            with worded(parts), root.open_file(parts) as file:
+                stamp = stamp_of(os.fstat(file.fileno()))
+                wanted = root.shown(parts), offset, limit, self._deadline()
+                contents = None if raw else read_contents(file, *wanted)
+                shown = read_text(file, *wanted) if contents is None else ToolResult(contents)
+                self.seen.note(session_of(call), root.place(parts), stamp)
+                return shown
 
     @tool(title="List a directory", **_READS)
     def list_directory(  # noqa: PLR0913  (what a model may say)
