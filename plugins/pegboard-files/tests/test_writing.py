@@ -7,6 +7,8 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -267,9 +269,28 @@ def test_an_error_at_any_moment_leaves_everything_as_it_was(top, write, opened, 
         assert error.text.endswith("No space left on device. Nothing was changed.")  # noqa: PT017
         assert tree(top) == before
         assert sorted(path.name for path in top.iterdir()) == ["a", "b", "c"]
-    else:
-        assert calls <= moment
+    else:  # it was made less often, or where it doesn't matter
         assert tree(top) == {"a": b"x", "c": b"z", "new/d": b"w"}
+
+
+def test_what_can_not_be_put_back_either_is_told_with_the_place_of_the_old_content(top, write, opened, monkeypatch):
+    write({"a": "1", "b": "2"})
+    changes = [change(opened, path, b"x") for path in ("a", "b")]
+    real, calls = os.replace, 0
+
+    def fail(*args, **kwargs):
+        nonlocal calls
+        calls += "src_dir_fd" in kwargs  # the note of the change is put in place, too
+        if calls > 1:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(writing.os, "replace", fail)
+    with pytest.raises(ToolError, match=r"to take these back: a \(its old content is in \.pegboard-") as caught:
+        commit(changes, Deadline(30))
+    (left,) = top.glob(".pegboard-*")
+    assert left.read_text() == "1"
+    assert left.name in caught.value.text
 
 
 def test_a_file_system_without_hard_links_takes_new_files(top, opened, monkeypatch):
@@ -357,3 +378,92 @@ def test_the_oldest_of_very_many_seen_files_are_forgotten(monkeypatch):
     for number in range(4):
         seen.note("me", f"/{number}", (1, 1, 1, number))
     assert [place for _, place in seen._seen] == ["/2", "/3"]
+
+
+# kill -9 --------------------------------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pegboard_files import writing
+from pegboard_files.root import Deadline, opened_root, resolve
+from pegboard_files.writing import Change, commit, read_state, recover
+
+top = Path(sys.argv[1])
+old = {"a": b"1", "b": b"2", "sub/e": b"5"}
+wanted = {"a": b"x" * 100_000, "b": None, "c": b"z", "sub/d": b"w", "sub/e": b"v"}
+new = {name: data for name, data in wanted.items() if data is not None}
+ends = set()
+
+def dying(real, moment, calls):
+    def run(*args, **kwargs):
+        calls.append(real)
+        if len(calls) == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+    return run
+
+def change_all(moment):
+    calls = []
+    with opened_root(str(top)) as root:
+        changes = [Change(read_state(root, resolve(root, name, create=True)), data) for name, data in wanted.items()]
+        for name in ("open", "fsync", "replace", "link", "unlink", "stat", "fchmod"):
+            setattr(writing.os, name, dying(getattr(os, name), moment, calls))
+        commit(changes, Deadline(30))
+
+for moment in range(1, 200):
+    for path in sorted(top.rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    (top / "sub").mkdir()
+    for name, data in old.items():
+        (top / name).write_bytes(data)
+    if not (child := os.fork()):
+        change_all(moment)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    recover()
+    left = {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+    there = {name: data for name, data in left.items() if ".pegboard-" not in name}
+    assert there in (old, new), (moment, {name: data[:9] for name, data in there.items()})
+    ends.add((there == new, status))
+    if status == 0:
+        break
+assert ends == {(False, -9), (True, -9), (True, 0)}, ends
+assert not any(".pegboard-" in name for name in left), left
+assert not list(writing._journal_folder().iterdir())
+"""
+
+
+@pytest.mark.slow
+def test_what_a_process_that_was_killed_has_left_half_done_is_taken_back(top, home):
+    """It is killed before each of its system calls, in turn."""
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(top)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_what_a_writer_that_is_alive_has_begun_is_left_to_it(top, write, opened, monkeypatch):
+    write({"a": "1", "b": "2"})
+    changes = [change(opened, path, b"x") for path in ("a", "b")]
+    real, met = os.replace, []
+
+    def look(*args, **kwargs):
+        if not met and "a" in args:
+            met.append(list(writing._journal_folder().iterdir()))
+            threading.Thread(target=lambda: (writing.recover(), met.append(1))).run()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(writing.os, "replace", look)
+    commit(changes, Deadline(30))
+    assert [len(each) if isinstance(each, list) else each for each in met] == [1, 1]
+    assert tree(top) == {"a": b"x", "b": b"x"}
+    assert list(writing._journal_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "[1]", '[{"root": "/nowhere"}]', '{"a": 1}'])
+def test_a_damaged_note_of_a_change_disturbs_nothing(top, write, opened, content):
+    folder = writing._journal_folder()
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_text(content)
+    (folder / "x.json").chmod(0o600)
+    put(opened, a=b"1")
+    assert tree(top) == {"a": b"1"}

@@ -58,6 +58,9 @@ def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more,
     assert registry("mcp").splitlines()[1].startswith("real    15 tools accepted")
     # Without the server it is listed all the same: neither does a listing start it.
     assert "real__echo" in registry("list", "--names", PATH="/nowhere")
+    (tmp_path / "rules.toml").write_text('allow = ["real__echo", "real__ecko"]')
+    said = registry("call", "real__echo", "text=in", "--rules", "rules.toml")
+    assert ("is called 'real__ecko'" in said, "is called 'real__echo'" in said) == (True, False)
     facts = json.loads(registry("call", "--yes", "real__env"))
     assert facts["env"]["KEY"] == "hidden-key"
 
@@ -120,16 +123,34 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     servers = {"gone": {"command": "no-such-program"}, "real": {"command": "taken"}, "x": {"url": "${NOT_THERE}"}}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {**servers, "off": {"disabled": True}}}))
     configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
-    table = '[plugins.mcp]\nmcp_config = "servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
+    table = '[plugins.mcp]\nmcp_config = "../../servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
     configuration.write_text(table + configuration.read_text())
     assert "real__echo" in registry("list", "--names")
     (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
-    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=fine.json")
+    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=./fine.json")
     said = registry("mcp", "test", code=1)
     assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
     assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said
     assert "server 'x' is left out: the environment has no NOT_THERE" in said
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
+
+
+def test_a_file_of_servers_that_came_with_a_project_has_to_be_trusted_as_it_is(registry, more, tmp_path):
+    configuration, servers = tmp_path / "pegboard.toml", tmp_path / "servers.json"
+    configuration.write_text('[plugins.mcp]\nmcp_config = "./servers.json"\n')
+    servers.write_text('{"mcpServers": {}}')
+    for file in (configuration, servers):
+        registry("config", "trust", str(file))
+    assert "real__echo" in registry("list", "--names")
+    servers.write_text(json.dumps({"mcpServers": {"other": _server(more)}}))
+    assert "other" not in registry("list", "--names")
+    said = registry("mcp", code=1)
+    assert f"{servers} is ignored until you trust it as it is (registry config trust {servers})" in said
+    registry("config", "trust", str(servers))
+    assert "other__echo" in registry("list", "--names")
+    configuration.write_text('[plugins.mcp]\nmcp_config = "servers.json"\n')
+    registry("config", "trust")
+    assert "begin it with './' where it lies beside this file" in registry("mcp", code=1)
 
 
 def test_a_list_of_servers_shows_no_secret(registry, tmp_path):

@@ -466,6 +466,9 @@ def made_tool(
         spec = ToolSpec(**given)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
+    for each in filter(spec.is_encoded, spec.permission_arguments):
+        text = f"permission_arguments: rules can't look at {each!r}, which comes encoded, as base64. Take a str."
+        raise DefinitionError(text, tool=name)
     made = Tool(spec, handler, **tool_facts(options))
     if "examples" not in options:
         return made
@@ -611,11 +614,7 @@ def _handler_by(spec: ToolSpec, function: Any) -> Handler:
 
 
 def _check_named(names: Collection[str], signature: Signature, tool: str) -> None:
-    """Refuses a name that no argument has, and bytes, which come as base64: rules would look in vain."""
-    for each in signature.visible:
-        if each.annotation is bytes and each.key in names:
-            text = f"permission_arguments: rules can't look at {each.key!r}, which comes as base64. Take a str."
-            raise DefinitionError(text, tool=tool)
+    """Refuses a name that no argument has: rules would look in vain."""
     if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         return
     known = [each.key for each in signature.visible]

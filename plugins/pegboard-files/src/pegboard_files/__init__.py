@@ -30,4 +30,6 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
         raise RuntimeError("pegboard-files works on Linux and macOS: this system can't open files below a directory.")
     reading = FileTools(settings_from(settings))
     register(reading)
-    register(EditTools(reading.settings, reading.seen))
+    editing = EditTools(reading.settings, reading.seen)
+    register(editing)
+    register(editing.patch_tool())

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
 from annotated_types import MaxLen, MinLen
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
-from pegboard import Concurrency, Preview, ReadonlyContext, ToolContext, ToolError, ToolResult, tool
+from pegboard import (
+    Concurrency,
+    Grammar,
+    Preview,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    tool,
+)
 from pegboard_files.editing import MAX_SHOWN, Diff, EditedText, diff_of, replaced
-from pegboard_files.root import Deadline, OpenRoot, opened_root, resolve, root_place
+from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
+from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root, resolve, root_place
 from pegboard_files.text import BinaryFileError
 from pegboard_files.tools import PathText, Settings
-from pegboard_files.writing import Change, FileState, SeenFiles, commit, read_state, session_of
+from pegboard_files.writing import MAX_EDITED, Change, FileState, SeenFiles, commit, read_state, session_of
 
 MAX_TEXT: Final = 1 << 20
 """Characters of one argument that holds text."""
@@ -69,8 +81,6 @@ class Planned:
 MAX_DIFF: Final = 200_000
 """Characters of a diff in a result's metadata."""
 
-Plan = Callable[[OpenRoot], Planned]
-
 
 @frozen(eq=False)
 class EditTools:
@@ -100,7 +110,7 @@ class EditTools:
         counts = planned.counts
         return Preview(f"+{counts['additions']:,} -{counts['deletions']:,} lines", planned.diff)
 
-    _CHANGES: ClassVar[Any] = {
+    _CHANGES: ClassVar[dict[str, Any]] = {
         "read_only": False,
         "destructive": True,
         "open_world": False,
@@ -170,16 +180,42 @@ class EditTools:
         """
         return self._run({"path": path, "edits": edits}, call)
 
+    def patch_tool(self) -> Tool:
+        """The tool that applies patches: a freeform one, which models without such tools give its text as `input`."""
+        options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
+        options |= {"title": "Apply a patch", "check": _faults, "permission_values": _named, "idempotent": False}
+        options["examples"] = [{"input": "*** Begin Patch\n*** Add File: notes.txt\n+Buy milk.\n*** End Patch"}]
+        return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
+
+    def _apply_patch(self, input: str, call: ToolContext | None = None) -> ToolResult:  # noqa: A002  (models know it)
+        """Changes, adds, removes and moves files by one patch: all of it is applied, or nothing.
+
+        A patch stands between the lines "*** Begin Patch" and "*** End Patch". For each file it has one of
+        "*** Add File: PATH", with the new lines below, each behind a "+"; "*** Delete File: PATH"; and
+        "*** Update File: PATH", which may be followed by "*** Move to: PATH", with its changes below. A change shows
+        about three lines above and below it, each behind a space, those that go behind "-", and those that come behind
+        "+". Where these lines are in the file more than once, put "@@ " with the head of the class or function above
+        them. Paths are relative to the working folder.
+
+        Args:
+            input: The patch.
+            call: The running call.
+        """
+        return self._run({"input": input}, call)
+
     def _run(self, arguments: Mapping[str, Any], call: ToolContext | None) -> ToolResult:
         call = call or ToolContext()
         with self._opened(call) as root:
             planned = self._plan(arguments, root, session_of(call))
-            stamps = commit(planned.changes, Deadline(self.settings.time_limit))
+            stamps = commit(planned.changes, self._deadline())
             for change, stamp in zip(planned.changes, stamps, strict=True):  # what a session has written, it knows
                 self.seen.note(session_of(call), root.place(change.before.parts), stamp)
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
         return ToolResult(planned.text, metadata={"diff": cut, **planned.counts})
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self.settings.time_limit)
 
     @contextmanager
     def _opened(self, call: ToolContext) -> Generator[OpenRoot]:
@@ -193,12 +229,31 @@ class EditTools:
 
     def _plan(self, arguments: Mapping[str, Any], root: OpenRoot, session: object) -> Planned:
         """What a call with these arguments would do; changes nothing."""
+        if "input" in arguments:
+            run = PatchRun(root, partial(self.seen.check, session), self._deadline())
+            return run.planned(read_patch(arguments["input"]))
         state = read_state(root, resolve(root, arguments["path"], create="content" in arguments))
         self.seen.check(session, state, read_first=self.settings.read_first and "content" in arguments)
         if "content" in arguments:
             return written(state, arguments["content"])
         edits = arguments.get("edits") or [arguments]
         return edited(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits])
+
+
+def _faults(arguments: Mapping[str, Any]) -> list[str]:
+    """What keeps a text from being a patch."""
+    try:
+        if len(arguments["input"]) > MAX_PATCH:
+            return [f"input: a patch has at most {MAX_PATCH:,} characters; make several of it"]
+        read_patch(arguments["input"])
+    except ToolError as error:
+        return [f"input: {error.text}"]
+    return []
+
+
+def _named(arguments: Mapping[str, Any], _context: ReadonlyContext) -> dict[str, list[str]]:
+    """The paths in a patch, for rules."""
+    return {"path": [path for file in read_patch(arguments["input"]) for path in file.paths]}
 
 
 def _edit_of(arguments: Mapping[str, Any]) -> Edit:
@@ -251,3 +306,111 @@ def edited(state: FileState, edits: Sequence[Edit]) -> Planned:
     where = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
     said = f"Edited {state.name!r}: {times}, at {'line' if len(lines) == 1 else 'lines'} {where}."
     return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name)], said)
+
+
+MAX_PATCHED: Final = 4 * MAX_EDITED
+"""Bytes of all files that one patch changes."""
+
+
+@define(eq=False)
+class _PatchedFile:
+    """A file under a patch: as it is on disk, and as the patch has left it so far."""
+
+    before: FileState
+    data: bytes | None
+    like: FileState | None = None
+
+    @property
+    def kind(self) -> str:
+        if self.data is None:
+            return "D"
+        return "A" if (self.like or self.before).data is None else "M"
+
+    @property
+    def is_changed(self) -> bool:
+        return self.data != self.before.data or self.like is not None
+
+
+@define(eq=False)
+class PatchRun:
+    """A patch that is being applied to what is on disk; nothing is written.
+
+    Attributes:
+        root: What can't be left.
+        check: Raises where a file isn't what the session has seen.
+        deadline: When to give up.
+    """
+
+    root: OpenRoot
+    check: Callable[[FileState], None]
+    deadline: Deadline
+    _files: dict[Parts, _PatchedFile] = field(init=False, factory=dict[Parts, _PatchedFile])
+
+    def planned(self, patch: Sequence[FilePatch]) -> Planned:
+        """What the patch would do.
+
+        Raises:
+            ToolError: A part of it can't be done, or nothing would change.
+        """
+        try:
+            for each in patch:
+                self._apply(each)
+        except ToolError as error:
+            raise ToolError(f"{error.text} Nothing was changed.") from None
+        changed = [file for file in self._files.values() if file.is_changed]
+        if not changed:
+            raise ToolError("The patch changes nothing: the files are already as it says.")
+        moved = {id(file.like) for file in changed}
+        shown = [file for file in changed if file.data is not None or id(file.before) not in moved]
+        rows = [f"{file.kind} {file.before.name}" for file in sorted(shown, key=lambda file: "AMD".index(file.kind))]
+        return Planned(
+            [Change(file.before, file.data, file.like) for file in changed],
+            [_diff(file.like or file.before, file.data, file.before.name) for file in shown],
+            "\n".join(["Success. Updated the following files:", *rows]),
+        )
+
+    def _file(self, path: str) -> _PatchedFile:
+        parts = resolve(self.root, path, create=True)
+        if parts not in self._files:
+            state = read_state(self.root, parts)
+            self.check(state)
+            self._files[parts] = _PatchedFile(state, state.data)
+            if sum(len(file.before.data or b"") for file in self._files.values()) > MAX_PATCHED:
+                raise ToolError("The patch changes too many large files: make several of it.")
+        return self._files[parts]
+
+    def _absent(self, path: str) -> _PatchedFile:
+        file = self._file(path)
+        if file.data is not None:
+            raise ToolError(f"there is already a {file.before.name!r}: update it, or delete it first.")
+        return file
+
+    def _present(self, path: str) -> _PatchedFile:
+        file = self._file(path)
+        if file.data is None:
+            resolve(self.root, path)  # names what looks like it
+            raise ToolError(f"there is no {file.before.name!r} any more.")
+        return file
+
+    def _apply(self, patch: FilePatch) -> None:
+        if patch.kind == "add":
+            self._absent(patch.path).data = patch.content.encode()
+            return
+        file = self._present(patch.path)
+        if patch.chunks:
+            text = text_of_state(evolve(file.before, data=file.data))
+            new = PatchedText(text, file.before.name, self.deadline).apply(patch.chunks)
+            file.data = text.bytes_of(new, file.before.name)
+        if patch.move is not None:
+            target = self._absent(patch.move)
+            target.data, target.like = file.data, file.before
+        if patch.move is not None or patch.kind == "delete":
+            file.data = None
+
+
+def _diff(before: FileState, after: bytes | None, name: str) -> Diff:
+    try:
+        old, new = (None if data is None else EditedText.of(data).text for data in (before.data, after))
+    except BinaryFileError:
+        return Diff(f"Binary files a/{before.name} and {'/dev/null' if after is None else f'b/{name}'} differ\n")
+    return diff_of(old, new, before.name, name)

@@ -15,6 +15,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
 from pegboard import Concurrency, ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
+from pegboard_files.contents import read_contents
 from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
 from pegboard_files.root import (
@@ -297,27 +298,31 @@ class FileTools:
         offset: Annotated[int, Ge(1)] = 1,
         limit: Annotated[int, Ge(1), Le(MAX_LINES)] = MAX_LINES,
         *,
+        raw: bool = False,
         call: ToolContext | None = None,
-    ) -> str:
-        """Reads a text file, with line numbers.
+    ) -> str | ToolResult:
+        """Reads a file: text with line numbers, an image, the text of a PDF, the cells of a notebook.
 
         Each line comes as its number, a tab, and its text. A note in brackets at the end says how to read on where
-        there is more, and whether something isn't shown as it is in the file. Directories and binary files are
+        there is more, and whether something isn't shown as it is in the file. Directories and other binary files are
         refused.
 
         Args:
             path: The file, relative to the working folder, such as "src/main.py".
             offset: The number of the first line to read; the first line of a file is 1.
             limit: How many lines to read at most; fewer come where they are long.
+            raw: Shows the text of the file itself, such as a notebook's JSON.
             call: The running call.
         """
         with self._opened(call) as root:
             parts = resolve(root, path)
             with worded(parts), root.open_file(parts) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
-                page = read_text(file, root.shown(parts), offset, limit, self._deadline())
+                wanted = root.shown(parts), offset, limit, self._deadline()
+                contents = None if raw else read_contents(file, *wanted)
+                shown = read_text(file, *wanted) if contents is None else ToolResult(contents)
                 self.seen.note(session_of(call), root.place(parts), stamp)
-                return page
+                return shown
 
     @tool(title="List a directory", **_READS)
     def list_directory(  # noqa: PLR0913  (what a model may say)

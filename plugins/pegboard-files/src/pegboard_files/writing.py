@@ -14,17 +14,21 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import json
 import os
+import secrets
 import stat
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolContext, ToolError
-from pegboard_files.root import Deadline, OpenRoot, Parts, worded
+from pegboard.files import read_private, user_folder, write_private
+from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root, worded
 
 MAX_EDITED: Final = 64 << 20
 """Bytes of a file that is edited, before and after."""
@@ -100,10 +104,12 @@ class Change:
     Attributes:
         before: As it was read.
         data: Its bytes afterwards; `None`: it is removed.
+        like: The file whose rights a new one gets, where it is moved.
     """
 
     before: FileState
     data: bytes | None
+    like: FileState | None = None
 
 
 @define(eq=False)
@@ -141,10 +147,7 @@ class _Slot:
 
     def stamp(self) -> Stamp | None:
         """What stands at the target now; `None`: nothing."""
-        try:
-            return stamp_of(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
-        except FileNotFoundError:
-            return None
+        return _stamp_at(self.folder, self.name)
 
     def check(self) -> None:
         """Goes on where the target is what was read.
@@ -164,8 +167,9 @@ class _Slot:
         self.staged = True
         fd = os.open(self.new, _CREATE, 0o666, dir_fd=self.folder)
         with os.fdopen(fd, "wb") as file:
-            if self.change.before.stamp is not None:
-                _copy_rights(self.name, self.folder, fd)
+            like = self.change.before if self.change.before.stamp is not None else self.change.like
+            if like is not None:
+                _copy_rights(like, fd)
             file.write(self.change.data)
             file.flush()
             os.fsync(fd)
@@ -180,15 +184,19 @@ class _Slot:
     def put_in_place(self) -> None:
         """Renames the new file into place, or removes the old one. Never over a file that wasn't there."""
         self.check()
+        self.put = self.staged_stamp()
         if self.change.data is None:
-            self.put = ()
             os.unlink(self.name, dir_fd=self.folder)
-            return
-        self.put = stamp_of(os.stat(self.new, dir_fd=self.folder, follow_symlinks=False))
-        if self.change.before.stamp is None:
+        elif self.change.before.stamp is None:
             _link_or_rename(self.new, self.name, self.folder)
         else:
             os.replace(self.new, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def staged_stamp(self) -> Stamp | tuple[()]:
+        """The stamp of the staged file; nothing where the old one is to be removed."""
+        if self.change.data is None:
+            return ()
+        return stamp_of(os.stat(self.new, dir_fd=self.folder, follow_symlinks=False))
 
     def undo(self) -> None:
         """Puts back what was there, unless another program has changed it since."""
@@ -213,16 +221,23 @@ def beside(name: str, kind: str) -> str:
     return f".pegboard-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
 
 
+def _stamp_at(folder: int, name: str) -> Stamp | None:
+    try:
+        return stamp_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
 def remove(folder: int, name: str) -> None:
     """Removes a file, if it is there."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
 
 
-def _copy_rights(name: str, folder: int, fd: int) -> None:
+def _copy_rights(like: FileState, fd: int) -> None:
     """Gives a new file the owner, the rights and the extended attributes of another, as far as this user may."""
-    old = os.open(name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | os.O_NONBLOCK, dir_fd=folder)
-    try:
+    with like.root.open_file(like.parts) as file:
+        old = file.fileno()
         status, new = os.fstat(old), os.fstat(fd)
         if (status.st_uid, status.st_gid) != (new.st_uid, new.st_gid):
             with suppress(PermissionError):
@@ -231,8 +246,6 @@ def _copy_rights(name: str, folder: int, fd: int) -> None:
         for attribute in os.listxattr(old) if hasattr(os, "listxattr") else ():
             with suppress(OSError):
                 os.setxattr(fd, attribute, os.getxattr(old, attribute))
-    finally:
-        os.close(old)
 
 
 def _link_or_rename(source: str, target: str, folder: int) -> None:
@@ -257,32 +270,108 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
     Raises:
         ToolError: One of them can't be made, and so none was.
     """
+    recover()
     made: list[FileState] = []
     slots: list[_Slot] = []
+    note: Path | None = None
     with ExitStack() as stack:
         try:
             with _reporting(changes):
                 slots += [_Slot(change, _folder_of(change.before, made, stack)) for change in changes]
                 _lock([slot.folder for slot in slots], deadline, stack)
-                for step in (_Slot.check, _Slot.stage, *([_Slot.keep] if len(slots) > 1 else []), _Slot.put_in_place):
+                for step in (_Slot.check, _Slot.stage, *([_Slot.keep] if len(slots) > 1 else [])):
                     for slot in slots:
                         step(slot)
+                note = _noted(slots) if len(slots) > 1 else None
+                for slot in slots:
+                    slot.put_in_place()
+                note = note and note.rename(note.with_suffix(_DONE))
         except BaseException:
-            for slot in reversed(slots):
-                slot.undo()
-            _clean(slots)
+            _undo(slots)
             for folder in reversed(made):
                 with suppress(OSError):
                     os.rmdir(folder.parts[-1], dir_fd=folder.root.directory(folder.parts[:-1]))
             raise
-        _clean(slots)
+        else:
+            _clean(slots)
+        finally:
+            if note is not None:
+                with suppress(OSError):
+                    note.unlink()
         return [slot.put or None for slot in slots]
+
+
+def _undo(slots: Sequence[_Slot]) -> None:
+    """Puts back everything, and removes what stands beside it.
+
+    Raises:
+        ToolError: Something can't be put back: it says where the old content is.
+    """
+    lost: list[str] = []
+    for slot in reversed(slots):
+        try:
+            slot.undo()
+        except OSError:
+            lost.append(slot.change.before.name + (f" (its old content is in {slot.old})" if slot.kept else ""))
+            slot.kept = False
+    _clean(slots)
+    if lost:
+        raise ToolError(f"The system refused a change, and then to take these back: {', '.join(lost)}. Tell the user.")
 
 
 def _clean(slots: Iterable[_Slot]) -> None:
     for slot in slots:
         with suppress(OSError):
             slot.clean()
+
+
+def _journal_folder() -> Path:
+    return Path(user_folder("state"), "files")
+
+
+_DONE: Final = ".done"
+
+
+def _noted(slots: Iterable[_Slot]) -> Path | None:
+    """The note of what is about to change, for a process that finds it half done; `None`: none can be kept here."""
+    entries = [
+        {"root": state.root.places[0], "parts": state.parts, "had": state.stamp is not None, "put": slot.staged_stamp()}
+        for slot in slots
+        for state in (slot.change.before,)
+    ]
+    path = _journal_folder() / f"{os.getpid()}-{secrets.token_hex(8)}.json"
+    try:
+        write_private(str(path), json.dumps(entries).encode())
+    except OSError:
+        return None
+    return path
+
+
+MAX_JOURNAL: Final = 1 << 20
+
+
+def recover() -> None:
+    """Takes back what killed processes have left half done; a writer that is alive still has its directories locked."""
+    try:
+        journals = sorted(path for path in _journal_folder().iterdir() if path.suffix in {".json", _DONE})
+    except OSError:
+        return
+    for path in journals:
+        with suppress(OSError, ValueError, KeyError, TypeError, ToolError), ExitStack() as stack:
+            slots: list[_Slot] = []
+            for entry in json.loads(read_private(str(path), MAX_JOURNAL)):
+                root = stack.enter_context(opened_root(entry["root"]))
+                stamp = (0, 0, 0, 0) if entry["had"] else None
+                state = FileState(root, tuple(entry["parts"]), stamp=stamp)
+                folder = os.dup(root.directory(state.parts[:-1]))
+                stack.callback(os.close, folder)
+                slots.append(
+                    _Slot(Change(state, None), folder, staged=True, kept=entry["had"], put=tuple(entry["put"]))
+                )
+            _lock([slot.folder for slot in slots], Deadline(0), stack)
+            if path.exists():
+                (_clean if path.suffix == _DONE else _undo)(slots)
+                path.unlink()
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pegboard_guard.journal_file import Facts, JournalFile
 from pegboard_guard.log import of_call, warn
 from pegboard_guard.redact import Redactor
 from pegboard_guard.rules import digest_or_none
-from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
+from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, kind_of, one_of, seconds, texts, whole
 
 MOST_WAITING: Final = 10_000
 MOST_AT_ONCE: Final = 500
@@ -188,7 +188,7 @@ def _as_path(value: Any) -> Any:
 
 def _check_file(_journal: Any, _attribute: Any, value: Any) -> None:
     if not isinstance(value, Path):
-        raise TypeError(f"file must be the path of a file, got {value!r:.100}")
+        raise TypeError(f"file must be the path of a file, got {kind_of(value)}")
 
 
 @define(eq=False)

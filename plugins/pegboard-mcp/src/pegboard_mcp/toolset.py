@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard.config.config import trust_file
 from pegboard.errors import operator_log
 from pegboard.threads import off_loop
 from pegboard.tools.visible import visible
@@ -18,7 +19,7 @@ from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers
-from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, servers_from
+from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, servers_from
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -357,8 +358,8 @@ class _Configuration(ToolsetBase):
 
     name = "mcp"
 
-    def __init__(self, faults: Sequence[str], file: str | None) -> None:
-        self.publishes = [] if file is None else [file]
+    def __init__(self, faults: Sequence[str], file: Path | None) -> None:
+        self.publishes = [] if file is None else [str(file.absolute()), str(trust_file())]
         self._offer = Offer((), [ToolsetProblem(self.name, fault) for fault in faults])
 
     async def tools(self, context: ReadonlyContext) -> Offer:
@@ -370,11 +371,10 @@ class _Configuration(ToolsetBase):
 def configured(settings: Mapping[str, Any]) -> list[McpToolset | _Configuration]:
     """The toolsets of the servers in the plugin's settings."""
     try:
-        servers, file = servers_from(settings), settings.get("mcp_config")
+        servers, file = servers_from(settings), config_file(settings)
     except ValueError as error:  # raised, it would take the plugin's commands away, and these say it too
         return [_Configuration([str(error)], None)]
     made = [McpToolset(name, each, Accepted.of(name, each)) for name, each in servers.settings.items()]
     if not servers.faults and file is None:
         return [*made]
-    path = None if file is None else os.path.abspath(os.path.expanduser(str(file)))  # noqa: PTH100, PTH111  a text is wanted
-    return [*made, _Configuration(servers.faults, path)]
+    return [*made, _Configuration(servers.faults, file)]

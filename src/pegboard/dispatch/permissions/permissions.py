@@ -115,9 +115,10 @@ class ToolPolicy:
         return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
 
     @cached_property
-    def looks_at_places(self) -> bool:
-        """Whether links have a say in what is decided."""
-        return "path" in (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
+    def may_change(self) -> bool:
+        """Whether a call may be decided otherwise later: links, or the tool's own functions, have a say in it."""
+        kinds = (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
+        return "path" in kinds or self.confirms is not None or not self.by_arguments.keys() <= {"concurrency"}
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -175,6 +176,8 @@ class ToolPolicy:
                     break  # what stands before it decides nothing
             elif rule.action != "ask" or not self.accepts_edits:
                 if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
+                    return None
+                if self.spec.is_encoded(rule.field):
                     return None
                 found += [(rule.field, test) for test in rule.wildcard.tests]
         else:
@@ -265,7 +268,7 @@ class ToolPolicy:
                 fields[rule.field, rule.kind or "text"] = False
         given = self._given(arguments, context)
         resources = tuple(
-            Resource(kind, value, name, declared=is_declared)
+            Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
             for value in self._values(given, name, kind)
         )
@@ -317,20 +320,20 @@ class ToolPolicy:
 
         return allows
 
-    def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
-        """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
+    def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[Any, ...]:
+        """The values of an argument that rules look at, `None` for each that can't be read.
 
         Where it is left out, its default counts, if the origin is trusted; what is hidden has its value. A list gives
         each of its items; as a `"command"` it is the words of one.
         """
-        given = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
+        if self.spec.is_encoded(name):
+            return (None,)
+        given: Any = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
         if name not in arguments and name not in self.hidden and self.trusted:
             schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if isinstance(given, str):
-            return (given,)
         if not isinstance(given, list | tuple):
-            return (_value_of(given, kind),)
+            return (cast("Any", given),)
         items = cast("Sequence[Any]", given)
         if kind == "command" and items and all(isinstance(each, str) for each in items):
             import shlex  # loaded only for such a tool
@@ -338,10 +341,11 @@ class ToolPolicy:
             return (shlex.join(items),)
         if not items or len(items) > MOST_VALUES or kind == "command":
             return (None,)
-        return tuple(_value_of(each, kind) for each in items)
+        return tuple(items)
 
 
 def _value_of(given: Any, kind: ArgumentKind) -> str | None:
+    """A value as rules match it, `None` where it can't be read as this kind."""
     if given is None or isinstance(given, str):
         return given
     try:
