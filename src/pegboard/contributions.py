@@ -70,12 +70,12 @@ class Contributions:
 
     @property
     def services(self) -> Services:
-        """What is provided to tools and toolsets, by type."""
+        """What is provided to tools and toolsets, by type; the registry itself, too."""
         if self._provided_services is None:
             from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
 
             with self._lock:
-                self._provided_services = self._provided_services or Services(plugins=self)
+                self._provided_services = self._provided_services or Services({type(self): self}, plugins=self)
         return self._provided_services
 
     @property
