@@ -6,7 +6,7 @@ import threading
 import attrs
 import pytest
 
-from pegboard import Limits, ToolRegistry
+from pegboard import ToolRegistry
 from pegboard.callbacks import Callback, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
@@ -604,7 +604,7 @@ def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary
 
 @pytest.fixture
 def registry():
-    return ToolRegistry(limits=attrs.evolve(Limits(), callback_timeout=0.05, grace=0.05))
+    return ToolRegistry()
 
 
 def chain_of(registry, stage="before_model", *functions):
@@ -848,14 +848,15 @@ SHORT = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.05, grace=0.02)
 
 def test_the_time_of_what_stands_inside_isnt_the_wrappers(wrap, notes):
     async def slow():
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(1.2)
         return "value"
 
     async def later(context, tool, arguments, call_next):
         await asyncio.sleep(0)
         return await call_next()
 
-    assert wrap(slow, notes.wrapper("one"), later, limits=SHORT) == "value"
+    limits = attrs.evolve(SHORT, callback_timeout=1.0)
+    assert wrap(slow, notes.wrapper("one"), later, limits=limits) == "value"
 
 
 @pytest.mark.parametrize("runs_it_first", [True, False])

@@ -445,10 +445,10 @@ def test_one_place_has_to_be_named(places):
         Placed(print, **places)
 
 
-SHORT = Runner(timeout=0.05)
+SHORT, PATIENT = Runner(timeout=0.05), Runner(timeout=30)
 
 
-def ask_runner(function, *arguments, runner=SHORT):
+def ask_runner(function, *arguments, runner=PATIENT):
     return asyncio.run(runner.ask(Callback(function), *arguments))
 
 
@@ -475,7 +475,7 @@ def gives_a_coroutine(value):
 FUNCTIONS = [on_the_loop, off_the_loop, later, gives_a_coroutine]
 
 
-@pytest.mark.parametrize("runner", [SHORT, Runner(timeout=None)])
+@pytest.mark.parametrize("runner", [PATIENT, Runner(timeout=None)])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_kind_of_function_answers(function, runner):
     assert ask_runner(function, 1, runner=runner) == 2
@@ -506,7 +506,7 @@ def test_one_that_never_answers_is_given_up():
 
     for function in (waits, released.wait):
         with pytest.raises(ChainError, match=r"gave no answer within 0\.05 s") as caught:
-            ask_runner(function)
+            ask_runner(function, runner=SHORT)
         assert isinstance(caught.value.__cause__, TimeoutError)
     released.set()
 
