@@ -25,7 +25,11 @@ OURS = "pegboard"
 SERVERS = "servers"
 """The section of all servers of the Model Context Protocol, which are no peers: they are called from outside."""
 
-CHECKOUTS = {OURS: {OURS: ROOT}, SERVERS: {OURS: ROOT, "pegboard-mcp": ROOT / "plugins" / "pegboard-mcp"}}
+_MEASURED = ("anthropic", "bedrock", "google", "openai", "processes")
+CHECKOUTS = {
+    OURS: {OURS: ROOT} | {f"pegboard-{name}": ROOT / "plugins" / f"pegboard-{name}" for name in _MEASURED},
+    SERVERS: {OURS: ROOT, "pegboard-mcp": ROOT / "plugins" / "pegboard-mcp"},
+}
 """What the environments of these sections get of this checkout, as wheels: the pins are what these depend on."""
 
 

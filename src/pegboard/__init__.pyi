@@ -8,11 +8,7 @@ from pegboard.catalogue import (
     Problem as Problem,
 )
 from pegboard.config.config import Config as Config, load_config as load_config
-from pegboard.dispatch.approval.grants import (
-    FileApprovals as FileApprovals,
-    Grants as Grants,
-    MemoryGrants as MemoryGrants,
-)
+from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
 from pegboard.dispatch.approval.pending import (
     PendingCall as PendingCall,
     PendingCalls as PendingCalls,
@@ -68,7 +64,7 @@ from pegboard.dispatch.permissions.evaluation import PermissionRules as Permissi
 from pegboard.dispatch.permissions.permissions import Permissions as Permissions
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions
-from pegboard.dispatch.truncate import kept_result_tool as kept_result_tool
+from pegboard.dispatch.truncate import ResultTexts as ResultTexts, kept_result_tool as kept_result_tool
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,

@@ -57,7 +57,7 @@ class LazyPlugin:
     Attributes:
         hooks: What it brings besides static tools: names of hooks, without `pegboard_`.
         load: Imports it and registers what it brings; may take long, never raises.
-        offers: The exporters, models and executors that it brings, as (kind, name).
+        offers: The exporters, models, executors and services that it brings, as (kind, name).
     """
 
     hooks: frozenset[str]
@@ -99,7 +99,7 @@ class LazyPlugins:
                 self.remove(name)
 
     def load_offering(self, kind: str, name: str) -> None:
-        """Imports the plugins that offer an exporter, a model or an executor of this name."""
+        """Imports the plugins that offer an exporter, a model, an executor or a service of this name."""
         for plugin_name, plugin in self._plugins.items():
             if (kind, name) in plugin.offers:
                 plugin.load()
@@ -120,6 +120,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "on_tool_error": ("context", "tool", "arguments", "error"),
     "wrap_tool": ("context", "tool", "arguments", "call_next"),
     "repair_call": ("request",),
+    "approve_call": ("request", "context"),
     "before_model": ("context", "request"),
     "after_model": ("context", "request", "response", "error"),
     "on_model_error": ("context", "request", "error"),
@@ -151,11 +152,11 @@ def limit_of(stage: str, where: Where, custom: Any = None) -> Predicate | None:
     return as_predicate(where, custom)
 
 
-TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "observe")
+TOOL_STAGES: Final = (*tuple(CALLBACK_STAGES)[:6], "observe")
 """Those that act on calls of tools."""
 
-EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models")
-"""What else plugins bring, by name."""
+EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models", "services")
+"""What else plugins bring, by name; services by the paths of their types."""
 
 
 @frozen
@@ -242,7 +243,7 @@ class Catalogue:
         tools: The static tools by name.
         shadowed: Tools that return when the one that replaced them is disposed, latest last.
         toolsets: In the order of their registration.
-        extras: Predicates, processors, exporters and executors: kind -> name -> thing.
+        extras: Predicates, processors, exporters, executors, models and services: kind -> name -> thing.
         owners: What brought an extra: `"kind:name"` -> origin.
         plugin_callbacks: The plugins' callbacks by stage, in pluggy's order.
         host_callbacks: The host's own, which stand behind them.

@@ -38,6 +38,8 @@ class _InstalledPlugins(Protocol):
 
     def offered_thing(self, kind: str, name: str) -> tuple[Any, Origin] | None: ...
 
+    def packages_offering(self, kind: str, name: str) -> tuple[str, ...]: ...
+
 
 def _installed() -> _InstalledPlugins:
     """The layer above, plugged in by name: what a registry without plugins asks for a name that it misses."""
@@ -68,12 +70,12 @@ class Contributions:
 
     @property
     def services(self) -> Services:
-        """What is provided to tools and toolsets, by type."""
+        """What is provided to tools and toolsets, by type; the registry itself, too."""
         if self._provided_services is None:
             from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
 
             with self._lock:
-                self._provided_services = self._provided_services or Services()
+                self._provided_services = self._provided_services or Services({type(self): self}, plugins=self)
         return self._provided_services
 
     @property
@@ -159,8 +161,9 @@ class Contributions:
         Raises:
             RegistrationError: The kind is unknown, or the name is taken.
         """
-        if kind not in EXTRAS:
-            raise RegistrationError(f"{kind!r} can't be registered; one of {', '.join(EXTRAS)} can")
+        if kind not in EXTRAS or kind == "services":
+            fix = "registry.provide does it" if kind == "services" else f"one of {', '.join(EXTRAS[:-1])} can"
+            raise RegistrationError(f"{kind!r} can't be registered; {fix}")
         with self._lock:
             try:
                 self._swap(self._catalogue.with_extra(kind, name, thing, origin))
@@ -206,6 +209,19 @@ class Contributions:
         """
         given = self.services.provide(service, value, scope=scope)
         return Handle(lambda: self.services.withdraw(given))
+
+    def plugin_service(self, path: str) -> Any:
+        """The service that a plugin brings for the type of this path, once that plugin has been loaded; or `None`.
+
+        Raises:
+            PluginError: A plugin offers it, but failed.
+        """
+        self.lazy_plugins.load_offering("services", path)
+        return self._registered("services", path)
+
+    def service_packages(self, path: str) -> tuple[str, ...]:
+        """The packages whose plugins provide a service for the type of this path: installed ones, and pegboard's."""
+        return _installed().packages_offering("services", path)
 
     def known(self, kind: str) -> tuple[str, ...]:
         """The names of a kind that there are, registered or offered by an installed plugin, sorted; imports none.
@@ -286,6 +302,9 @@ class Contributions:
             with self._lock:
                 if offered is not None and name not in self._catalogue.extras.get(kind, {}):
                     self._swap(self._catalogue.with_extra(kind, name, *offered))
+        return self._registered(kind, name)
+
+    def _registered(self, kind: str, name: str) -> Any:
         found = self._catalogue.extras.get(kind, {}).get(name)
         for problem in self._catalogue.problems if found is None else ():
             if (kind, name) in problem.offers:

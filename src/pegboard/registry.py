@@ -218,7 +218,8 @@ class ToolRegistry(Contributions):
             request = request.evolve(tools=await self.resolve(context))
         else:
             self._check_own(request.tools)
-        return await pipeline.process(request, context, run=self._at_work().threads.run, observe=log_failure)
+        run = self._at_work().threads.run
+        return await pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
 
     async def processors(self) -> Pipeline:
         """`pipeline`, once the plugins that bring steps of it have been imported."""

@@ -16,16 +16,17 @@ from pegboard.config.config import (
     _MAX_BYTES,
     Config,
     Ignored,
-    _trust_file,
     distrust,
     is_trusted,
     key_names,
     load_config,
+    may_bind,
     parse_config,
     read_config,
     remove_key,
     set_key,
     trust,
+    trust_file,
     with_secrets,
     without_secrets,
 )
@@ -398,8 +399,8 @@ def test_a_link_is_the_file_it_leads_to(file, tmp_path):
 
 def test_trust_is_kept_privately(file):
     trust(file)
-    assert stat.S_IMODE(_trust_file().stat().st_mode) == 0o600
-    assert stat.S_IMODE(_trust_file().parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(trust_file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(trust_file().parent.stat().st_mode) == 0o700
 
 
 def test_trust_is_taken_back(file):
@@ -420,14 +421,14 @@ def test_one_decision_leaves_the_others(file, tmp_path):
 
 def test_a_list_that_others_can_write_is_not_believed(file):
     trust(file)
-    _trust_file().chmod(0o666)
+    trust_file().chmod(0o666)
     assert not is_trusted(file, b"enable = []")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 9, "files": {}}', '{"format": 1}', "[" * 99_999])
 def test_a_broken_list_trusts_nothing_and_can_be_replaced(file, content):
     trust(file)
-    _trust_file().write_text(content)
+    trust_file().write_text(content)
     assert not is_trusted(file, b"enable = []")
     trust(file)
     assert is_trusted(file, b"enable = []")
@@ -435,7 +436,7 @@ def test_a_broken_list_trusts_nothing_and_can_be_replaced(file, content):
 
 def test_the_list_is_readable_by_people(file):
     digest = trust(file)
-    assert json.loads(_trust_file().read_text()) == {"format": 1, "files": {str(file): digest}}
+    assert json.loads(trust_file().read_text()) == {"format": 1, "files": {str(file): digest}}
 
 
 def test_a_missing_file_cannot_be_trusted(tmp_path):
@@ -572,3 +573,30 @@ def test_keys_are_known_by_name_only(keyring, tmp_path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [remove_key("a"), remove_key("a")] == [True, False]
     assert (key_names(), keyring) == (["b"], {("pegboard", "b"): "secret"})
+
+
+def test_a_path_in_settings_counts_from_the_folder_of_their_file(tmp_path):
+    file = tmp_path / "pegboard.toml"
+    file.write_text('[plugins.a]\nb = ["./x", { c = "../y/./z" }]\nd = "x"\ne = ".x"\nroot = "."\n')
+    settings = load_config(user=False, explicit=file).settings("a")
+    assert settings == {
+        "b": [str(tmp_path / "x"), {"c": str(tmp_path.parent / "y" / "z")}],
+        "d": "x",
+        "e": ".x",
+        "root": ".",
+    }
+
+
+@pytest.mark.parametrize("mark", ["pegboard.toml", "sub/.git", "sub/deep/pegboard.toml"])
+def test_a_file_that_came_with_a_project_binds_once_it_is_trusted_as_it_is(tmp_path, mark):
+    file = tmp_path / "sub" / "deep" / "servers.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    assert may_bind(file, b"{}")
+    (tmp_path / mark).touch()
+    (tmp_path / "link").symlink_to(file)
+    assert not may_bind(file, b"{}")
+    assert not may_bind(tmp_path / "link", b"{}")
+    trust(file)
+    assert may_bind(file, b"{}")
+    assert not may_bind(file, b"{ }")

@@ -277,9 +277,10 @@ def test_an_async_generator_past_its_limit_is_closed(make, send):
 
 @pytest.mark.parametrize("generates", [False, True])
 def test_a_thread_past_its_limit_goes_on_and_the_result_says_so(make, send, threads, generates):
-    gate, ended = threading.Event(), threading.Event()
+    begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
 
     def plain(context):
+        begun.set()
         gate.wait(PATIENCE)
         context.emit("too late")
         ended.set()
@@ -287,8 +288,12 @@ def test_a_thread_past_its_limit_goes_on_and_the_result_says_so(make, send, thre
     def generator(context):
         yield plain(context)
 
+    def binder(context, arguments):
+        asyncio.get_running_loop().call_soon(begun.wait, PATIENCE)  # no limit is over before the thread has begun
+        return with_context(context, arguments)
+
     seen = []
-    tool = make(generator if generates else plain, binder=with_context)
+    tool = make(generator if generates else plain, binder=binder)
     result = send(tool, limits=TINY, context=ToolContext(listener=seen.append)).result
     assert result.kind == "timeout"
     assert result.text == "probe gave no result within 0.001 s. Its work may still be going on."

@@ -18,6 +18,7 @@ from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     ResultStore,
+    ResultTexts,
     Size,
     StoreAccess,
     TextPosition,
@@ -29,10 +30,12 @@ from pegboard.dispatch.truncate import (
     truncated,
 )
 from pegboard.errors import ToolError
+from pegboard.registry import ToolRegistry
 from pegboard.tools.call import CallError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, Limits, ResultLimits
+from pegboard.tools.tool import Tool
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
@@ -699,3 +702,64 @@ def test_another_session_cant_read_it(kept, read):
 @pytest.mark.parametrize("arguments", [{}, {"id": "a", "line": 0}, {"id": "a", "byte": -1}, {"id": "a", "lines": 0}])
 def test_arguments_that_make_no_sense_are_refused(read, arguments):
     assert read(arguments).kind == "invalid_arguments"
+
+
+class Shelf:
+    """Keeps texts in a dict that outlives each registry."""
+
+    def __init__(self, texts, error=None):
+        self.texts, self.error = texts, error
+
+    def keep(self, key, text, *, session):
+        if self.error is not None:
+            raise self.error
+        self.texts[key, session] = text
+
+    def load(self, key, *, session):
+        if self.error is not None:
+            raise self.error
+        return self.texts.get((key, session))
+
+
+ANN = ReadonlyContext(session="ann")
+
+
+def reading(shelf):
+    """A registry with a tool that gives much, one that reads on, and texts that are kept elsewhere."""
+    registry = ToolRegistry(limits=Limits(results=THREE_LINES))
+    registry.register(Tool.from_function(lambda: NUMBERS, name="count"), kept_result_tool(registry.kept))
+    registry.provide(ResultTexts, shelf)
+    return registry
+
+
+def test_texts_that_are_kept_elsewhere_are_read_in_another_process():
+    """Here: by another registry; and by the session that they were kept for alone."""
+    texts = {}
+    result = reading(Shelf(texts)).call_sync("count", {}, ANN)
+    key = result.metadata["kept"]
+    assert (list(texts), "file" in result.metadata) == ([(key, "ann")], False)
+    assert f'Read the rest with read_result(id="{key}", line=4).]' in result.text
+    later = reading(Shelf(texts))
+    page = later.call_sync("read_result", {"id": key, "line": 4, "lines": 2}, ANN)
+    assert page.text == f'4\n5\n[There are 10 lines. Read on with read_result(id="{key}", line=6).]'
+    for context in (ReadonlyContext(session="bob"), ReadonlyContext()):
+        refused = later.call_sync("read_result", {"id": key}, context)
+        assert (refused.is_error, "is kept" in refused.text) == (True, True)
+
+
+def test_where_they_cannot_be_kept_elsewhere_a_file_does(caplog):
+    broken = reading(Shelf({}, OSError("the disk is full")))
+    result = broken.call_sync("count", {}, ANN)
+    assert Path(result.metadata["file"]).read_text() == NUMBERS
+    assert broken.call_sync("read_result", {"id": result.metadata["kept"]}, ANN).text.startswith("1\n2\n")
+    refused = broken.call_sync("read_result", {"id": "a"}, ANN)
+    assert refused.text.startswith("the result 'a' can't be read now (OSError).")
+    assert "the disk is full" in caplog.text
+
+
+def test_without_a_tool_that_reads_them_the_model_is_told_so():
+    registry = ToolRegistry(limits=Limits(results=THREE_LINES))
+    registry.register(Tool.from_function(lambda: NUMBERS, name="count"))
+    registry.provide(ResultTexts, Shelf({}))
+    result = registry.call_sync("count")
+    assert f"kept as {result.metadata['kept']}, and can't be read here; ask for less at once.]" in result.text

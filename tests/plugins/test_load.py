@@ -341,13 +341,17 @@ def test_predicates_of_configuration_and_caller_are_joined(site) -> None:
 
 
 TOOLSET = """
-from pegboard import StaticToolset, Tool, hookimpl
+from pegboard import Once, StaticToolset, Tool, hookimpl
 
 @hookimpl
 def pegboard_register_toolsets(register):
     toolset = StaticToolset("live", [Tool.from_function(lambda: "hello", name="greet_live", read_only=True)])
     toolset.publishes = ()
     register(toolset)
+
+@hookimpl
+def pegboard_approve_call():
+    return Once()
 """
 
 
@@ -361,7 +365,7 @@ def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_belie
     assert published == ([] if live else [False])
     assert asyncio.run(registry.resolve(where="read_only")).names == ("greet_two",)
     for name in ("greet_one", "greet_live"):
-        assert registry.call_sync(name).kind == "denied"
+        assert registry.call_sync(name).kind == "denied"  # its own hook that approves calls isn't asked
         registry.approver = lambda request, context: Once()
         assert registry.call_sync(name).text.startswith("hello")
         registry.approver = None

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from pathlib import Path
 
 import pluggy
 import pytest
 
-from pegboard import Deny, LocalExecutor, StaticToolset, Tool, ToolRegistry, ToolResult, ToolSpec, hookimpl, only, tool
-from pegboard.plugins import hookspecs
+import pegboard
+from pegboard import (
+    Deny,
+    Injected,
+    LocalExecutor,
+    Memory,
+    MemoryEntry,
+    ReadonlyContext,
+    StaticToolset,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    ToolSpec,
+    hookimpl,
+    only,
+    tool,
+)
+from pegboard.errors import RegistrationError
+from pegboard.plugins import discovery, hookspecs, load as load_module
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import PluginManager, gather, imported, register_plugin
-from pegboard.plugins.manifest import PluginManifest
+from pegboard.plugins.manifest import PluginManifest, manifest_path, write_manifest
+from pegboard.plugins.probe import probe
 from pegboard.plugins.side_effects import within
 from pegboard.tools.spec import Origin
 
@@ -568,3 +589,100 @@ def test_a_plugin_that_was_listed_only_is_never_loaded_once_it_is_unloaded(regis
     result = asyncio.run(registry.call("late", resolved=resolved))
     assert (result.kind, "it was unloaded" in result.detail) == ("tool_failure", True)
     assert registry.tools() == ()
+
+
+SERVES = """
+from pegboard import Memory, MemoryEntry, hookimpl
+
+class Archive:
+    async def search(self, query, *, user=None, session=None, limit=10):
+        return (MemoryEntry(f"{user}: {query}"),)
+
+@hookimpl
+def pegboard_register_services(register, settings):
+    register(Memory, Archive, scope="registry")
+    register("no type", 1)
+    register(Memory, Archive())
+"""
+
+
+class TestServices:
+    """Services that plugins bring."""
+
+    @pytest.fixture
+    def recall(self):
+        @tool
+        async def recall(context: ToolContext) -> str:
+            """Recalls."""
+            return (await context.memory.search("pears"))[0].text
+
+        return recall
+
+    @pytest.mark.parametrize("live", [False, True])
+    def test_a_plugins_service_is_found_by_its_type(self, site, recall, live) -> None:
+        """Its plugin is imported when it is asked for, and no sooner; what it can't register costs that alone."""
+        site("archive", SERVES)
+        registry = pegboard.load(live=live)
+        registry.register(recall)
+        assert live or "archive_made_up" not in sys.modules
+        assert registry.call_sync("recall", {}, ReadonlyContext(user="ann")).text == "ann: pears"
+        (record,) = registry.plugins()
+        assert record.status == "partial"
+        assert [problem.cause for problem in registry.problems()] == [
+            "a service is provided for a class or protocol, not for 'no type'",
+            "service 'pegboard.tools.stores.Memory' is registered twice; the first is kept",
+        ]
+        assert asyncio.run(registry.unload("archive"))
+        assert registry.call_sync("recall", {}, ReadonlyContext(user="ann")).is_error  # memory knows nothing
+
+    def test_the_hosts_service_stands_before_a_plugins(self, site, recall) -> None:
+        class Own:
+            async def search(self, query, **_):
+                return (MemoryEntry(f"the host: {query}"),)
+
+        site("archive", SERVES)
+        registry = pegboard.load()
+        registry.register(recall)
+        registry.provide(Memory, Own())
+        assert registry.call_sync("recall").text == "the host: pears"
+        assert "archive_made_up" not in sys.modules
+
+    def test_a_service_that_nothing_provides_names_the_packages_that_could(self, site, monkeypatch) -> None:
+        """Installed ones, by their manifests, and the project's own; a registry takes none that it hasn't loaded."""
+
+        @tool
+        def recall(memory: Injected[Memory]) -> str:
+            """Recalls."""
+            return str(memory)
+
+        site("archive", SERVES.replace('    register("no type", 1)\n    register(Memory, Archive())\n', ""))
+        found = discovery.discover().entries[0]
+        (done,) = probe([found], {})
+        write_manifest(manifest_path(found), [done.manifest])
+        record = Path(found.location) / "RECORD"
+        record.write_text(f"{record.read_text()}{manifest_path(found).name},,\n")
+        monkeypatch.setattr(load_module, "_read_offers", load_module._read_offers.__wrapped__)
+        registry = ToolRegistry()
+        registry.register(recall)
+        result = registry.call_sync("recall")
+        assert result.text == "recall isn't set up here, so it can't run. Do without it, or say so."
+        told = (
+            "no Memory is provided; the host does it with registry.provide(Memory, ...), or a plugin does once it is "
+        )
+        assert f"{told}installed and loaded: dist-archive, pegboard-memory" in result.detail
+
+    def test_a_plugin_whose_service_fails_is_named(self, site, recall, monkeypatch) -> None:
+        """Nothing else stands in for it."""
+        site("archive", "import os\nif 'BREAK' in os.environ: 1 / 0\n" + SERVES)
+        pegboard.load()
+        monkeypatch.setenv("BREAK", "1")
+        sys.modules.pop("archive_made_up", None)
+        registry = pegboard.load()
+        registry.register(recall)
+        result = registry.call_sync("recall")
+        assert result.kind == "tool_failure"
+        assert "plugin 'archive' (from dist-archive): ZeroDivisionError" in result.detail
+
+    def test_the_host_provides_and_does_not_add_services(self) -> None:
+        with pytest.raises(RegistrationError, match=r"'services' can't be registered; registry.provide does it"):
+            ToolRegistry().add("services", "memory", object())

@@ -428,4 +428,4 @@ def test_a_tool_that_processes_no_more_leaves_the_request():
     late = LateHandler(lambda: Tool(ToolSpec("a")))
     listed = RequestFacts(processes=True).on(Tool(ToolSpec("a"), late), late)
     request = Request("hello")
-    assert asyncio.run(listed.process_request(request, None)) is None
+    assert asyncio.run(listed.process_request(request, None, None)) is None

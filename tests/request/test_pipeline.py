@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from contextlib import suppress
 
@@ -11,11 +12,13 @@ from hypothesis import given, strategies as st
 from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages import Message
+from pegboard.registry import ToolRegistry
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import HOST, Origin
+from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import resolve_static
 from toolsets.samples import make_tool
 
@@ -553,3 +556,68 @@ def test_plain_functions_run_where_they_are_told():
 
     assert ask_runner(lambda value: value, "a", runner=Runner(elsewhere)) == "a"
     assert seen == [("a",)]
+
+
+class TestServices:
+    """Steps, and tools that process requests, find what is provided."""
+
+    @pytest.fixture
+    def log(self):
+        return []
+
+    @pytest.fixture
+    def registry(self, log):
+        @contextlib.contextmanager
+        def open_database():
+            log.append("open")
+            yield {"ann": "likes pears"}
+            log.append("close")
+
+        made = ToolRegistry()
+        made.provide(dict, open_database)
+        return made
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_step_finds_memory_artifacts_and_services(self, registry, log, is_async):
+        def plain(request, services):
+            text = services.service(dict)[services.user]
+            entries = services.wait(services.memory.search("pears"))
+            names = services.wait(services.artifacts.list())
+            return request.with_instructions(text, *(entry.text for entry in entries), *names)
+
+        async def later(request, services):
+            log.append("used")
+            text = (await services.use(dict))[services.user]
+            entries = await services.memory.search("pears")
+            return request.with_instructions(text, *(entry.text for entry in entries), *await services.artifacts.list())
+
+        async def main():
+            context = ReadonlyContext(user="ann")
+            mine = ToolContext(context, services=registry.services)
+            await mine.memory.add("She ate two pears.")
+            await mine.artifacts.save("pears.txt", "pears")
+            registry.add("processors", "recall", later if is_async else plain)
+            return await registry.process(ModelRequest("hello"), context)
+
+        made = asyncio.run(main())
+        assert made.problems == ()
+        assert made.instructions == ("likes pears", "She ate two pears.", "pears.txt")
+        assert [each for each in log if each != "used"] == ["open", "close"]
+
+    def test_a_tool_that_processes_requests_does_too(self, registry, log):
+        async def recall(services, request):
+            return request.with_instructions((await services.use(dict))["ann"])
+
+        registry.register(Tool.processor("recall", recall))
+        made = asyncio.run(registry.process(ModelRequest("hello")))
+        assert (made.instructions, log) == (("likes pears",), ["open", "close"])
+
+    def test_what_is_open_is_closed_where_a_step_fails(self, registry, log):
+        async def fails(services):
+            await services.use(dict)
+            raise ValueError("no")
+
+        registry.pipeline = registry.pipeline.append("fails", fails)
+        with pytest.raises(ProcessorError, match="no"):
+            asyncio.run(registry.process(ModelRequest("hello")))
+        assert log == ["open", "close"]

@@ -175,6 +175,51 @@ def test_the_last_calls_change_stands_and_conflicts_are_named():
     assert merged([second, first]).state_delta["b"] == 1
 
 
+def test_changes_of_dicts_are_merged_key_by_key():
+    """What a call left as it was is no change; what both changed is named by its path, and the last call's stands."""
+    base = {"plan": {"owner": "ann", "steps": {"a": 1, "b": 1}, "old": 1}, "tags": ["x"]}
+    first = Actions({"plan": {"owner": "ann", "steps": {"a": 2, "b": 1}, "new": 1}, "tags": ["x", "y"]})
+    second = Actions({"plan": {"owner": "bob", "steps": {"a": 3, "b": 2}, "old": 1}, "tags": ["x"]})
+    together = merged([first, second], base)
+    plan = {"owner": "bob", "steps": {"a": 3, "b": 2}, "new": 1}
+    assert together.state_delta == {"plan": plan, "tags": ["x", "y"]}
+    assert together.conflicts == ("plan.steps.a",)
+    removes = Actions({"plan": REMOVED})
+    assert merged([first, removes], base).state_delta["plan"] is REMOVED
+    assert merged([first, removes], base).conflicts == ("plan",)
+
+
+def test_without_a_base_what_two_calls_hold_differently_is_a_conflict():
+    first, second = Actions({"plan": {"a": 1, "b": 1}}), Actions({"plan": {"a": 2, "c": 1}})
+    assert merged([first, second]).state_delta == {"plan": {"a": 2, "b": 1, "c": 1}}
+    assert merged([first, second]).conflicts == ("plan.a",)
+
+
+NESTED = st.recursive(st.integers(0, 2), lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3))
+
+
+@given(st.dictionaries(st.sampled_from("xy"), NESTED), st.dictionaries(st.sampled_from("xy"), NESTED))
+def test_a_call_beside_one_that_changed_nothing_has_its_way(base, changed):
+    """Whichever came first."""
+    idle, busy = Actions(base), Actions({**dict.fromkeys(base, REMOVED), **changed})
+    for calls in ([idle, busy], [busy, idle]):
+        state = dict(base)
+        together = merged(calls, base)
+        together.apply_to(state)
+        assert (state, together.conflicts) == (changed, ())
+
+
+def test_what_is_temporary_is_beside_the_delta_and_in_no_json():
+    pending = PendingActions({"temp:old": 1})
+    pending.state["temp:new"] = 1
+    del pending.state["temp:old"]
+    pending.state["kept"] = 2
+    actions = pending.actions
+    assert (actions.state_delta, actions.temporary) == ({"kept": 2}, {"temp:new": 1, "temp:old": REMOVED})
+    assert merged([actions, Actions(temporary={"temp:new": 3})]).temporary == {"temp:new": 3, "temp:old": REMOVED}
+    assert Actions.from_json({**actions.to_json(), "temporary": {"temp:forged": 1}}).temporary == {}
+
+
 def test_of_two_agents_to_go_on_the_last_calls_stands():
     assert merged([Actions(transfer_to="a"), Actions(transfer_to="b"), Actions()]).transfer_to == "b"
 

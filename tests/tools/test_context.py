@@ -15,7 +15,7 @@ from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, Too
 
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(ReadonlyContext)])
 def test_a_running_call_knows_all_that_its_request_does(name):
-    value = {"a": 1} if name in ("state", "extra") else name
+    value = {"a": 1} if name in ("state", "extra", "values") else name
     assert getattr(ToolContext(ReadonlyContext(**{name: value})), name) == value
 
 
@@ -172,6 +172,12 @@ class Host:
     def background(self, context, work):
         self.asked.append((context.call_id, work))
         return "1"
+
+
+def test_by_hand_nothing_is_inherited_and_nothing_can_be_suspended():
+    assert ToolContext().inherited() == {}
+    with pytest.raises(LookupError, match="can't be suspended"):
+        ToolContext().suspend("Go on?")
 
 
 def test_what_a_call_asks_for_goes_to_its_host():

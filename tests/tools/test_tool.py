@@ -483,7 +483,7 @@ async def wait(arguments):
         ({"requires_confirmation": lambda: True}, "requires_confirmation is called with arguments, and doesn't take"),
         ({"format_validation_error": lambda: ""}, "format_validation_error is called with problems, and doesn't"),
         ({"work_dir": lambda arguments: "/"}, "work_dir is called with arguments and context, and doesn't take that"),
-        ({"process_request": lambda it: None}, "process_request is called with request and context, or one of them"),
+        ({"process_request": lambda it: None}, "process_request is called with request, context and services, or some"),
         ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
         ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
         ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),
@@ -517,11 +517,22 @@ def test_wrong_options_are_refused_at_definition(options, said):
     assert caught.value.tool == "search"
 
 
-def test_rules_look_at_no_argument_that_comes_as_base64():
-    def shell(line: bytes) -> None: ...
+@attrs.frozen
+class Script:
+    text: bytes
 
-    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes as base64"):
+
+@pytest.mark.parametrize("type_", [bytes, list[bytes], str | bytes, dict[str, bytes], Script, list[Script] | None])
+def test_rules_look_at_no_argument_that_comes_as_base64(type_):
+    def shell(line: type_, other: str, script: Script | None = None) -> None: ...
+
+    shell.__annotations__["line"] = type_
+    schema = Tool.from_function(shell).spec.input_schema
+    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
         Tool.from_function(shell, permission_arguments={"line": "command"})
+    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
+        Tool.from_schema("shell", schema, permission_arguments={"line": "command"})
+    assert Tool.from_function(shell, permission_arguments={"other": "command"})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard import Completion, Operation, ToolCall, ToolResult
+from pegboard import Completion, Operation, ReadonlyContext, ToolCall, ToolContext, ToolResult, tool
 from pegboard.messages import Message, ModelResponse
 from pegboard.turn.history import TurnProgress, _with_own_ids
 
@@ -96,3 +96,55 @@ def test_a_later_result_without_a_place_is_a_message(late):
     assert message.role == "user"
     assert message.text == f"Operation op_1 of order (call {late.call_id}) has ended:late"
     assert turn.messages[0].results[0].result.text == "a"
+
+
+@tool
+async def put(context: ToolContext, value: int) -> str:
+    """Notes a value for the turn, and tells the one before."""
+    before = context.values.get("last"), context.state.get("temp:last")
+    context.values["last"] = context.state["temp:last"] = value
+    return str(before)
+
+
+def test_values_and_temporary_state_last_for_the_turn(registry, turn):
+    """Calls, nested ones too, callbacks and processors have them; the host gets neither."""
+    seen = []
+
+    def look(context, request):
+        seen.append((dict(context.values), context.state.get("temp:last")))
+
+    @registry.register
+    @tool
+    async def outer(context: ToolContext) -> str:
+        """Calls another."""
+        return (await context.call("put", {"value": 3})).text
+
+    registry.register(put)
+    registry.add_callback("before_model", look)
+    registry.pipeline = registry.pipeline.append("look", look)
+    steps = [ToolCall("put", {"value": 1}, "a"), ToolCall("put", {"value": 2}, "b"), ToolCall("outer", {}, "c"), "ok"]
+    outcome, _ = turn(steps, context=ReadonlyContext(state={"a": 1}))
+    results = [part.result.text for message in outcome.messages for part in message.results]
+    assert results == ["(None, None)", "(1, 1)", "(2, 2)"]
+    assert seen[::2] == seen[1::2] == [({}, None), *(({"last": value}, value) for value in (1, 2, 3))]
+    assert (outcome.state, outcome.actions.state_delta, outcome.actions.to_json()) == ({"a": 1}, {}, {})
+    outcome, _ = turn([ToolCall("put", {"value": 4}, "a"), "ok"])
+    assert outcome.messages[-2].results[0].result.text == "(None, None)"
+
+
+@tool
+async def tick(context: ToolContext, step: str) -> str:
+    """Ticks a step off."""
+    steps = context.state["plan"]["steps"]
+    steps.pop(step) if step == "c" else steps.update({step: "done"})
+    return "ticked"
+
+
+def test_calls_of_one_answer_change_one_dict_together_and_later_ones_what_became_of_it(registry, turn):
+    registry.register(tick)
+    plan = {"steps": {"a": "open", "b": "open", "c": "open"}}
+    together = [ToolCall("tick", {"step": step}, step) for step in ("a", "b", "c")]
+    steps = [together, ToolCall("tick", {"step": "d"}, "d"), "ok"]
+    outcome, _ = turn(steps, context=ReadonlyContext(state={"plan": plan}))
+    assert outcome.state == {"plan": {"steps": {"a": "done", "b": "done", "d": "done"}}}
+    assert (outcome.actions.state_delta, outcome.actions.conflicts) == (outcome.state, ())

@@ -398,12 +398,12 @@ def test_the_readme_lists_every_setting_as_it_may_be_set():
 
 @pytest.mark.parametrize("value", [1, -1, 2.5, "3", True, None])
 def test_a_doom_loop_is_0_or_a_whole_number_from_2_on(value):
-    with pytest.raises(ValueError, match=f"0 \\(off\\) or a whole number from 2 on, got {value!r}"):
+    with pytest.raises(ValueError, match=r"0 \(off\) or a whole number from 2 on, got (a text|1|-1|2.5|True|None)$"):
         read_table(GuardSettings, {"doom_loop": value}, "")
 
 
 def test_log_arguments_is_a_boolean():
-    with pytest.raises(TypeError, match="true or false, got 'yes'"):
+    with pytest.raises(TypeError, match="true or false, got a text"):
         read_table(GuardSettings, {"log_arguments": "yes"}, "")
 
 
@@ -453,7 +453,7 @@ def test_an_unknown_setting_is_refused_with_its_place_and_a_near_miss(settings, 
             ValueError,
             "^order: the rules contradict each other.*a waits for b, b waits for a",
         ),
-        ({"doom_loop_action": "warn"}, ValueError, "^doom_loop_action must be one of 'ask', 'deny', got 'warn'"),
+        ({"doom_loop_action": "warn"}, ValueError, "^doom_loop_action must be one of 'ask', 'deny', got a text"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_place(settings, error, text):

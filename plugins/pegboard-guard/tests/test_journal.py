@@ -138,7 +138,7 @@ def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
 def test_who_approved_it_is_told_where_that_is_known(path):
     """By the host; what a tool gives back says nothing of it."""
     registry = board(Journal(path))
-    registry.call_sync("look", {}, ToolContext(values={"approved_by": "ann"}))
+    registry.call_sync("look", {}, ToolContext(values={"approved_by:": "ann"}))
     registry.add_callback("before_tool", lambda: ToolResult("kept", metadata={"approved_by": "bob"}))
     registry.call_sync("look")
     assert [record.get("approved_by") for record in calls(path)] == ["ann", None]
@@ -151,7 +151,7 @@ def test_an_approver_may_say_who_it_was(path):
         return "wiped"
 
     async def approver(request, context):
-        context.values["approved_by"] = "ann"
+        context.values[f"approved_by:{context.call_id}"] = "ann"
         return Once()
 
     registry = board(Journal(path))
@@ -284,7 +284,7 @@ def test_a_disk_that_hangs_holds_up_one_call_and_no_more(path, monkeypatch, capl
     monkeypatch.setattr(os, "fsync", lambda fd: (free.wait(30), real(fd)))
     registry = board(journal)
     assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
-    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+    assert [record.getMessage() for record in caplog.records if record.name == "pegboard.guard"] == [
         f"the journal {path} takes longer than 0.1 s: calls no longer wait for it"
     ]
     free.set()
@@ -323,15 +323,15 @@ def test_a_relative_path_starts_where_the_program_was(tmp_path, monkeypatch):
     [
         ({"file": ""}, TypeError, "file must be the path of a file, got ''"),
         ({"file": 3}, TypeError, "file must be the path of a file, got 3"),
-        ({"fsync": "often"}, ValueError, "fsync must be one of 'each', 'never', got 'often'"),
+        ({"fsync": "often"}, ValueError, "fsync must be one of 'each', 'never', got a text"),
         ({"starts": 1}, TypeError, "starts must be true or false, got 1"),
         ({"keep": -1}, ValueError, "keep must be from 0 to"),
         ({"rotate_bytes": 1.5}, TypeError, "rotate_bytes must be a whole number, got 1.5"),
         ({"wait_seconds": 0}, ValueError, "wait_seconds must be a number of seconds from 0.1 on, got 0"),
-        ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got '1'"),
+        ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got a text"),
         ({"redact": [""]}, ValueError, "redact must name something"),
         ({"redact": 4}, TypeError, "redact must be a text or a list of texts, got 4"),
-        ({"redact_values": ["("]}, ValueError, "no regular expression"),
+        ({"redact_values": ["("]}, ValueError, "what is no regular expression"),
     ],
 )
 def test_wrong_settings_are_refused(settings, error, text):

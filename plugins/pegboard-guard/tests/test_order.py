@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from pegboard import (
     Deny,
     ReadonlyContext,
+    StaticToolset,
     ToolCall,
     ToolError,
     ToolRegistry,
@@ -50,6 +51,7 @@ def board(*rules, clock=None):
         *(named(name) for name in ("log_in", "test", "deploy", "deploy_all", "search_web", "search_docs"))
     )
     registry.register(named("broken", fails=True))
+    registry.register(StaticToolset("again", [named("deploy"), named("search_docs")]).prefixed("my"))
     clock = clock or Clock()
 
     @tool
@@ -125,6 +127,11 @@ AFTER, TURNS_AFTER = ComesAfter("deploy", "test"), ComesAfter("deploy", "test", 
         ([Cooldown("deploy", seconds=10, calls=2)], "deploy +10 deploy! test test deploy test test deploy!"),
         ([Cooldown("deploy", calls=1)], "deploy- deploy test- deploy! test deploy"),
         ([Cooldown("deploy", calls=1)], "deploy deploy! other: deploy"),
+        # No other name gets round any of them, and each counts as the tool itself.
+        ([AFTER], "my_deploy! test my_deploy"),
+        ([Exclusive("search_*")], "my_search_docs search_web! search_docs"),
+        ([Cooldown("deploy", seconds=30)], "deploy my_deploy! +30 my_deploy deploy!"),
+        ([ComesAfter("test", "deploy")], "test! my_deploy test"),
         # A required call isn't held back by that.
         ([Required("test")], "deploy test"),
     ],
@@ -248,7 +255,7 @@ def test_an_answer_from_another_callback_counts_as_the_tools():
     [
         (lambda: Cooldown("x"), "a cooldown of x needs seconds, or calls, or both"),
         (lambda: Cooldown("x", seconds=-1), "seconds must be a number of seconds from 0 on, got -1"),
-        (lambda: ComesAfter("x", "y", within="day"), "within must be one of 'turn', 'session', got 'day'"),
+        (lambda: ComesAfter("x", "y", within="day"), "within must be one of 'turn', 'session', got a text"),
         (lambda: Exclusive([]), "tools must name something"),
     ],
 )

@@ -8,7 +8,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import Deny, ReadonlyContext, ToolRegistry, ToolResult, register_plugin, tool
+from pegboard import Deny, ReadonlyContext, StaticToolset, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard_guard import CallLimits, Limit
 from pegboard_guard.rules import Call, LimitTracker, Names, Recent, course_of, listed, scope_of, streak_of
 
@@ -106,6 +106,7 @@ class Clock:
 def board(*limits, clock=None):
     registry = ToolRegistry()
     registry.register(web_search, web_read, note, fail)
+    registry.register(StaticToolset("again", [web_search, note]).prefixed("my").renamed({"my_note": "jot"}))
     guard = CallLimits(*limits, clock=clock or Clock())
     assert register_plugin(registry, guard, "limits").status == "loaded"
     return registry
@@ -154,6 +155,10 @@ def play(limits, script):
         # All have to be kept, and a refused call takes from none; one that failed has used it.
         ([Limit(3), Limit(1, "web_*")], "web_search web_search! web_search! note note note!"),
         ([Limit(1)], "fail~ note!"),
+        # No other name gets round it.
+        ([Limit(1, "web_*")], "my_web_search web_search! web_read! my_web_search!"),
+        ([Limit(1, "note", each=True)], "note jot! note!"),
+        ([Limit(1, "my_*")], "jot note my_web_search!"),
         # A time slides on.
         ([Limit(2, seconds=10)], "note +4 note +5.9 note! +0.1 note +3.9 note! +0.1 note"),
     ],
@@ -296,13 +301,13 @@ def test_two_guards_on_one_board_keep_their_books_apart():
     [
         ({"calls": 0}, ValueError, "calls must be from 1 to 100000, got 0"),
         ({"calls": 1.5}, TypeError, "calls must be a whole number, got 1.5"),
-        ({"per": "day"}, ValueError, "per must be one of 'turn', 'session', 'user', 'registry', got 'day'"),
+        ({"per": "day"}, ValueError, "per must be one of 'turn', 'session', 'user', 'registry', got a text"),
         ({"seconds": 0}, ValueError, "seconds must be a number of seconds from 0.001 on, got 0"),
         ({"seconds": float("nan")}, ValueError, "seconds must be a number"),
-        ({"seconds": "60"}, TypeError, "seconds must be a number of seconds, got '60'"),
+        ({"seconds": "60"}, TypeError, "seconds must be a number of seconds, got a text"),
         ({"tools": []}, ValueError, "tools must name something"),
         ({"tools": [1]}, TypeError, "tools must be a text or a list of texts"),
-        ({"each": "yes"}, TypeError, "each must be true or false, got 'yes'"),
+        ({"each": "yes"}, TypeError, "each must be true or false, got a text"),
     ],
 )
 def test_wrong_settings_are_refused(settings, error, text):

@@ -35,13 +35,14 @@ def registry(tmp_path):
     """Runs `registry`, with folders of its own."""
     folders = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CONFIG", "CACHE", "STATE")}
 
-    def run(*words, code=0, **variables):
+    def run(*words, code=0, answer="", **variables):
         done = subprocess.run(
             [sys.executable, "-m", "pegboard", *words],
             capture_output=True,
             check=False,
             cwd=tmp_path,
             env={**os.environ, **folders, "MCP_TEST_KEY": "hidden-key", **variables},
+            input=answer,
             text=True,
         )
         assert done.returncode == code, done.stdout + done.stderr
@@ -57,19 +58,35 @@ def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more,
     assert registry("mcp").splitlines()[1].startswith("real    15 tools accepted")
     # Without the server it is listed all the same: neither does a listing start it.
     assert "real__echo" in registry("list", "--names", PATH="/nowhere")
+    (tmp_path / "rules.toml").write_text('allow = ["real__echo", "real__ecko"]')
+    said = registry("call", "real__echo", "text=in", "--rules", "rules.toml")
+    assert ("is called 'real__ecko'" in said, "is called 'real__echo'" in said) == (True, False)
     facts = json.loads(registry("call", "--yes", "real__env"))
     assert facts["env"]["KEY"] == "hidden-key"
 
 
-def test_its_commands_are_there_with_settings_that_have_not_been_seen_yet(registry, more):
+def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refuses_it(registry, more):
+    listed = registry("mcp")
+    assert "15 tools accepted on first use" in listed
+    assert "what was accepted on first use is shown by 'registry mcp accept real'" in listed
+    shown = registry("mcp", "accept", "real", code=1, answer="n\n")
+    assert '+  "description": "Echoes.",' in shown
+    assert "none of its tools is accepted" in shown
+    assert "real__echo" not in registry("list", "--names", "--live")
     assert "15 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "on first use" not in registry("mcp")
+    assert "nothing has changed; 15 tools are accepted" in registry("mcp", "accept", "real")
 
 
-def test_what_is_wrong_with_its_settings_is_told_where_its_commands_are_missing(registry, tmp_path):
+def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_path):
     file = tmp_path / "config" / "pegboard" / "pegboard.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[plugins.mcp]\nserver = 3\n")
-    assert "plugins.mcp.server: there is no such setting" in registry("serve", code=2)
+    assert "plugins.mcp.server: there is no such setting. Did you mean" in registry("serve", code=2)
+    assert "plugins.mcp.server: there is no such setting" in registry("mcp", code=2)
+    assert "plugins.mcp.server: there is no such setting" in registry("list", "--live")
+    file.write_text("[plugins.mcp.servers.empty]\n")
+    assert "plugins.mcp.servers.empty: it needs a command or a url" in registry("serve")
     file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n[plugins.mcp.servers.gone]\ncommand = "no-such"\n')
     tested = registry("mcp", "test", code=1)
     assert "there is no such setting. Did you mean 'command'?" in tested
@@ -79,8 +96,11 @@ def test_what_is_wrong_with_its_settings_is_told_where_its_commands_are_missing(
 
 
 def test_servers_of_a_project_that_is_not_trusted_are_said_to_be_ignored(registry, tmp_path):
-    (tmp_path / "pegboard.toml").write_text('[plugins.mcp.servers.real]\ncommand = "x"\n')
+    (tmp_path / "pegboard.toml").write_text('conflicts = "error"\n[plugins.mcp.servers.real]\ncommand = "x"\n')
     assert "ignored until you trust the file" in registry("mcp")
+    served = registry("serve")
+    assert "pegboard.toml: plugins.mcp is ignored until" in served
+    assert "pegboard.toml: conflicts is ignored until" in served
     assert "ignored until you trust the file" in registry("mcp", "accept", "real", code=2)
 
 
@@ -103,16 +123,34 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     servers = {"gone": {"command": "no-such-program"}, "real": {"command": "taken"}, "x": {"url": "${NOT_THERE}"}}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {**servers, "off": {"disabled": True}}}))
     configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
-    table = '[plugins.mcp]\nmcp_config = "servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
+    table = '[plugins.mcp]\nmcp_config = "../../servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
     configuration.write_text(table + configuration.read_text())
     assert "real__echo" in registry("list", "--names")
     (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
-    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=fine.json")
+    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=./fine.json")
     said = registry("mcp", "test", code=1)
     assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
     assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said
     assert "server 'x' is left out: the environment has no NOT_THERE" in said
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
+
+
+def test_a_file_of_servers_that_came_with_a_project_has_to_be_trusted_as_it_is(registry, more, tmp_path):
+    configuration, servers = tmp_path / "pegboard.toml", tmp_path / "servers.json"
+    configuration.write_text('[plugins.mcp]\nmcp_config = "./servers.json"\n')
+    servers.write_text('{"mcpServers": {}}')
+    for file in (configuration, servers):
+        registry("config", "trust", str(file))
+    assert "real__echo" in registry("list", "--names")
+    servers.write_text(json.dumps({"mcpServers": {"other": _server(more)}}))
+    assert "other" not in registry("list", "--names")
+    said = registry("mcp", code=1)
+    assert f"{servers} is ignored until you trust it as it is (registry config trust {servers})" in said
+    registry("config", "trust", str(servers))
+    assert "other__echo" in registry("list", "--names")
+    configuration.write_text('[plugins.mcp]\nmcp_config = "servers.json"\n')
+    registry("config", "trust")
+    assert "begin it with './' where it lies beside this file" in registry("mcp", code=1)
 
 
 def test_a_list_of_servers_shows_no_secret(registry, tmp_path):

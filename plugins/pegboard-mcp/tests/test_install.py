@@ -187,6 +187,16 @@ def test_files_are_named_so_that_they_are_found_from_any_folder(folder, capsys):
     ]
 
 
+@ALL
+def test_settings_of_a_project_that_another_folder_hasnt_are_told(folder, capsys, program):
+    told = f"{folder / 'work' / 'pegboard.toml'} isn't read: add --config"
+    assert told not in run(capsys, program)
+    (folder / "work" / "pegboard.toml").write_text('where = "read_only"')
+    is_of_the_folder = FILES[program].startswith("work")
+    assert (told in run(capsys, program)) is not is_of_the_folder
+    assert told not in run(capsys, program, "--config", "pegboard.toml")
+
+
 def test_wrong_options_are_refused(capsys):
     assert "--write is for --install" in _error(capsys, "--write")
     assert "not 0" in _error(capsys, "--install", "cursor", "--http", "127.0.0.1:0")

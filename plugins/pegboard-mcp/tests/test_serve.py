@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+
+from pegboard_mcp.serving.log import BoundedHandler
 
 TOOLS = '''
 import os
@@ -226,9 +229,13 @@ async def test_a_process_serves_over_http_and_answers_what_is_in_flight_when_it_
         url = re.search(r"http://127\.0\.0\.1:\d+/mcp", line)[0]
         async with (
             httpx2.AsyncClient(headers={"Authorization": "Bearer token-of-ann-0123"}, timeout=30) as http,
+            httpx2.AsyncClient(headers={"Authorization": "Bearer a-guess"}, timeout=30) as other,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             assert (await client.call_tool("echo", {"text": "a"})).content[0].text == "a"  # lists the tools, too
+            assert (await other.post(url, json={})).status_code == 401
+            told = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
+            assert told == "pegboard.mcp: POST '/mcp' of 127.0.0.1 was answered with 401\n"
             call = asyncio.create_task(client.call_tool("wait", {"seconds": 0.5, "begun": str(tmp_path / "begun")}))
             await begun(tmp_path / "begun")
             process.send_signal(signal.SIGTERM)
@@ -238,6 +245,23 @@ async def test_a_process_serves_over_http_and_answers_what_is_in_flight_when_it_
         if process.returncode is None:
             process.kill()
         await process.communicate()
+
+
+def test_of_many_warnings_of_one_logger_the_first_are_written_each_on_one_line(capsys):
+    handler = BoundedHandler()
+
+    def warn(name, text):
+        handler.handle(logging.LogRecord(name, logging.WARNING, "", 0, text, (), None))
+
+    for number in range(1_000):
+        warn("flooded", f"number {number}\nof\x1b[31m many" + "x" * 1_000)
+    warn("other", "a word")
+    *first, last = capsys.readouterr().err.splitlines()
+    assert last == "other: a word"
+    assert len(first) == 100
+    assert first[0].startswith("flooded: number 0 of\\u{1b}[31m many")
+    assert first[-1].endswith("(what follows in this minute is left out)")
+    assert max(map(len, first)) < 600
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,12 @@ def do(code: str, context: ToolContext) -> object:
     return names["result"]
 
 
+@tool(permission="edit", permission_arguments={"path": "path"})
+def resolved(path: str) -> str:
+    """Gives the place that a path leads to."""
+    return os.path.realpath(path)
+
+
 @tool
 def sleep_on(pid_file: str) -> None:
     """Sleeps, and doesn't listen to the signal to end."""

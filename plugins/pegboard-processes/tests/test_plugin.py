@@ -9,7 +9,16 @@ import pytest
 from isolated_tools import tool_named
 
 import pegboard
-from pegboard import ExecutionRequest, LocalExecutor, Policy, ToolRegistry, register_plugin
+from pegboard import (
+    ExecutionRequest,
+    LocalExecutor,
+    Permissions,
+    Policy,
+    Rule,
+    ToolCall,
+    ToolRegistry,
+    register_plugin,
+)
 from pegboard.testing import check_plugin
 from pegboard_processes import ChildProcesses, plugin
 
@@ -75,3 +84,24 @@ def test_a_tool_in_a_child_calls_another_through_the_registry():
             return await registry.call("call_one", {"name": "add"})
 
     assert asyncio.run(main()).text == '{"result": 3}'
+
+
+def test_what_waits_for_a_child_is_decided_again_before_it_is_sent(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("harmless")
+    turn = f"os.remove({str(link)!r}); os.symlink('secret', {str(link)!r})"
+    rules = [Rule("edit", "*", "allow"), Rule("edit", f"{tmp_path}/secret/*", "deny", forbid=True)]
+
+    async def main():
+        async with ToolRegistry(permissions=Permissions(rules)) as registry:
+            registry.register(
+                *(tool_named(name).evolve(policy=Policy(executor="process")) for name in ("do", "resolved"))
+            )
+            registry.add("executors", "process", ChildProcesses(most=1))
+            calls = [ToolCall("do", {"code": turn}, "1"), ToolCall("resolved", {"path": str(link / "a")}, "2")]
+            batch = await registry.dispatch(calls)
+            return [each.kind for each in batch.results], await registry.call("resolved", {"path": str(tmp_path)})
+
+    kinds, after = asyncio.run(main())
+    assert kinds == [None, "denied"]
+    assert after.text == str(tmp_path)  # the child that got nothing serves the next call

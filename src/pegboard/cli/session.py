@@ -41,6 +41,7 @@ from pegboard.toolsets.predicates import all_of, written
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.registry import ToolRegistry
     from pegboard.toolsets.predicates import Predicate
@@ -132,11 +133,17 @@ class Session:
             ConfigError: The file is wrong.
         """
         if file is not None:
-            from pegboard.dispatch.permissions.rules_file import read_permissions, rule_problems
+            from pegboard.dispatch.permissions.rules_file import read_permissions
 
             permissions = self.registry.permissions = read_permissions(file)
-            for problem in rule_problems(permissions, self.registry.tools()):
+            for problem in self.rule_problems(permissions):
                 remark(f"{file}: {problem}")
+
+    def rule_problems(self, permissions: Permissions) -> tuple[str, ...]:
+        """What rules seem to mean and don't; a name may be that of a tool which only asking a toolset shows."""
+        from pegboard.dispatch.permissions.rules_file import rule_problems
+
+        return rule_problems(permissions, self.listed(), complete=not self.unasked())
 
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """All of these and `-T`, joined; `None` where nothing is asked.

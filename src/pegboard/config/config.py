@@ -16,7 +16,15 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 from attrs import define, field, frozen
 
 from pegboard.errors import HIDDEN, ConfigError, cause_of, did_you_mean, suggest
-from pegboard.files import CONFIG_NAME, project_file, read_bounded, read_state, reason, user_folder, write_state
+from pegboard.files import (
+    CONFIG_NAME,
+    project_file,
+    read_bounded,
+    read_state,
+    reason,
+    user_folder,
+    write_state,
+)
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
 
 
@@ -241,7 +249,19 @@ def _stands_alone(text: str) -> bool:
 
 
 def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
-    return {plugin: _table(settings, f"{key}.{plugin}", file) for plugin, settings in _table(value, key, file).items()}
+    tables = {plugin: _table(each, f"{key}.{plugin}", file) for plugin, each in _table(value, key, file).items()}
+    return cast("dict[str, dict[str, Any]]", _placed(tables, Path(file).parent))
+
+
+def _placed(value: Any, folder: Path) -> Any:
+    """Settings in which a text that begins with `./` or `../` is a path from the folder of their file."""
+    if isinstance(value, dict):
+        return {key: _placed(each, folder) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_placed(each, folder) for each in cast("list[Any]", value)]
+    if isinstance(value, str) and value.startswith(("./", "../")):
+        return os.path.normpath(folder / value)
+    return value
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
@@ -256,8 +276,8 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
 }
 
 
-def _trust_file() -> Path:
-    """Where it is kept: `trusted.json` in the user's state folder, as platformdirs names it."""
+def trust_file() -> Path:
+    """Where trust is kept: `trusted.json` in the user's state folder, as platformdirs names it."""
     return Path(user_folder("state"), _TRUSTED)
 
 
@@ -299,6 +319,16 @@ def distrust(file: str | Path) -> bool:
 def is_trusted(file: str | Path, content: bytes) -> bool:
     """Whether the user has trusted the file with exactly this content."""
     return _trusted().get(str(Path(file).resolve())) == _digest(content)
+
+
+def may_bind(file: str | Path, content: bytes) -> bool:
+    """Whether a file that settings name may decide what runs: it was trusted as it is, or came with no project.
+
+    What lies below a `pegboard.toml`, but the user's own, or in a git checkout came with a project.
+    """
+    places, own = {Path(file).absolute(), Path(file).resolve()}, Path(user_folder("config"), CONFIG_NAME)
+    marks = {folder / mark for place in places for folder in place.parents for mark in (CONFIG_NAME, ".git")}
+    return is_trusted(file, content) or not any(mark.exists() for mark in marks - {own})
 
 
 def _digest(content: bytes) -> str:
@@ -395,7 +425,7 @@ class _Merge:
     def add(self, source: _Source) -> None:
         self.looked_at.append(source.file)
         if not source.binds:
-            self.looked_at.append(str(_trust_file()))
+            self.looked_at.append(str(trust_file()))
         binds, wrong = source.binds, list[ConfigError]()
         try:
             content = read_config(source.file)

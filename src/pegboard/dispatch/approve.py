@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import attrs
 
@@ -48,7 +48,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
         return None
-    if tool.confirms is not None or tool.work_dir is not None or tool.by_arguments:
+    if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
         return _decide_in_time(state, permissions, policy)
     if _is_long(state.arguments):
         return state.services.threads.run(_decide, state, permissions, policy)
@@ -166,9 +166,10 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
-    services = state.services
+    services, own = state.services, state.services.approver
     if services.approvals is None:
         raise unanswerable(request)
+    approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
     before = granted_to(state), permissions_of(state)
 
     def covered() -> bool:  # by now, though not when the request was made
@@ -179,7 +180,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     answer, shown = await services.approvals.ask(
         request,
         state.context,
-        services.approver,
+        (*(link.function for link in services.callbacks.approve), *approvers) or None,
         covered=covered,
         grants=services.grants,
         seconds=services.limits.approval_timeout,
@@ -187,16 +188,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     )
     emit_answer(state, request, answer.to_json()["answer"])
     if isinstance(answer, Later):
-        state.pending = PendingCall.of(
-            shown,
-            tool_key(tool_of(state)),
-            created=time.time(),
-            approved=state.approval is not None,
-            earlier=_history(state),
-            once=_once(state, shown),
-            own_rules=services.current is None,
-        )
-        raise SuspendedError(state.pending)
+        raise _suspended(state, shown)
     if isinstance(answer, Reject) and request.subject != "question":
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             state.ends = "rejected"
@@ -206,8 +198,30 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
             raise RefusedError.of(denial(after, tool_of(state), decision, request.permission))
-    state.context.confirmation = confirmation_of(shown, answer, _history(state)) or state.context.confirmation
+    state.context.confirmation = (
+        confirmation_of(shown, answer, _history(state), _kept(state)) or state.context.confirmation
+    )
     return answer
+
+
+def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> SuspendedError:
+    """Fills in `state.pending`: the answer to this request comes later."""
+    state.pending = PendingCall.of(
+        request,
+        tool_key(tool_of(state)),
+        created=time.time(),
+        approved=state.approval is not None,
+        earlier=_history(state),
+        once=_once(state, request),
+        own_rules=state.services.current is None,
+        kept=_kept(state) if kept is None else kept,
+    )
+    return SuspendedError(state.pending)
+
+
+def _kept(state: CallState) -> Any:
+    """What the call has kept for this run; it stays until the call keeps something else."""
+    return None if state.context.confirmation is None else state.context.confirmation.kept
 
 
 def _once(state: CallState, request: ApprovalRequest) -> str:
@@ -323,11 +337,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
         ValueError: An empty or very long hint, or a payload that isn't JSON.
         TypeError: A hint that is no text.
     """
-    (hint,) = _texts("hint", [hint])
-    if len(hint) > MOST_HINT:
-        raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
-    if faults := json_faults(payload):
-        raise ValueError(f"the payload must be JSON: {faults[0]}")
+    hint = _checked_question(hint, payload)
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
@@ -341,18 +351,35 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
         raise RefusedError.of(denial(permissions, tool, decision, QUESTION))
     if decision.action == "allow":
         return Confirmation(hint, confirmed=True, payload=payload)
-    request = request_of(
-        state,
-        permission=QUESTION,
-        patterns=(tool.name,),
-        reason=decision.reason,
-        subject="question",
-        hint=hint,
-        payload=payload,
-    )
-    await ask_person(state, request, decide)
+    await ask_person(state, _question(state, hint, payload, reason=decision.reason), decide)
     assert state.context.confirmation is not None
     return state.context.confirmation
+
+
+def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+    """Ends a running call until a question is answered, which nobody is asked now; see `ToolContext.suspend`.
+
+    Raises:
+        SuspendedError: Always, but for what can't be asked: then as `confirm_inside`.
+    """
+    hint = _checked_question(hint, {"payload": payload, "kept": kept})
+    given = {} if request is None else {"id": request}
+    raise _suspended(state, _question(state, hint, payload, **given), kept)
+
+
+def _question(state: CallState, hint: str, payload: Any, **facts: Any) -> ApprovalRequest:
+    patterns = (tool_of(state).name,)
+    facts |= {"subject": "question", "hint": hint, "payload": payload}
+    return request_of(state, permission=QUESTION, patterns=patterns, **facts)
+
+
+def _checked_question(hint: str, payload: Any) -> str:
+    (hint,) = _texts("hint", [hint])
+    if len(hint) > MOST_HINT:
+        raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
+    if faults := json_faults(payload):
+        raise ValueError(f"the payload must be JSON: {faults[0]}")
+    return hint
 
 
 def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
@@ -398,8 +425,8 @@ def approve(state: CallState) -> Awaitable[None] | None:
 def consume_approval(state: CallState) -> Awaitable[None] | None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
 
-    Where a person was asked, the registry's permissions were changed since `permit`, or places are looked at, it is
-    decided again: while a call waits, rules and links may change.
+    Where a person was asked, the registry's permissions were changed since `permit`, or places or the tool's own
+    functions have a say, it is decided again: while a call waits, these may change.
 
     Raises:
         CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
@@ -415,8 +442,8 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 def decide_again(state: CallState) -> Awaitable[None] | None:
     """Decides right before the tool runs, for the first time or once more, where anything may be otherwise by now."""
     known = state.permitted_by
-    looks_at_places = known is not None and policy_of(known, tool_of(state)).looks_at_places
-    if state.approval is None and known is permissions_of(state) and not looks_at_places:
+    may_change = known is not None and policy_of(known, tool_of(state)).may_change
+    if state.approval is None and known is permissions_of(state) and not may_change:
         return None
     state.asks = None
     deciding = permit(state)
@@ -431,7 +458,7 @@ async def _check_approved_after(deciding: Awaitable[None], state: CallState) -> 
 def _check_approved(state: CallState) -> None:
     name, approval = state.call.name, state.approval
     if state.asks is not None and approval is None:
-        text = f"{name} was not run: by rules or links that have changed meanwhile it needs approval. Call it again."
+        text = f"{name} was not run: by what has changed meanwhile it needs approval. Call it again."
         raise CallError("denied", text)
     if state.asks is not None and approval is not None and approval.patterns not in ((), state.asks.patterns):
         text = f"{name} was not run: what it touches isn't what was approved any more. Ask again."

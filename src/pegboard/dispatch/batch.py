@@ -373,7 +373,8 @@ class Batch:
         """What the calls ask for together; those that wait for an answer are asked later."""
         asked = [state.context.internals.pending_actions for state in self.states if state.pending is None]
         actions = [Actions() if each is None else each.actions for each in asked]
-        return attrs.evolve(merged(actions), skip_summarization=all(each.skip_summarization for each in actions))
+        base = self.states[0].context.request.state if self.states else None
+        return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
 
     def _result(self) -> Outcome:
         states = self.states

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 from attrs import define, field, frozen
@@ -15,7 +15,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
+from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
@@ -24,7 +24,7 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
-from pegboard.dispatch.truncate import ResultStore
+from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import CallStoppedError, PendingError, log_failure
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
@@ -85,6 +85,15 @@ class _Hosted:
         with _time_stands_still(state):
             return await confirm_inside(state, hint, payload)
 
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        suspend_inside(_state_of(context), hint, payload, kept, request)
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        services = _state_of(context).services
+        own_rules = services.permissions if services.current is None else None
+        given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
+        return {name: value for name, value in given.items() if value is not None}
+
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool by the same rules as any call: of the same request, for the same user and session.
 
@@ -116,6 +125,10 @@ class _Hosted:
         operations = call.services.operations
         assert operations is not None
         return operations.go_on(call, work)
+
+
+def _result_texts(services: Services) -> ResultTexts | None:
+    return services.use_now(ResultTexts, ToolContext()) if ResultTexts in services else None
 
 
 def _state_of(context: ToolContext) -> CallState:
@@ -175,6 +188,7 @@ class Dispatcher:
     def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
         """A dispatcher for one registry."""
         made = cls(limits, services, grants or MemoryGrants(), LockManager(limits.max_concurrency))
+        made.result_store.texts = partial(_result_texts, services)
         services.off_loop = made.threads.run
         services.observe = log_failure
         return made
@@ -190,8 +204,8 @@ class Dispatcher:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
-        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")  # as `Callbacks` has them
-        callbacks = Callbacks(*map(catalogue.callbacks, hooks))
+        hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
+        callbacks = Callbacks(*map(catalogue.callbacks, hooks))  # it has them in this order
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(
@@ -255,6 +269,8 @@ class Dispatcher:
         services = _with(services, options)
         if context.message is None:
             context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
+        if context.values is None:
+            context = attrs.evolve(context, values={})
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index

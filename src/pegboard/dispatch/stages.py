@@ -34,7 +34,8 @@ def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: 
         own = _completed(context, call, services, provided.over(context.services))
         own.internals.pending_actions = context.actions
     else:
-        own = ToolContext(context, call.id, call.name, services=provided, offered=services.tools, host=services.host)
+        values = {} if context.values is None else context.values  # here it takes no call
+        own = ToolContext(context, call.id, call.name, values, provided, offered=services.tools, host=services.host)
     if depth := calls_round.get():
         own.depth = max(own.depth, depth)
     own.internals.frame = state = CallState(call, own, services)
@@ -45,7 +46,7 @@ def nested_state(outer: CallState, call: ToolCall) -> CallState:
     """A call by a tool: of the same request, one deeper, in its caller's place in the order."""
     context = outer.context
     own = _completed(context, call, outer.services, context.services)
-    own.values, own.depth = {}, context.depth + 1
+    own.depth = context.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed

@@ -113,6 +113,7 @@ class Callbacks:
         on_error: Asked when a call failed.
         wrap: Round the running of the tool, the outermost first.
         repair: Asked for another call where one can't run.
+        approve: Asked before the approver.
     """
 
     before: tuple[Callback, ...] = ()
@@ -120,6 +121,7 @@ class Callbacks:
     on_error: tuple[Callback, ...] = ()
     wrap: tuple[Callback, ...] = ()
     repair: tuple[Callback, ...] = ()
+    approve: tuple[Callback, ...] = ()
 
 
 def _not_prepared(*_: object) -> NoReturn:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final, Protocol
 
 import attrs
 from attrs import define, field, frozen
@@ -87,7 +88,7 @@ def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> 
         content = (*content[:first], TextContent(_shortened(done, where, access.reader)), *others)
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
-            facts |= {"kept": where.id, "file": where.path}
+            facts |= {"kept": where.id} if where.path is None else {"kept": where.id, "file": where.path}
     if moved:
         files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
         most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
@@ -159,6 +160,8 @@ def _left_out(done: Cut) -> str:
 def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
     if kept is None:
         return "The rest was not kept; ask for less at once."
+    if reader is None and kept.path is None:
+        return f"The full text is kept as {kept.id}, and can't be read here; ask for less at once."
     if reader is None:
         place = f"line {gap.line}, byte {gap.byte}" if gap.byte else f"line {gap.line}"
         return f"The full text is in {kept.path}; what is left out begins at {place}."
@@ -352,15 +355,30 @@ class StoredResult:
 
     Attributes:
         id: By which it is read.
-        path: Its file.
+        path: Its file; `None` where `ResultTexts` keep it.
         size: How long it is.
         session: Who may read it.
     """
 
     id: str
-    path: str
+    path: str | None
     size: Size
     session: str | None
+
+
+class ResultTexts(Protocol):
+    """Keeps whole texts of results beyond the end of the process; brought by `registry.provide` or by a plugin.
+
+    Called in threads, several at once; may block, and raise anything: what it can't keep goes into a file.
+    """
+
+    def keep(self, key: str, text: str, *, session: str | None) -> None:
+        """Keeps a text under a key that no other has."""
+        ...
+
+    def load(self, key: str, *, session: str | None) -> str | None:
+        """The text, if it was kept for this session and is still there; else `None`."""
+        ...
 
 
 @frozen
@@ -384,8 +402,9 @@ class _Page:
 class ResultStore:
     """Keeps the full texts of results that were cut, each in a file that only this user may read.
 
-    The folder is made when the first text is kept, and removed by `close`, with this object, or at the end of the
-    program; a program that is killed leaves it to the system's own cleaning of its temporary folder. Any thread may
+    Where `ResultTexts` are provided, these keep them, and they can be read in another process. The folder is made when
+    the first text is kept, and removed by `close`, with this object, or at the end of the program; a program that is
+    killed leaves it to the system's own cleaning of its temporary folder. Any thread may
     use it.
 
     Attributes:
@@ -394,6 +413,7 @@ class ResultStore:
         parent: The folder to make the folder in; the system's temporary folder by default.
         reader: The name of the tool by which the model reads on, or `None`; set by `kept_result_tool`.
         observe: Gets what only the operator should see, such as a disk that is full.
+        texts: Gives the `ResultTexts` that are provided, or `None`.
     """
 
     most: int = 200
@@ -401,6 +421,7 @@ class ResultStore:
     parent: str | None = None
     reader: str | None = None
     observe: Callable[[str, BaseException], None] = log_failure
+    texts: Callable[[], ResultTexts | None] = field(default=lambda: None, kw_only=True)
     _kept: dict[str, StoredResult] = field(factory=dict[str, StoredResult], init=False)
     _folder: str | None = field(default=None, init=False)
     _remove: Callable[[], Any] | None = field(default=None, init=False)
@@ -424,6 +445,12 @@ class ResultStore:
         size, name = size_of(text), secrets.token_hex(8)
         if size.bytes > self.most_bytes or self.most < 1:
             return None
+        try:
+            if (texts := self.texts()) is not None:
+                texts.keep(name, text, session=session)
+                return StoredResult(name, None, size, session)
+        except Exception as error:  # noqa: BLE001  a plugin's store: a file does instead
+            self.observe("keeping a result", error)
         try:
             try:
                 path = self._write(name, text)
@@ -454,9 +481,13 @@ class ResultStore:
             LookupError: Nothing of this id is kept for this session, or nothing stands at this place.
         """
         kept = self._kept.get(key)
-        if kept is None or kept.session != session:
-            raise LookupError(f"no result {key[:40]!r} is kept")
         limits = ResultLimits() if limits is None else limits
+        if kept is None:
+            text = self._loaded(key, session)
+            return _page(io.BytesIO(text.encode()), size_of(text), TextPosition(line, byte), limits)
+        if kept.session != session:
+            raise LookupError(f"no result {key[:40]!r} is kept")
+        assert kept.path is not None
         try:
             with open(kept.path, "rb") as file:  # noqa: PTH123  half the price of a Path
                 return _page(file, kept.size, TextPosition(line, byte), limits)
@@ -472,6 +503,17 @@ class ResultStore:
             remove()
 
     # How it does it ----------------------------------------------------------------------------------------------
+
+    def _loaded(self, key: str, session: str | None) -> str:
+        try:
+            texts = self.texts()
+            text = None if texts is None else texts.load(key, session=session)
+        except Exception as error:
+            self.observe("reading a result", error)
+            raise LookupError(f"the result {key[:40]!r} can't be read now ({type(error).__name__})") from error
+        if text is None:
+            raise LookupError(f"no result {key[:40]!r} is kept")
+        return text
 
     def _write(self, name: str, text: str) -> str:
         path = f"{self._made_folder()}{os.sep}{name}.txt"
@@ -505,7 +547,7 @@ class ResultStore:
                 total -= gone[-1].size.bytes
         for each in gone:
             with suppress(OSError):  # it is gone already, or goes with its folder
-                os.unlink(each.path)  # noqa: PTH108  it is text
+                os.unlink(each.path or "")  # noqa: PTH108  it is text
 
 
 def _remove_folder(folder: str, owner: int) -> None:

@@ -26,6 +26,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
+    from pegboard.dispatch.approval.request import Answer, ApprovalRequest
     from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.find import RepairRequest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult
     from pegboard.tools.context import ReadonlyContext, ToolContext
+    from pegboard.tools.services import ServiceScope
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.toolset import Toolset
     from pegboard.turn.events import TurnOutcome
@@ -49,6 +51,14 @@ class RegisterNamed(Protocol):
 
     def __call__(self, name: str, thing: Any, /) -> None:
         """Keeps `thing` under `name`; a name that is taken is refused and reported."""
+        ...
+
+
+class RegisterService(Protocol):
+    """Registers one service."""
+
+    def __call__(self, kind: Any, thing: Any, /, *, scope: ServiceScope | None = None) -> None:
+        """Keeps `thing` for the type `kind`; a type that is taken is refused and reported."""
         ...
 
 
@@ -91,8 +101,9 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
     """Brings request processors, which turn a model request into the next. Since 0.1.
 
     A processor is a function that asks by name for some of `request` (the `ModelRequest`), `context` (the
-    `ReadonlyContext`) and `runner` (which asks code of others within a time limit). It is plain, and then runs in a
-    thread unless it is marked `@quick`, or async. It gives the next request, or `None` to leave it. One that raises,
+    `ReadonlyContext`), `runner` (which asks code of others within a time limit) and `services` (a `ToolContext`: its
+    `memory`, `artifacts` and `use` find what is provided). It is plain, and then runs in a thread unless it is marked
+    `@quick`, or async. It gives the next request, or `None` to leave it. One that raises,
     takes longer than ten seconds or gives something else is left out of that request, whose `problems` name it.
 
     It stands right behind what tools and toolsets add, and so before the history is repaired, in the plugins' load
@@ -133,6 +144,19 @@ def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any
     Args:
         register: Takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
             makes its client; it is called when a model is asked for, and imports what it needs then.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_services(register: RegisterService, settings: Mapping[str, Any]) -> None:
+    """Brings services, which tools, processors and other plugins find by type. Since 0.2.
+
+    What the host provides for a type stands before what plugins bring. A plugin that a manifest lists is imported when
+    one of its services is asked for.
+
+    Args:
+        register: Takes a type, a value of it or what makes one, and `scope=`, as `registry.provide` does.
         settings: The plugin's settings.
     """
 
@@ -234,6 +258,22 @@ def pegboard_repair_call(
 
     Returns:
         `None` to leave the error, the `ToolCall` that was meant, or its arguments.
+    """
+
+
+@hookspec
+def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
+    """Called where a call asks, before the host's approver is. Since 0.2.
+
+    What rules deny never comes here; a plugin that isn't trusted isn't asked.
+
+    Args:
+        request: What a person would be asked; `request.subject` says whether it is about the whole call.
+        context: As for `pegboard_before_tool`.
+
+    Returns:
+        `None` to leave it to the next, and at last to a person; or the answer: `Once`, `Always`, `Reject` or `Later`.
+        Anything else, and whatever is raised, denies the call.
     """
 
 
@@ -378,4 +418,5 @@ REGISTER_HOOKS: Final = (  # called at load, in this order, for each plugin
     "pegboard_register_exporters",
     "pegboard_register_executors",
     "pegboard_register_models",
+    "pegboard_register_services",
 )

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem, Where
 from pegboard.config.config import Config, is_named, normalised
-from pegboard.errors import ManifestError, PluginError, cause_of, operator_log
+from pegboard.errors import PACKAGES, ManifestError, PluginError, cause_of, operator_log
 from pegboard.plugins.manager import PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
 from pegboard.plugins.side_effects import LOAD_SECONDS
@@ -264,6 +264,12 @@ def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
 def offered_names(kind: str) -> tuple[str, ...]:
     """The names of a kind (`"exporters"`) that the manifests of installed plugins offer. Imports no plugin."""
     return tuple(sorted(name for each, name in _offers()[0] if each == kind))
+
+
+def packages_offering(kind: str, name: str) -> tuple[str, ...]:
+    """The packages that provide something: installed ones, by their manifests, and pegboard's. Imports no plugin."""
+    installed = {found.distribution for found in _offers()[0].get((kind, name), ())}
+    return tuple(sorted(installed.union(PACKAGES[kind].get(name, "").split())))
 
 
 def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:

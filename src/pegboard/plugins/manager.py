@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
+    from pegboard.tools.services import ServiceScope
 
 _MOST_NAME: Final = 1_000
 _KINDS: Final = {
@@ -50,6 +51,7 @@ _KINDS: Final = {
     "pegboard_register_exporters": "exporters",
     "pegboard_register_executors": "executors",
     "pegboard_register_models": "models",
+    "pegboard_register_services": "services",
 }
 
 
@@ -64,7 +66,7 @@ class LoadedPlugin:
         callbacks: Those that are called at run time, by stage.
         tools: In the order in which it registered them.
         toolsets: Likewise.
-        extras: Predicates, processors, exporters, executors and models: kind -> name -> thing.
+        extras: Predicates, processors, exporters, executors, models and services: kind -> name -> thing.
         faults: What was refused, one sentence each; everything else works.
         secrets: What its settings referred to; hidden in its faults.
     """
@@ -164,6 +166,9 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     loaded.faults.append(f"{caller.name} can't be a wrapper; {instead}")
                     continue
                 stage = caller.name.removeprefix("pegboard_")
+                if stage == "approve_call" and not loaded.origin.trusted:
+                    loaded.faults.append("it approves calls, and isn't trusted to: 'untrusted' names it")
+                    continue
                 loaded.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
                     function = by_name(implementation.function, CALLBACK_STAGES[stage])
@@ -240,10 +245,27 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
     return register
 
 
+def _register_service(loaded: LoadedPlugin, hook: str) -> Callable[..., None]:
+    keep = _register_extra(loaded, hook)
+
+    def register(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
+        from pegboard.tools.services import Services, path_of_kind
+
+        try:
+            given = Services().provide(kind, thing, scope=scope)
+        except TypeError as error:
+            loaded.faults.append(str(error))
+        else:
+            keep(path_of_kind(kind), given)
+
+    return register
+
+
 _REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]] = {
     "pegboard_register_tools": _register_tool,
     "pegboard_register_toolsets": _register_toolset,
     **dict.fromkeys(_KINDS, _register_extra),
+    "pegboard_register_services": _register_service,
 }
 
 

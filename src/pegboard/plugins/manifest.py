@@ -42,8 +42,8 @@ _MOST_PUBLISHED: Final = 100_000
 _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
 _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
-OFFERED: Final = ("exporters", "executors", "models")
-"""What a program asks for by name; the plugin that offers it is loaded then."""
+OFFERED: Final = ("exporters", "executors", "models", "services")
+"""What a program asks for by name, services by the paths of their types; the plugin that offers it is loaded then."""
 
 _NAMES: Final = (
     "hooks",
@@ -53,6 +53,7 @@ _NAMES: Final = (
     "exporters",
     "executors",
     "models",
+    "services",
     "commands",
     "faults",
 )
@@ -151,17 +152,17 @@ class RequestFacts:
 _DEFAULT: Final = RequestFacts()
 
 
-async def _processed(late: LateHandler, request: Any, context: Any) -> Any:
+async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
     """What the live tool makes of a request; a plain one runs off the loop, as the import does."""
     from pegboard.threads import off_loop
 
     tool = await off_loop(late.load)
     if tool.process_request is None:
         return None  # its code differs from its manifest, which is in the listing as a problem
-    function = by_name(tool.process_request, ("request", "context"))
+    function = by_name(tool.process_request, ("request", "context", "services"))
     if may_block(function):
-        return await settle(await off_loop(function, request, context))
-    return await settle(function(request, context))
+        return await settle(await off_loop(function, request, context, services))
+    return await settle(function(request, context, services))
 
 
 @frozen
@@ -192,6 +193,7 @@ class PluginManifest:
     exporters: tuple[str, ...] = ()
     executors: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
@@ -220,7 +222,7 @@ class PluginManifest:
 
     @property
     def offers(self) -> frozenset[tuple[str, str]]:
-        """The exporters, models and executors that are found by name, as (kind, name)."""
+        """The exporters, models, executors and services that are found by name, as (kind, name)."""
         return frozenset((kind, name) for kind in OFFERED for name in getattr(self, kind))
 
     def differences(self, earlier: PluginManifest) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 from attrs import Factory, field, frozen
@@ -13,10 +13,14 @@ from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, sug
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
-from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import HOST, Origin
 from pegboard.toolsets.toolset import error_text
 
+if TYPE_CHECKING:
+    from pegboard.tools.services import Services
+
+_NO_SERVICES: Final[Mapping[Any, Any]] = {}
 _TIMEOUT: Final = 10.0  # seconds that one processor, one tool or one toolset has for its part
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a plain function with its arguments off the event loop
 
@@ -28,10 +32,12 @@ class Runner:
     Attributes:
         off_loop: Where plain functions run that don't say that they are quick.
         timeout: Seconds for one answer; `None` is no limit. What has not ended by then is cancelled and left behind.
+        services: Finds memory, artifacts and services for the code of others.
     """
 
     off_loop: _OffLoop = off_loop
     timeout: float | None = _TIMEOUT
+    services: ToolContext = field(factory=ToolContext)
 
     async def ask(self, link: Callback, *arguments: Any) -> Any:
         """What a function answers, plain or async.
@@ -59,8 +65,9 @@ class Runner:
 _ProcessorFunction: TypeAlias = Callable[..., Any]
 """`(request, context) -> ModelRequest | None`, plain or async; `None` leaves the request as it is."""
 
-_TAKES: Final = ("request", "context", "runner")
-"""What a processor may ask for, by name: the `ModelRequest`, the `ReadonlyContext`, and the `Runner` of other code."""
+_TAKES: Final = ("request", "context", "runner", "services")
+"""What a processor may ask for, by name: the `ModelRequest`, the `ReadonlyContext`, the `Runner` of other code, and the
+`ToolContext` by which it has `memory`, `artifacts` and services (`await services.use(Database)`)."""
 
 
 @frozen
@@ -142,9 +149,9 @@ class Processor:
             ChainError: It raised, or gave no answer in time.
         """
         if not self.built_in:
-            return await runner.ask(self.link, request, context, runner)
+            return await runner.ask(self.link, request, context, runner, runner.services)
         try:  # it bounds what it asks of others by itself
-            return await settle(self.link.function(request, context, runner))
+            return await settle(self.link.function(request, context, runner, runner.services))
         except BaseException as error:  # a callback of the host's, say, that counts tokens
             if cancels_the_call(error):
                 raise
@@ -264,6 +271,7 @@ class Pipeline:
         *,
         run: _OffLoop = off_loop,
         observe: _Observer | None = None,
+        services: Services | Mapping[Any, Any] = _NO_SERVICES,
     ) -> ModelRequest:
         """The request, made ready step by step.
 
@@ -275,19 +283,23 @@ class Pipeline:
             context: The user and session.
             run: Calls plain functions off the event loop.
             observe: Called with each problem as it happens.
+            services: What is provided, by type; what is opened for one call is open until the request is ready.
 
         Raises:
             ProcessorError: A step of the host's own failed.
             asyncio.CancelledError: The caller was cancelled.
         """
-        runner = Runner(run, self.timeout)
+        runner = Runner(run, self.timeout, ToolContext(context, services=services))
         request = request.evolve(problems=()) if request.problems else request
-        for processor in self.processors:
-            before = request.problems
-            request = await _processed(processor, request, context, runner)
-            if observe is not None:
-                for problem in request.problems[len(before) :]:
-                    observe(problem.who, problem.error or RuntimeError(problem.cause))
+        try:
+            for processor in self.processors:
+                before = request.problems
+                request = await _processed(processor, request, context, runner)
+                if observe is not None:
+                    for problem in request.problems[len(before) :]:
+                        observe(problem.who, problem.error or RuntimeError(problem.cause))
+        finally:
+            await runner.services.internals.close_services()
         return request
 
     def _place(self, name: str) -> int:

@@ -39,8 +39,8 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
         if request.tools is None or tool.name not in request.tools:  # an earlier one has taken it out
             continue
         try:
-            link = Callback(by_name(tool.process_request, ("request", "context")), str(tool.origin))
-            request = answered(await runner.ask(link, request, context), request, tool.origin)
+            link = Callback(by_name(tool.process_request, ("request", "context", "services")), str(tool.origin))
+            request = answered(await runner.ask(link, request, context, runner.services), request, tool.origin)
         except Exception as raised:  # noqa: BLE001  what a tool gives may be anything
             error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
             problem = ProcessorProblem("tool_requests", error_text(error), tool.origin, tool.name, error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -167,7 +166,9 @@ class Actions:
         transfer_to: The name of the agent that shall go on, or `None`.
         escalate: Whether the agent above shall go on.
         skip_summarization: Whether the results speak for themselves, and the model needn't sum them up.
-        conflicts: The keys of the state that more than one call changed, sorted; the last call's value stands.
+        conflicts: What more than one call changed in the state (`"plan"`, `"plan.owner"`), sorted; the last call's
+            value stands.
+        temporary: As `state_delta`, of the keys that begin with `temp:`; for the turn, never for the host.
     """
 
     state_delta: Mapping[str, Any] = field(factory=dict[str, Any])
@@ -176,6 +177,7 @@ class Actions:
     escalate: bool = False
     skip_summarization: bool = False
     conflicts: tuple[str, ...] = ()
+    temporary: Mapping[str, Any] = field(factory=dict[str, Any], eq=False, repr=False)
 
     @property
     def is_empty(self) -> bool:
@@ -218,6 +220,7 @@ class Actions:
                 path = ("artifact_delta", f"{name}")
                 raise ValueError(problem(path, f"must be a version number, got {version!r:.80}"))
         facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
+        facts["temporary"] = {}
         facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
         return cls(**facts)
 
@@ -232,37 +235,59 @@ class _WrittenActions(Actions):
     state_removed: tuple[str, ...] = ()
 
 
-def merged(actions: Iterable[Actions]) -> Actions:
+def merged(actions: Iterable[Actions], base: Mapping[str, Any] | None = None) -> Actions:
     """What several calls ask for together.
 
-    It depends on the order in which the calls were made, never on the order in which they ended. Of a key that
-    several changed, and of the agents to go on, the last call's stands; of an artifact, the latest version.
+    It depends on the order in which the calls were made, never on the order in which they ended. Of dicts that
+    several changed the changes are merged, key by key; of anything else that several changed, and of the agents to go
+    on, the last call's stands; of an artifact, the latest version.
 
     Args:
         actions: Of each call, in call order.
+        base: The state that the calls began with, where it is known: what one of them left as it was is no change.
     """
     parts = tuple(actions)
     state: dict[str, Any] = {}
+    conflicts = {path for part in parts for path in part.conflicts}
     artifacts: dict[str, int] = {}
     transfer_to = None
     for part in parts:
-        state.update(part.state_delta)
+        for key, value in {**part.state_delta, **part.temporary}.items():
+            before = _ABSENT if base is None else base.get(key, REMOVED)
+            state[key] = _merged(before, state[key], value, key, conflicts) if key in state else value
         for name, version in part.artifact_delta.items():
             artifacts[name] = max(version, artifacts.get(name, version))
         transfer_to = transfer_to if part.transfer_to is None else part.transfer_to
-    changes = Counter(key for part in parts for key in part.state_delta)
-    several = {key for key, times in changes.items() if times > 1}
     return Actions(
-        state,
+        {key: value for key, value in state.items() if not key.startswith(TEMPORARY)},
         artifacts,
         transfer_to,
         any(part.escalate for part in parts),
         any(part.skip_summarization for part in parts),
-        tuple(sorted(several.union(*(part.conflicts for part in parts)))),
+        tuple(sorted(conflicts)),
+        {key: value for key, value in state.items() if key.startswith(TEMPORARY)},
     )
 
 
-TEMPORARY: Final = "temp:"  # what a key begins with whose value ends with the call: it is never part of the delta
+def _merged(base: Any, one: Any, other: Any, path: str, conflicts: set[str]) -> Any:
+    """What becomes of a value that two calls changed; `REMOVED` is what isn't there, `_ABSENT` a base not known."""
+    if _is_same(one, base) or _is_same(other, base):
+        return other if _is_same(one, base) else one
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        conflicts.add(path)
+        return other
+    known = cast("dict[str, Any]", base if isinstance(base, dict) else {})
+    ones, others = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+    both = {
+        key: _merged(
+            known.get(key, REMOVED), ones.get(key, REMOVED), others.get(key, REMOVED), f"{path}.{key}", conflicts
+        )
+        for key in {**ones, **others}
+    }
+    return {key: value for key, value in both.items() if value is not REMOVED}
+
+
+TEMPORARY: Final = "temp:"  # what a key begins with whose value ends with the turn: it is never part of the delta
 _ABSENT: Final = object()
 
 
@@ -339,8 +364,12 @@ class State(MutableMapping[str, Any]):
         A key that was set is in it even if its value is what it was. What was changed in place into something that
         isn't JSON is left out (see `faults`), and so is every key that begins with `temp:`.
         """
-        changes = self._changes()
-        return {key: _as_json(value) for key, value in changes.items() if value is REMOVED or not _faults(key, value)}
+        return {key: value for key, value in self._json_changes() if not key.startswith(TEMPORARY)}
+
+    @property
+    def temporary(self) -> dict[str, Any]:
+        """The same of the keys that begin with `temp:`, which last as long as the turn."""
+        return {key: value for key, value in self._json_changes() if key.startswith(TEMPORARY)}
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -350,7 +379,12 @@ class State(MutableMapping[str, Any]):
 
     def _changes(self) -> dict[str, Any]:
         read = {key: value for key, value in self._read.items() if not _is_same(value, self._original[key])}
-        return {key: value for key, value in {**read, **self._written}.items() if not key.startswith(TEMPORARY)}
+        return {**read, **self._written}
+
+    def _json_changes(self) -> Iterator[tuple[str, Any]]:
+        for key, value in self._changes().items():
+            if value is REMOVED or not _faults(key, value):
+                yield key, _as_json(value)
 
 
 _CONTAINERS: Final = (dict, list, tuple, set)
@@ -455,13 +489,12 @@ class PendingActions:
     @property
     def actions(self) -> Actions:
         """What the host is asked for up to now, as a value that later changes don't reach."""
-        return Actions(
-            self.state.delta, dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization
-        )
+        asked = (dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization)
+        return Actions(self.state.delta, *asked, temporary=self.state.temporary)
 
     def add(self, actions: Actions) -> None:
         """Takes over what a call inside this one, or this one in another process, has asked for."""
-        for key, value in actions.state_delta.items():
+        for key, value in {**actions.state_delta, **actions.temporary}.items():
             if value is not REMOVED:
                 self.state[key] = value
             elif key in self.state:
@@ -499,6 +532,7 @@ class Confirmation:
         permission: What was asked for, where it was a permission; else `None`.
         patterns: What the permission was asked for.
         earlier: What was answered before to the same call, the latest first.
+        kept: What the call has kept for this run, when it was suspended.
     """
 
     hint: str = ""
@@ -508,6 +542,7 @@ class Confirmation:
     permission: str | None = None
     patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     earlier: tuple[Confirmation, ...] = field(default=(), repr=False)
+    kept: Any = field(default=None, repr=False)
 
     def to_question(self, hint: str) -> Confirmation | None:
         """The latest answer to exactly this question, or `None`: an answer to another doesn't count."""
@@ -524,7 +559,7 @@ class Confirmation:
 
     def history(self) -> tuple[Confirmation, ...]:
         """This answer and those before it, each by itself, the latest first."""
-        return tuple(attrs.evolve(one, earlier=()) for one in self._all())
+        return tuple(attrs.evolve(one, earlier=(), kept=None) for one in self._all())
 
     def to_json(self) -> JsonObject:
         """All facts by name, but what was answered before; those that say nothing are left out."""
@@ -536,8 +571,8 @@ class Confirmation:
         return facts
 
     def to_data(self) -> JsonObject:
-        """`to_json`, and the answers before it as `"earlier"`; for other processes."""
-        data = self.to_json()
+        """`to_json`, what was kept, and the answers before it as `"earlier"`; for other processes."""
+        data = self.to_json() | ({} if self.kept is None else {"kept": self.kept})
         if self.earlier:
             data["earlier"] = [one.to_json() for one in self.earlier]
         return data

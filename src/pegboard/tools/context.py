@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from pegboard.errors import CallStoppedError
 from pegboard.tools.call import PendingActions, State, StateView
@@ -62,6 +62,7 @@ class ReadonlyContext:
         branch: Which agent called which (`"planner.writer"`), where agents call agents.
         messages: The conversation so far, as the host keeps it.
         work_dir: The folder that relative paths start from; the process's own where it is `None`.
+        values: Shared by the processors, the callbacks and the tools of one turn, which sets it; else `None`.
     """
 
     user: str | None = None
@@ -77,6 +78,7 @@ class ReadonlyContext:
     branch: str | None = None
     messages: Sequence[Any] = field(default=(), repr=False)
     work_dir: str | None = None
+    values: dict[str, Any] | None = field(default=None, repr=False, eq=False)
 
 
 EMPTY_CONTEXT: Final = ReadonlyContext()
@@ -132,6 +134,14 @@ class CallHost(Protocol):
         """A person's answer to `hint`."""
         ...
 
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Ends the call until `hint` is answered."""
+        ...
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        """The options by which batches and turns inside this call have to be run."""
+        ...
+
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool inside this call."""
         ...
@@ -178,7 +188,8 @@ class ToolContext:
         request: The user and the model that the call runs for.
         call_id: The call's id.
         tool: The tool's name.
-        values: Shared by the callbacks and the tool of this call.
+        values: Shared by the processors, the callbacks and the tools of the turn; without a turn, by those of the
+            batch or the call.
         services: What the host provides, by type: values or factories, as `registry.provide` takes them.
         listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
             loop; must not raise.
@@ -194,7 +205,9 @@ class ToolContext:
     request: ReadonlyContext = EMPTY_CONTEXT
     call_id: str = ""
     tool: str = ""
-    values: dict[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
+    values: dict[str, Any] = field(
+        default=Factory(lambda own: {} if own.request.values is None else own.request.values, takes_self=True)
+    )
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[OfferedTool] = field(default=(), repr=False)
@@ -366,6 +379,31 @@ class ToolContext:
             return self.confirmation or Confirmation(hint=hint, confirmed=True, payload=payload)
         answered = self.confirmation and self.confirmation.to_question(hint)
         return answered or await self.host.request_confirmation(self, hint, payload)
+
+    def suspend(self, hint: str, payload: Any = None, *, kept: Any = None, request: str | None = None) -> NoReturn:
+        """Ends this call here. It runs again from its start once a question is answered, perhaps in another process.
+
+        Nobody is asked now: the question stands among the pending calls of the outcome, for the host.
+
+        Args:
+            hint: The question.
+            payload: JSON data beside the question.
+            kept: JSON data for that run, such as how far the tool was: its `confirmation.kept`. Nobody is shown it.
+            request: The id of the question, where it has been put to a person already.
+
+        Raises:
+            LookupError: The call has no host: the context was made by hand.
+        """
+        if self.host is None:
+            raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
+        self.host.suspend(self, hint, payload, kept, request)
+
+    def inherited(self) -> Mapping[str, Any]:
+        """What binds this call, as options of batches and turns that it runs: `run_turn(..., **context.inherited())`.
+
+        The approver, and permissions and the time limit of its batch, where that has its own.
+        """
+        return {} if self.host is None else self.host.inherited(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str = _NOTHING) -> ToolResult:
         """Runs another tool inside this call, by the same rules.

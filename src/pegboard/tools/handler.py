@@ -59,6 +59,9 @@ Sharer: TypeAlias = Callable[[Mapping[str, Any]], "Concurrency | Literal['shared
 WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
 """Gets the validated arguments and the request's context; gives the folder that relative paths in them start from."""
 
+PermissionValues: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], Mapping[str, Any]]
+"""Gets the validated arguments and the request's context; gives what rules look at, by name: texts or lists of them."""
+
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
 """Gets the validated arguments; gives `"path: reason"` for each thing that is wrong with them."""
 

@@ -12,7 +12,16 @@ from attrs import evolve
 
 from pegboard.callbacks import Flavour, by_name
 from pegboard.errors import DefinitionError, did_you_mean, suggest
-from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer, Sharer, WorkDir, takes_context
+from pegboard.tools.handler import (
+    Checker,
+    Confirmer,
+    ErrorWriter,
+    PermissionValues,
+    Previewer,
+    Sharer,
+    WorkDir,
+    takes_context,
+)
 from pegboard.tools.signature import is_method, lenient
 from pegboard.tools.spec import (
     EXCLUSIVE,
@@ -51,6 +60,8 @@ class CommonOptions(TypedDict, total=False):
         permission: The name of the permission that a call asks for.
         permission_arguments: The arguments that rules look at, and how: `{"path": "path", "command": "command"}`;
             the kinds are `"text"`, `"command"`, `"path"` and `"url"`.
+        permission_values: Gives what rules look at where that isn't the arguments themselves, such as the files that a
+            patch names, by the names in `permission_arguments`: `(arguments, context)`.
         work_dir: Gives the folder that relative paths start from, where that isn't the call's: `(arguments, context)`.
             Rules resolve paths as the tool does.
         requires_confirmation: Whether a person confirms each call, or a predicate that picks the calls.
@@ -94,6 +105,7 @@ class CommonOptions(TypedDict, total=False):
     concurrency: Concurrency | Literal["shared", "exclusive"] | Sharer | None
     permission: str | None
     permission_arguments: Mapping[str, ArgumentKind] | None
+    permission_values: PermissionValues | None
     work_dir: WorkDir | None
     requires_confirmation: bool | Confirmer | None
     version: str | None
@@ -143,7 +155,7 @@ _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _OR_CALLABLE: Final = ("requires_confirmation", *_BY_ARGUMENTS)
 _ARGUMENTS: Final = ("arguments",)
 _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
-    "work_dir": ("arguments", "context"),
+    **dict.fromkeys(("work_dir", "permission_values"), ("arguments", "context")),
     "preview": _ARGUMENTS,
     "check": _ARGUMENTS,
     **dict.fromkeys(_OR_CALLABLE, _ARGUMENTS),
@@ -189,7 +201,15 @@ _BOUNDS: Final[Mapping[str, tuple[Callable[[Any], bool] | None, str]]] = {
     "executor": (bool, "a name"),
 }
 _POLICY: Final = attrs.fields_dict(Policy).keys()
-_BESIDE: Final = ("work_dir", "preview", "format_validation_error", "process_request", "instructions", "offered")
+BESIDE: Final = (
+    "work_dir",
+    "permission_values",
+    "preview",
+    "format_validation_error",
+    "process_request",
+    "instructions",
+    "offered",
+)
 
 
 def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
@@ -223,12 +243,12 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
     bound = partial(function, None) if is_method(function) else function
     try:
         if name == "process_request":
-            by_name(bound, ("request", "context"))
+            by_name(bound, ("request", "context", "services"))
         else:
             more = {"context": None} if name == "preview" and takes_context(bound) else {}
             inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
     except TypeError as error:
-        takes = "request and context, or one of them, by name" if name not in _PLAIN else " and ".join(_PLAIN[name])
+        takes = " and ".join(_PLAIN[name]) if name in _PLAIN else "request, context and services, or some of them"
         raise DefinitionError(f"{name} is called with {takes}, and doesn't take that: {error}.", tool=tool) from None
     except ValueError:  # some that are written in C have no signature
         return
@@ -261,7 +281,7 @@ def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
 
 def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """What the options set in the tool beside its spec."""
-    facts: dict[str, Any] = {name: options[name] for name in _BESIDE if name in options}
+    facts: dict[str, Any] = {name: options[name] for name in BESIDE if name in options}
     if "check" in options:
         facts["checks"] = options["check"]
     if functions := {name: options[name] for name in _BY_ARGUMENTS if callable(options.get(name))}:

@@ -45,6 +45,11 @@ def name_of_kind(kind: Any) -> str:
     return kind.__qualname__ if isinstance(kind, type) else str(kind)
 
 
+def path_of_kind(kind: Any) -> str:
+    """`pegboard.tools.stores.Memory`: what manifests call a type."""
+    return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+
+
 @frozen
 class _Marker:
     def __repr__(self) -> str:
@@ -395,10 +400,23 @@ class ServiceContainer:
         return await self.off_loop(function, *arguments)
 
 
+class _ServicePlugins(typing.Protocol):
+    """Plugins that bring services, asked by the paths of types; a registry is one."""
+
+    def plugin_service(self, path: str) -> Any:
+        """What `Services.provide` keeps, from the plugin that brings it, which is loaded for it; or `None`."""
+        ...
+
+    def service_packages(self, path: str) -> tuple[str, ...]:
+        """The packages that provide it, loaded or not."""
+        ...
+
+
 @define(eq=False)
 class _Shared:
     """State that services over others share with them."""
 
+    plugins: _ServicePlugins | None = None
     lock: Any = field(factory=threading.RLock)
     opened: ServiceContainer | None = None
     defaults: dict[Any, Any] = field(factory=dict[Any, Any])
@@ -412,6 +430,7 @@ class Services:
         off_loop: Where plain factories that may block run; `None`: where they are asked for. May be set later, before
             the first service is opened.
         observe: Gets what fails while it is closed; by default the logger `pegboard` does. May be set later, too.
+        plugins: Asked for what isn't provided here.
     """
 
     def __init__(
@@ -420,11 +439,12 @@ class Services:
         *,
         off_loop: _OffLoop | None = None,
         observe: _Observer | None = None,
+        plugins: _ServicePlugins | None = None,
     ) -> None:
         self.off_loop = off_loop
         self.observe = observe or log_failure
         self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
-        self._shared = _Shared()
+        self._shared = _Shared(plugins)
 
     @classmethod
     def of(cls, values: Services | Mapping[Any, Any]) -> Services:
@@ -472,7 +492,7 @@ class Services:
         return both
 
     def find(self, kind: Any) -> _Provided | None:
-        """What is provided for this type: exactly for it, else for the one class that inherits from it."""
+        """What is provided for this type: exactly for it, for the one class that inherits from it, or by a plugin."""
         found = self._provided.get(kind)
         if found is not None:
             return found
@@ -481,7 +501,10 @@ class Services:
             names = ", ".join(sorted(map(name_of_kind, below)))
             what = f"several services are a {name_of_kind(kind)}: {names}; ask for one of them"
             raise MissingServiceError(what, kind=kind)
-        return self._provided[below[0]] if below else None
+        if below:
+            return self._provided[below[0]]
+        plugins = self._shared.plugins
+        return None if plugins is None else plugins.plugin_service(path_of_kind(kind))
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
         """The service of this type, opened if need be; raises as its factory does."""
@@ -522,6 +545,9 @@ class Services:
         if given is None:
             name = name_of_kind(kind)
             what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
+            packages = () if self._shared.plugins is None else self._shared.plugins.service_packages(path_of_kind(kind))
+            if packages:
+                what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
             raise MissingServiceError(what, kind=kind)
         return given
 
@@ -550,4 +576,5 @@ __all__ = [
     "injected_kind",
     "is_kind",
     "name_of_kind",
+    "path_of_kind",
 ]

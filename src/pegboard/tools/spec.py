@@ -368,6 +368,9 @@ def concurrency_of(wanted: Any) -> Concurrency:
     return SHARED if wanted == "shared" else EXCLUSIVE
 
 
+_ENCODED: Final = '"contentEncoding"'
+
+
 def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
     if type(given) is JsonText:
         return given
@@ -474,6 +477,16 @@ class ToolSpec:
     def input_schema_text(self) -> str:
         """The same as compact JSON text."""
         return self._input_schema
+
+    def is_encoded(self, argument: str) -> bool:
+        """Whether an argument, or a part of it, comes in an encoding such as base64, which rules can't look behind."""
+        if _ENCODED not in self._input_schema:
+            return False
+        schema = self.input_schema
+        own = schema.get("properties", {}).get(argument)
+        definitions = () if '"$ref"' in json_text([own]) else ("$defs", "definitions")
+        rest = {name: each for name, each in schema.items() if name not in definitions}
+        return _ENCODED in json_text({**rest, "properties": [own]})
 
     @property
     def output_schema(self) -> JsonSchema | None:

@@ -24,6 +24,7 @@ from pegboard.tools.handler import (
     Confirmer,
     ErrorWriter,
     Handler,
+    PermissionValues,
     Previewer,
     WorkDir,
     binder_of,
@@ -31,7 +32,7 @@ from pegboard.tools.handler import (
     checked_schema,
     input_schema_of,
 )
-from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
+from pegboard.tools.options import BESIDE, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
 from pegboard.tools.signature import (
     EMPTY,
     STARRED,
@@ -108,11 +109,12 @@ class Tool:
         origin: Who brought it.
         policy: How its calls are treated.
         work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
+        permission_values: What rules look at in place of arguments; `None`: the arguments themselves.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         by_arguments: The options `read_only`, `destructive` and `concurrency` that are functions of the arguments.
         checks: The tool's own check of validated arguments.
-        process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
-            gives the next request or `None`.
+        process_request: Changes the model request that the tool is resolved for: `(request, context, services)`, plain
+            or async, gives the next request or `None`; as a request processor, it takes some of them, by name.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
         former_permissions: The permissions that it declared before: rules that deny or ask know it by these too.
         own_names: Argument as the model sees it -> its name by the tool itself, where a `Reshape` has renamed it.
@@ -125,6 +127,7 @@ class Tool:
     policy: Policy = DEFAULT_POLICY
     preview: Previewer | None = None
     work_dir: WorkDir | None = None
+    permission_values: PermissionValues | None = None
     confirms: Confirmer | None = None
     by_arguments: Mapping[str, Callable[[JsonMapping], Any]] = field(factory=dict[str, Any], repr=False)
     checks: Checker | None = None
@@ -368,7 +371,7 @@ class Tool:
 
         Args:
             name: The tool's name, for predicates and logs.
-            function: `(request, context)`, plain or async; gives the next `ModelRequest`, or `None` to leave it.
+            function: As `process_request` of `Tool`: `(request, context, services)`, or some of them.
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
         if not callable(function):
@@ -386,7 +389,7 @@ def tools_html(tools: Iterable[Tool]) -> str:
 
 
 ATTRIBUTE: Final = "__pegboard_tool__"  # where a decorated function carries its `Tool`, or its `Method`
-_HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation_error", "process_request")
+_HOOKS: Final = ("confirms", "checks", *BESIDE)
 
 
 @frozen(eq=False)
@@ -463,6 +466,9 @@ def made_tool(
         spec = ToolSpec(**given)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
+    for each in filter(spec.is_encoded, spec.permission_arguments):
+        text = f"permission_arguments: rules can't look at {each!r}, which comes encoded, as base64. Take a str."
+        raise DefinitionError(text, tool=name)
     made = Tool(spec, handler, **tool_facts(options))
     if "examples" not in options:
         return made
@@ -574,7 +580,8 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     name = options.get("name") or _name_of(function)
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
-    _check_named(given.get("permission_arguments", ()), signature, name)
+    if "permission_values" not in given:
+        _check_named(given.get("permission_arguments", ()), signature, name)
     documented = docstring_of(function)
     facts = {
         "name": name,
@@ -607,11 +614,7 @@ def _handler_by(spec: ToolSpec, function: Any) -> Handler:
 
 
 def _check_named(names: Collection[str], signature: Signature, tool: str) -> None:
-    """Refuses a name that no argument has, and bytes, which come as base64: rules would look in vain."""
-    for each in signature.visible:
-        if each.annotation is bytes and each.key in names:
-            text = f"permission_arguments: rules can't look at {each.key!r}, which comes as base64. Take a str."
-            raise DefinitionError(text, tool=tool)
+    """Refuses a name that no argument has: rules would look in vain."""
     if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         return
     known = [each.key for each in signature.visible]

@@ -16,7 +16,7 @@ from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, WorkDir, takes_context
+from pegboard.tools.handler import Binder, Handler, takes_context
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
@@ -440,7 +440,8 @@ class _Reshaping:
             preview=tool.preview and self.asking(tool.preview),
             confirms=tool.confirms and self.asking(tool.confirms),
             by_arguments={name: self.asking(function) for name, function in tool.by_arguments.items()},
-            work_dir=tool.work_dir and partial(self.folder, tool.work_dir),
+            work_dir=tool.work_dir and partial(self.in_context, tool.work_dir),
+            permission_values=tool.permission_values and partial(self.in_context, tool.permission_values),
             checks=self.problems,
         )
 
@@ -453,8 +454,8 @@ class _Reshaping:
 
         return asked_in if takes_context(function) else asked
 
-    def folder(self, work_dir: WorkDir, arguments: JsonMapping, context: ReadonlyContext) -> str | None:
-        return work_dir(self.reshape.given(arguments), context)
+    def in_context(self, function: Callable[..., Any], arguments: JsonMapping, context: ReadonlyContext) -> Any:
+        return function(self.reshape.given(arguments), context)
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
         """What the tool's own schema and check refuse of arguments that the shown schema takes."""

@@ -14,7 +14,7 @@ from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.background import Completion
 from pegboard.dispatch.batch import Outcome
 from pegboard.messages import NO_USAGE, CallPart, Message, ModelResponse, ResultPart, Usage
-from pegboard.tools.call import Actions, CallFault, ToolCall, merged
+from pegboard.tools.call import TEMPORARY, Actions, CallFault, ToolCall, merged
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.events import Ended, TurnOutcome
@@ -123,8 +123,9 @@ class TurnProgress:
     def _take_actions(self, outcome: Outcome, *, skips: bool) -> None:
         """`skips` is whether the calls of this answer that have ended before agree to skip the summary."""
         skips = skips and outcome.actions.skip_summarization
-        self.actions = attrs.evolve(merged([self.actions, outcome.actions]), skip_summarization=skips)
-        outcome.actions.apply_to(self.state)
+        self.actions = attrs.evolve(merged([self.actions, outcome.actions], self.state), skip_summarization=skips)
+        for changes in (outcome.actions, Actions(outcome.actions.temporary)):
+            changes.apply_to(self.state)
         self.pending = outcome.pending
         self.ignored += outcome.ignored
         self.for_host += outcome.for_host
@@ -217,7 +218,7 @@ class TurnProgress:
             self.rounds,
             self.calls,
             self.actions,
-            dict(self.state),
+            {key: value for key, value in self.state.items() if not key.startswith(TEMPORARY)},
             self.pending,
             detail,
             ignored=self.ignored,

@@ -205,7 +205,8 @@ class Turn:
     def __attrs_post_init__(self) -> None:
         before = None if self.suspended is None else self.suspended[0]
         invocation = self.context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
-        self.context = attrs.evolve(self.context, invocation=invocation)
+        values = {} if self.context.values is None else self.context.values
+        self.context = attrs.evolve(self.context, invocation=invocation, values=values)
         self._events = EventSink(self.listener)
         self._output = None if self.output_type is None else _Output(self.output_type)
         self._inbox = _Inbox(self.steering)

@@ -178,6 +178,13 @@ def test_a_command_is_another_in_another_folder_or_with_other_arguments(kind):
     assert other == (None if kind == "url" else "denied")
 
 
+@pytest.mark.parametrize(("one", "other"), [("1", 1), (True, "true"), ('["a"]', [["a"]]), ({"a": "b"}, '{"a":"b"}')])
+def test_always_for_a_text_is_not_for_what_is_written_like_it(one, other):
+    registry = registry_with(writer(kind="text"))
+    assert call(registry, {"path": one}, approver=lambda *_: Always()).kind is None
+    assert (call(registry, {"path": one}).kind, call(registry, {"path": other}).kind) == (None, "denied")
+
+
 RUNS_ELSEWHERE = writer().evolve(policy=evolve(writer().policy, executor="process"))
 OTHERS = [
     writer(origin=Origin(plugin="evil")),
@@ -334,6 +341,29 @@ def test_a_link_that_is_turned_while_a_call_waits_leads_nowhere(tmp_path, waits,
     outcome = asyncio.run(registry.dispatch(calls, **options))
     assert outcome.results[-1].kind == "denied"
     assert set(ran) <= {"harmless"}
+
+
+@pytest.mark.parametrize("option", ["destructive", "requires_confirmation"])
+def test_what_a_tool_says_of_a_call_counts_right_before_it_runs(option):
+    there, ran = [], []
+
+    @tool(concurrency="exclusive")
+    def put(name: str) -> None:
+        """Puts a file there."""
+        there.append(name)
+
+    @tool(concurrency="exclusive", **{option: lambda arguments: arguments["name"] in there})
+    def write(name: str) -> None:
+        """Writes a file; one that is there is gone then."""
+        ran.append(name)
+
+    calls = [
+        ToolCall("put", {"name": "a"}, "1"),
+        ToolCall("write", {"name": "a"}, "2"),
+        ToolCall("write", {"name": "b"}, "3"),
+    ]
+    outcome = asyncio.run(registry_with(put, write).dispatch(calls))
+    assert ([each.kind for each in outcome.results], ran) == ([None, "denied", None], ["b"])
 
 
 def reshaped(*reshapes, **options):

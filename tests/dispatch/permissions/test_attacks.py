@@ -179,6 +179,9 @@ echo $'a\'b'; rm x; echo '   echo "${x:-'}"; rm x; echo '}"'   echo "$(echo ")";
 coproc X { rm x; }   f() rm x   a=([0]=$(rm x))   echo ${x/$(rm x)/}   x=RM; ${x,,} x   y=rm; x=y; ${!x} x
 exec -la l rm x
 echo rm x | xargs env   echo rm x | xargs -n2 command   find /bin/rm -exec {} x \;   xargs -d'\n' rm   env -uPATH rm x
+coreutils --coreutils-prog=rm x   coreutils --coreutils-prog-shebang=rm f x   cmd /c rm x   cmd.exe /d /s /c "rm x"
+cmd /Crm x   pidproxy f rm x   rm.exe x   powershell -Command 'rm x'   env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls
+export 'BASH_FUNC_ls%%=() { rm x; }'   env a-b=c rm x   env -u A %=1 sh -c 'rm x'   flock a=b rm x
 nsenter -a -t 1 -- rm x   unshare -w . rm x   socat - SYSTEM:'rm x'   builtin eval rm x   bash -c '$0 x' rm
 sh -c -- 'rm x'
 """
@@ -253,6 +256,7 @@ def registry_of(*things, permissions=FORBIDDEN):
 ATTEMPTS = [
     *(("shell", {"line": line}) for line in attempts_of(LINES)),
     *(("shell", {"line": ["env", *words]}) for words in (["rm", "x"], ["sh", "-c", "rm x"], ["/bin/rm", "x"])),
+    *(("shell", {"line": words}) for words in (["rm -rf x"], ["rm\tx"], [" rm", "x"], ["\nrm", "-f x"], ["rm", ""])),
     *(("fetch", {"url": url}) for url in (*attempts_of(URLS), ["http://ok.example", "http://evil.example"])),
     *(("cat", {"path": path}) for path in (*attempts_of(PATHS), ["src/a", "secret/key"])),
     *((name, {}) for name in attempts_of(NAMES)),

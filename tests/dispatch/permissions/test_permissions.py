@@ -608,6 +608,43 @@ def test_a_tool_that_asks_for_its_own_permission_asks_in_its_own_kind(tmp_path):
     assert asked(WRITE, "other", "src/../a", rules=[Rule("other", "src/*", "deny")]) == "deny"
 
 
+# --- what is no argument ---
+
+
+def test_rules_look_at_what_a_tool_works_out_of_its_arguments():
+    patch = tool("patch", permission_arguments={"paths": "path"}, permission="edit").evolve(
+        permission_values=lambda arguments, context: {"paths": arguments["patch"].split()}
+    )
+    only = Rule("edit", "/srv/*", "allow")
+    assert action(patch, {"patch": "/srv/a /srv/b"}, only) == "allow"
+    assert action(patch, {"patch": "/srv/a /etc/b"}, only) == "ask"
+    assert action(patch, {"patch": "/srv/a /etc/b"}, only, Rule("edit", "/etc/*", "deny")) == "deny"
+    request = Permissions().ask(patch, {"patch": "/srv/a /etc/b"}, decide(patch, {"patch": "/srv/a /etc/b"}))
+    assert request.patterns == ("/srv/a", "/etc/b")
+    shown = _reshaped(
+        patch.with_spec(input_schema={"type": "object", "properties": {"patch": {}}}).evolve(
+            handler=Tool.from_schema("patch", None, lambda arguments: "").handler
+        ),
+        Reshape(rename={"patch": "text"}),
+    )
+    assert action(shown, {"text": "/etc/b"}, Rule("edit", "/etc/*", "deny")) == "deny"
+
+
+def test_a_list_of_words_that_a_tool_works_out_is_one_command():
+    git = tool("log", permission_arguments={"argv": "command"}, permission="bash").evolve(
+        permission_values=lambda arguments, context: {"argv": ["git", "log", arguments["author"]]}
+    )
+    assert action(git, {"author": "x; rm -rf /"}, Rule("bash", "git log *", "allow")) == "allow"
+    assert action(git, {"author": "x"}, Rule("bash", "git push *", "allow")) == "ask"
+
+
+def test_what_a_tool_fails_to_work_out_is_never_allowed_and_always_denied():
+    for failing in (lambda arguments, context: arguments["b"], lambda arguments, context: sys.exit()):
+        failed = tool(permission_arguments={"a": "text"}).evolve(permission_values=failing)
+        assert action(failed, {"a": "x"}, Rule("probe", "y", "deny")) == "deny"
+        assert action(failed, {"a": "x"}, Rule("probe", "*", "ask"), Rule("probe", "x", "allow")) == "ask"
+
+
 # --- as data, and alive ---
 
 
@@ -637,3 +674,26 @@ def test_a_tool_that_is_gone_is_not_kept():
 def test_data_that_says_what_cant_be_is_refused():
     with pytest.raises(ValueError, match="mode: there is no mode"):
         Permissions.from_json({"mode": "x"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"data": {"contentEncoding": "base64"}}},
+        {"properties": {"data": {"type": "array", "items": {"contentEncoding": "base64"}}}},
+        {"properties": {"data": {"$ref": "#/$defs/Script"}}, "$defs": {"Script": {"contentEncoding": "base64"}}},
+        {"properties": {"data": {}}, "anyOf": [{"properties": {"data": {"contentEncoding": "base64"}}}]},
+    ],
+)
+@pytest.mark.parametrize("arguments", [{"permission_arguments": {"data": "command"}}, {}])
+def test_what_comes_as_base64_is_unreadable(schema, arguments):
+    called = tool(input_schema={"type": "object", **schema}, **arguments)
+    for rule in (
+        Rule("probe", "rm *", "deny", field="data"),
+        Rule("probe", "rm *", "deny", field="data", kind="command"),
+    ):
+        assert action(called, {"data": "cm0geA=="}, rule) == "deny"
+        assert Permissions([rule]).settled(called) is False
+    assert action(called, {"data": "cm0geA=="}, Rule("probe", "*", "ask"), Rule("probe", "cm*", "allow")) == "ask"
+    other = tool(input_schema={"type": "object", "properties": {**schema["properties"], "a": {}}})
+    assert action(other, {"data": "cm0geA==", "a": "x"}, Rule("probe", "rm *", "deny", field="a")) == "allow"

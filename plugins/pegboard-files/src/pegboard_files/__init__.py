@@ -1,4 +1,4 @@
-"""pegboard-files: tools that read, list and search the files below one folder, and nothing outside of it."""
+"""pegboard-files: tools that read, search and change the files below one folder, and nothing outside of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from pegboard import hookimpl
 
-__all__ = ["pegboard_register_tools"]
+__all__ = ["pegboard_register_processors", "pegboard_register_tools"]
 
 
 @hookimpl
 def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings read_file, list_directory, glob and grep.
+    """Brings the tools that read and those that change files.
 
     Args:
         register: Registers them with the registry.
@@ -23,8 +23,26 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
         ValueError: A setting is unknown or wrong.
         RuntimeError: The system can't open files relative to a directory, and so can't keep the tools in.
     """
-    from pegboard_files.tools import FileTools, settings_from  # with what they use, loaded only for a registry
+    from pegboard_files.edit_tools import EditTools  # with what they use, loaded only for a registry
+    from pegboard_files.tools import FileTools, settings_from
 
     if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
         raise RuntimeError("pegboard-files works on Linux and macOS: this system can't open files below a directory.")
-    register(FileTools(settings_from(settings)))
+    reading = FileTools(settings_from(settings))
+    register(reading)
+    for tool in EditTools(reading.settings, reading.seen).tools():
+        register(tool)
+
+
+@hookimpl
+def pegboard_register_processors(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings the step that leaves each model the edit tools that it knows.
+
+    Args:
+        register: Registers it with the registry.
+        settings: `[plugins.files]`, see `Settings`.
+    """
+    from pegboard_files.edit_tools import EditToolChoice
+    from pegboard_files.tools import settings_from
+
+    register("edit_tools", EditToolChoice(settings_from(settings).patch_models))

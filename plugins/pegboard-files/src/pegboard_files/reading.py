@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 from attrs import define, field
 
 from pegboard import ToolError
-from pegboard_files.root import Deadline, OpenRoot, resolve, shown_path, worded
+from pegboard_files.root import Deadline
 from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, described, lines_of, text_of
 
 MAX_LINES: Final = 2_000
@@ -95,31 +95,29 @@ class Page:
         return notes
 
 
-def read_text(root: OpenRoot, path: str, offset: int, limit: int, deadline: Deadline) -> str:
+def read_text(file: BinaryIO, name: str, offset: int, limit: int, deadline: Deadline) -> str:
     """One page of a text file.
 
     Args:
-        root: What can't be left.
-        path: As the model wrote it.
+        file: The file, just opened.
+        name: Its path, as the model knows it.
         offset: The number of the first line, 1-based.
         limit: How many lines at most.
         deadline: When to give up.
 
     Raises:
-        ToolError: It can't be read, is no text, or ends before `offset`.
+        ToolError: It is no text, or ends before `offset`.
     """
-    parts = resolve(root, path)
-    name = shown_path(parts)
-    with worded(parts), root.open_file(parts) as file:
-        try:
-            text = text_of(file)
-        except BinaryFileError:
-            what = described(file, name)
-            raise ToolError(f"{name!r} is not a text file ({what}): it can't be shown.") from None
-        return _page(text, name, offset, limit, deadline)
+    try:
+        text = text_of(file)
+    except BinaryFileError:
+        what = described(file, name)
+        raise ToolError(f"{name!r} is not a text file ({what}): it can't be shown.") from None
+    return page_of(text, name, offset, limit, deadline)
 
 
-def _page(text: Text, name: str, offset: int, limit: int, deadline: Deadline) -> str:
+def page_of(text: Text, name: str, offset: int, limit: int, deadline: Deadline, *, counted: bool = True) -> str:  # noqa: PLR0913
+    """One page of a text; see `read_text`. `counted` says how many lines there are, where that is known."""
     skipped = _skip(text.file, offset - 1, deadline)
     page = Page(offset, min(limit, MAX_LINES - 1))  # the note is a line too
     page.fill(lines_of(text.file, deadline))
@@ -128,7 +126,7 @@ def _page(text: Text, name: str, offset: int, limit: int, deadline: Deadline) ->
             return "[The file is empty.]"
         raise ToolError(f"{name!r} has {skipped:,} lines: nothing stands at offset={offset}.")
     total = None
-    if page.full:
+    if page.full and counted:
         rest = _count(text.file, deadline)
         # The line that had no place was read, and isn't among the rest.
         total = None if rest is None else page.last + 1 + rest

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
+from pegboard_guard.log import of_call
 from pegboard_guard.rules import Recent, digest_or_none, streak_of
 from pegboard_guard.settings import one_of, whole
 
@@ -56,7 +57,7 @@ class DoomLoop:
         session, digest = streak_of(context.request), digest_or_none([tool.name, dict(arguments)])
         if session is None or digest is None:
             return None
-        context.values[_COUNTED] = (session, digest)
+        context.values[of_call(_COUNTED, context)] = (session, digest)
         with self._lock:
             row = self._rows.of(session)
             row.times = row.times + 1 if row.call == digest else 1
@@ -66,7 +67,7 @@ class DoomLoop:
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
         """Takes a call back that waits for an answer: it is counted when it is run after all."""
-        counted = context.values.pop(_COUNTED, None)
+        counted = context.values.pop(of_call(_COUNTED, context), None)
         if counted is None or result.kind != "confirmation_required":
             return
         session, digest = counted

@@ -12,7 +12,7 @@ from pegboard_guard.doom_loop import ACTIONS, Action, DoomLoop
 from pegboard_guard.log import CallLog
 from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
 from pegboard_guard.rules import CallLimits, Limit
-from pegboard_guard.settings import flag, one_of, read_table, read_tables
+from pegboard_guard.settings import flag, kind_of, one_of, read_table, read_tables
 
 if TYPE_CHECKING:
     import click
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def _check_doom_loop(_settings: object, _attribute: object, value: object) -> None:
     if type(value) is not int or value < 0 or value == 1:
-        raise ValueError(f"doom_loop must be 0 (off) or a whole number from 2 on, got {value!r:.100}")
+        raise ValueError(f"doom_loop must be 0 (off) or a whole number from 2 on, got {kind_of(value)}")
 
 
 @frozen

@@ -19,10 +19,10 @@ from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
 from pegboard_guard.journal_file import Facts, JournalFile
-from pegboard_guard.log import warn
+from pegboard_guard.log import of_call, warn
 from pegboard_guard.redact import Redactor
 from pegboard_guard.rules import digest_or_none
-from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
+from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, kind_of, one_of, seconds, texts, whole
 
 MOST_WAITING: Final = 10_000
 MOST_AT_ONCE: Final = 500
@@ -188,7 +188,7 @@ def _as_path(value: Any) -> Any:
 
 def _check_file(_journal: Any, _attribute: Any, value: Any) -> None:
     if not isinstance(value, Path):
-        raise TypeError(f"file must be the path of a file, got {value!r:.100}")
+        raise TypeError(f"file must be the path of a file, got {kind_of(value)}")
 
 
 @define(eq=False)
@@ -239,21 +239,21 @@ class Journal:
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> None:
         """Starts the clock; writes down that the call is about to run, where that is asked for."""
-        context.values[self._key] = time.monotonic()
+        context.values[of_call(self._key, context)] = time.monotonic()
         if self.starts:
             await self._put({"kind": "start", **self._facts(context, tool.name, arguments)})
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, arguments: Mapping[str, Any], result: ToolResult) -> None:
         """Writes down how the call went."""
-        started = context.values.pop(self._key, None)
+        started = context.values.pop(of_call(self._key, context), None)
         facts = {"kind": "call", **self._facts(context, context.tool, arguments)}
         if not arguments and result.kind in _UNREAD:
             facts["digest"] = None
         facts["outcome"] = (result.kind or "error") if result.is_error else "ok"
         if started is not None:
             facts["seconds"] = round(time.monotonic() - started, 6)
-        approved_by = context.values.get("approved_by")
+        approved_by = context.values.get(f"approved_by:{context.call_id}")
         if approved_by is not None:
             facts["approved_by"] = self._redactor.text(str(approved_by))
         await self._put(facts)

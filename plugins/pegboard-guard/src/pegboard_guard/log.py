@@ -74,12 +74,12 @@ class CallLog:
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(self, context: ToolContext) -> None:
         """Starts the clock."""
-        context.values[STARTED] = time.monotonic()
+        context.values[of_call(STARTED, context)] = time.monotonic()
 
     @hookimpl(tryfirst=True)
     async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
         """Keeps the type of what was raised; its text may hold anything."""
-        context.values[RAISED] = type(error).__name__
+        context.values[of_call(RAISED, context)] = type(error).__name__
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(
@@ -87,7 +87,7 @@ class CallLog:
     ) -> None:
         """Writes the line."""
         level = logging.WARNING if result.is_error else logging.INFO
-        started, raised = context.values.pop(STARTED, None), context.values.pop(RAISED, None)
+        started, raised = (context.values.pop(of_call(key, context), None) for key in (STARTED, RAISED))
         if not log.isEnabledFor(level):
             return
         facts: dict[str, Any] = {
@@ -101,6 +101,11 @@ class CallLog:
         if self._redactor is not None:
             facts["arguments"] = json.dumps(self._redactor.data(arguments, MOST_LOGGED)[0])[:MOST_LOGGED]
         log.log(level, _line(facts), extra={"pegboard": facts})
+
+
+def of_call(key: str, context: ToolContext) -> str:
+    """A key among the values of a turn that is this call's alone."""
+    return f"{key}.{id(context)}"
 
 
 def _line(facts: Mapping[str, Any]) -> str:

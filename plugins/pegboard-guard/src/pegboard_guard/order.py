@@ -8,7 +8,7 @@ name that matches it and as little else as possible.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -109,7 +109,7 @@ class _Successes(Tracker):
     def end(self, call: Call, _token: None, result: ToolResult) -> None:
         """Notes a call that succeeded."""
         scope = course_of(call.request, self.within)
-        places = [place for place, names in enumerate(self._names) if call.name in names]
+        places = [place for place, names in enumerate(self._names) if call.is_of(names)]
         if not result.is_error and scope is not None and places:
             self._met.of(scope).update(places)
 
@@ -122,10 +122,10 @@ class AfterTracker(_Successes):
 
     def refusal(self, call: Call) -> str | None:
         """What has to succeed first."""
-        if call.name not in self.held:
+        if not call.is_of(self.held):
             return None
         unmet = self.missing(course_of(call.request, self.within))
-        missing = [str(names) for names in unmet if call.name not in names]
+        missing = [str(names) for names in unmet if not call.is_of(names)]
         if not missing:
             return None
         return (
@@ -161,7 +161,7 @@ class _Session:
     """Counters of a session: its calls, and of each tool that needs a pause, when and as which it was called last."""
 
     calls: int = 0
-    last: dict[str, tuple[float, int]] = field(factory=dict[str, "tuple[float, int]"])
+    last: dict[Hashable, tuple[float, int]] = field(factory=dict[Hashable, "tuple[float, int]"])
 
 
 @define(eq=False)
@@ -174,9 +174,9 @@ class CooldownTracker(Tracker):
     def refusal(self, call: Call) -> str | None:
         """How long to wait, or how many calls."""
         session = self._sessions.known(scope_of(call.request, "session"))
-        if session is None or call.name not in session.last:
+        if session is None or call.tool not in session.last:
             return None
-        at, number = session.last[call.name]
+        at, number = session.last[call.tool]
         wait = at + self.rule.seconds - call.now
         calls = self.rule.calls - (session.calls - number)
         waits = [f"in {wait_text(wait)}"] if wait > 0 else []
@@ -188,9 +188,9 @@ class CooldownTracker(Tracker):
         """Counts the call; one of a tool that needs a pause starts it."""
         session = self._sessions.of(scope_of(call.request, "session"))
         session.calls += 1
-        before, mine = session.last.get(call.name), (call.now, session.calls)
-        if call.name in self.rule.names:
-            session.last[call.name] = mine
+        before, mine = session.last.get(call.tool), (call.now, session.calls)
+        if call.is_of(self.rule.names):
+            session.last[call.tool] = mine
         return session, before, mine
 
     def end(self, call: Call, token: _Begun, result: ToolResult) -> None:
@@ -198,12 +198,12 @@ class CooldownTracker(Tracker):
         session, before, mine = token
         did_run = ran(result)
         session.calls -= not did_run
-        if session.last.get(call.name) is mine:
+        if session.last.get(call.tool) is mine:
             last = (call.now, mine[1]) if did_run else before
             if last is None:
-                del session.last[call.name]
+                del session.last[call.tool]
             else:
-                session.last[call.name] = last
+                session.last[call.tool] = last
 
 
 _Begun: TypeAlias = tuple[_Session, tuple[float, int] | None, tuple[float, int]]
@@ -230,7 +230,7 @@ class Exclusive(_OfTools):
 class _Choice:
     """Choice of one tool: for good once a call of it ran, until then for as long as one is under way."""
 
-    name: str | None = None
+    first: Call | None = None
     under_way: int = 0
     is_final: bool = False
 
@@ -246,12 +246,12 @@ class ExclusiveTracker(Tracker):
         """Which one was chosen."""
         scope = self._scope(call)
         choice = None if scope is None else self._choices.known(scope)
-        if choice is None or choice.name in (None, call.name):
+        if choice is None or choice.first is None or choice.first.tool == call.tool:
             return None
         again = "in the next turn" if self.rule.within == "turn" else "in another session"
         return (
-            f"of {self.rule.names} only one may be used in a {self.rule.within}, and it was {choice.name}. "
-            f"Go on with {choice.name}; {call.name} may be called {again}."
+            f"of {self.rule.names} only one may be used in a {self.rule.within}, and it was {choice.first.name}. "
+            f"Go on with {choice.first.name}; {call.name} may be called {again}."
         )
 
     def begin(self, call: Call) -> Scope:
@@ -259,7 +259,7 @@ class ExclusiveTracker(Tracker):
         scope = self._scope(call)
         if scope is not None:
             choice = self._choices.of(scope)
-            choice.name = call.name
+            choice.first = call
             choice.under_way += 1
         return scope
 
@@ -271,10 +271,10 @@ class ExclusiveTracker(Tracker):
         choice.under_way -= 1
         choice.is_final = choice.is_final or ran(result)
         if not choice.is_final and choice.under_way <= 0:
-            choice.name = None
+            choice.first = None
 
     def _scope(self, call: Call) -> Scope:
-        if call.name not in self.rule.names:
+        if not call.is_of(self.rule.names):
             return None
         return self.scope(call, self.rule.within, f"the exclusive group {self.rule.names}")
 

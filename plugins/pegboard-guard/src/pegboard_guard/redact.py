@@ -194,7 +194,7 @@ def _compiled(value: str) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
-        raise ValueError(f"{value!r} is no regular expression: {error}") from None
+        raise ValueError(f"what is no regular expression can't be redacted: {error}") from None
 
 
 def _named(keys: Iterable[str]) -> re.Pattern[str]:

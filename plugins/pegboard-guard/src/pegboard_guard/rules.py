@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.schema.json import digest_of
 from pegboard.toolsets.predicates import matcher
-from pegboard_guard.log import unknown_turn
+from pegboard_guard.log import of_call, unknown_turn
 from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
 
 if TYPE_CHECKING:
@@ -149,14 +149,32 @@ class Call:
     """Call, as rules see it.
 
     Attributes:
-        name: The tool's name.
+        name: The name that the tool is offered under.
         request: Its user, session and turn.
         now: Of the rules' clock, in seconds.
+        former_names: Those that it had before it was renamed, its own first: no renaming escapes a rule.
+        owner: The distribution, else the plugin, that brings the tool; `""` for the host's own.
     """
 
     name: str
     request: ReadonlyContext
     now: float
+    former_names: tuple[str, ...] = ()
+    owner: str = ""
+
+    @classmethod
+    def of(cls, tool: Tool, request: ReadonlyContext, now: float) -> Call:
+        """A call of a tool."""
+        return cls(tool.name, request, now, tool.former_names, tool.origin.distribution or tool.origin.plugin or "")
+
+    @property
+    def tool(self) -> tuple[str, str]:
+        """What stands for the tool, under whatever names it is offered."""
+        return self.owner, (*self.former_names, self.name)[0]
+
+    def is_of(self, names: Names) -> bool:
+        """Whether one of the tool's names is among these."""
+        return any(name in names for name in (self.name, *self.former_names))
 
 
 def ran(result: ToolResult) -> bool:
@@ -213,10 +231,10 @@ class Rules:
     async def pegboard_before_tool(self, context: ToolContext, tool: Tool) -> Deny | None:
         """Denies the call, or notes that it starts."""
         with self._lock:
-            call = Call(tool.name, context.request, self.clock())
+            call = Call.of(tool, context.request, self.clock())
             refusals = [text for tracker in self.trackers if (text := tracker.refusal(call)) is not None]
             if not refusals:
-                context.values[self._key] = [tracker.begin(call) for tracker in self.trackers]
+                context.values[of_call(self._key, context)] = [tracker.begin(call) for tracker in self.trackers]
                 return None
         from pegboard import Deny
 
@@ -225,11 +243,11 @@ class Rules:
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, tool: Tool | None, result: ToolResult) -> None:
         """Notes how the call went; one that didn't run gives back what it took."""
-        tokens: list[Any] | None = context.values.pop(self._key, None)
+        tokens: list[Any] | None = context.values.pop(of_call(self._key, context), None)
         if tokens is None or tool is None:
             return
         with self._lock:
-            call = Call(tool.name, context.request, self.clock())
+            call = Call.of(tool, context.request, self.clock())
             for tracker, token in zip(self.trackers, tokens, strict=True):
                 tracker.end(call, token, result)
 
@@ -335,10 +353,10 @@ class LimitTracker(Tracker):
 
     def _key(self, call: Call) -> Scope:
         """What counts together with this call; `None` where the limit doesn't hold for it."""
-        if call.name not in self._names:
+        if not call.is_of(self._names):
             return None
         scope = self.scope(call, self.limit.per, f"the limit of {self.limit.calls} calls of {self._names}")
-        return (scope, call.name) if self.limit.each and scope is not None else scope
+        return (scope, call.tool) if self.limit.each and scope is not None else scope
 
     def _left(self, tally: _Tally, now: float) -> int:
         if self.limit.seconds is None:

@@ -14,12 +14,22 @@ Check: TypeAlias = Callable[[Any, Any, Any], None]
 """An attrs validator: takes the instance, the attribute and the value."""
 
 
+_CALLED: Final[Mapping[type[Any], str]] = {str: "a text", list: "a list", tuple: "a list", dict: "a table"}
+
+
+def kind_of(value: Any) -> str:
+    """What a wrong value is, for errors; a text isn't shown: it may be a secret that stands in the wrong place."""
+    if not value or isinstance(value, int | float):
+        return repr(value)
+    return _CALLED.get(type(value), type(value).__name__)  # pyright: ignore[reportUnknownArgumentType]
+
+
 def whole(least: int = 0, most: int = 1_000_000_000) -> Check:
     """Takes whole numbers from `least` to `most`."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if type(value) is not int:
-            raise TypeError(f"{attribute.name} must be a whole number, got {value!r:.100}")
+            raise TypeError(f"{attribute.name} must be a whole number, got {kind_of(value)}")
         if not least <= value <= most:
             raise ValueError(f"{attribute.name} must be from {least} to {most}, got {value}")
 
@@ -31,7 +41,7 @@ def seconds(*, least: float = 0.0) -> Check:
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if type(value) not in (int, float):
-            raise TypeError(f"{attribute.name} must be a number of seconds, got {value!r:.100}")
+            raise TypeError(f"{attribute.name} must be a number of seconds, got {kind_of(value)}")
         if not least <= value < float("inf"):
             raise ValueError(f"{attribute.name} must be a number of seconds from {least:g} on, got {value!r}")
 
@@ -41,7 +51,7 @@ def seconds(*, least: float = 0.0) -> Check:
 def flag(_instance: Any, attribute: Any, value: Any) -> None:
     """Takes true and false."""
     if type(value) is not bool:
-        raise TypeError(f"{attribute.name} must be true or false, got {value!r:.100}")
+        raise TypeError(f"{attribute.name} must be true or false, got {kind_of(value)}")
 
 
 def one_of(choices: tuple[T, ...]) -> Callable[[Any, Any, T], Any]:
@@ -50,7 +60,7 @@ def one_of(choices: tuple[T, ...]) -> Callable[[Any, Any, T], Any]:
     def check(_instance: Any, attribute: Any, value: T) -> None:
         if value not in choices:
             known = ", ".join(map(repr, choices))
-            raise ValueError(f"{attribute.name} must be one of {known}, got {value!r:.100}")
+            raise ValueError(f"{attribute.name} must be one of {known}, got {kind_of(value)}")
 
     return check
 
@@ -67,9 +77,9 @@ def texts(*, least: int = 1) -> Check:
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
-            raise TypeError(f"{attribute.name} must be a text or a list of texts, got {value!r:.100}")
+            raise TypeError(f"{attribute.name} must be a text or a list of texts, got {kind_of(value)}")
         if len(value) < least or not all(value):  # pyright: ignore[reportUnknownArgumentType]
-            raise ValueError(f"{attribute.name} must name something, got {list(value)!r:.100}")  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"{attribute.name} must name something, got an empty one")
 
     return check
 
@@ -92,7 +102,7 @@ def read_table(cls: type[T], table: Any, place: str) -> T:
     """
     before = f"{place}: " if place else ""
     if not isinstance(table, Mapping):
-        raise TypeError(f"{before}must be a table, got {table!r:.100}")
+        raise TypeError(f"{before}must be a table, got {kind_of(table)}")
     values: dict[str, Any] = dict(table)  # pyright: ignore[reportUnknownArgumentType]
     _check_keys(cls, values, before)
     try:
@@ -121,5 +131,5 @@ def read_tables(cls: type[T], tables: Any, place: str) -> tuple[T, ...]:
         TypeError: As `read_table`, or it is no list.
     """
     if not isinstance(tables, list | tuple):
-        raise TypeError(f"{place}: must be a list of tables ([[plugins.guard.{place}]]), got {tables!r:.100}")
+        raise TypeError(f"{place}: must be a list of tables ([[plugins.guard.{place}]]), got {kind_of(tables)}")
     return tuple(read_table(cls, table, f"{place}[{index}]") for index, table in enumerate(tables))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

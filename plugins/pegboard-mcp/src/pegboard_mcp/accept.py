@@ -13,13 +13,15 @@ from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, open_session
 from pegboard.config.config import with_secrets
-from pegboard.errors import cause_of, did_you_mean, suggest
+from pegboard.errors import ConfigError, cause_of, did_you_mean, suggest
 from pegboard.tools.context import EMPTY_CONTEXT
-from pegboard_mcp.definitions import Accepted
+from pegboard_mcp.definitions import Accepted, Definitions
 from pegboard_mcp.settings import Servers, servers_from
 from pegboard_mcp.toolset import McpToolset
 
 LOGIN_SECONDS: Final = 330.0
+SERVERS_KEYS: Final = ("", "plugins", "plugins.mcp")
+"""The keys of a configuration with which servers are ignored, where it isn't trusted."""
 
 
 @click.group("mcp", invoke_without_command=True)
@@ -38,15 +40,23 @@ def list_command(options: Options) -> int:
 
     A server whose settings are new is started once, for its list, as by every look at the tools.
     """
-    servers = _servers(open_session(options))
+    servers = configured_servers(open_session(options))
     rows: list[tuple[str, str, str]] = []
+    unseen: list[str] = []
     for name, settings in sorted(servers.settings.items()):
         accepted = Accepted.of(name, settings).read()
         state = "nothing accepted yet" if accepted is None else f"{len(accepted.tools):,} tools accepted"
-        rows.append((name, state if settings.accept == "first" else "whatever it lists", one_line(str(settings))))
+        if settings.accept == "always":
+            state = "whatever it lists"
+        elif accepted is not None and accepted.is_unseen:
+            state += " on first use"
+            unseen.append(name)
+        rows.append((name, state, one_line(str(settings))))
     write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()) if rows else "")
     if not rows:
         remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
+    if unseen:
+        remark(f"what was accepted on first use is shown by 'registry mcp accept {unseen[0]}'")
     return 1 if servers.faults else 0
 
 
@@ -56,27 +66,31 @@ def list_command(options: Options) -> int:
 @registry_options()
 @click.pass_obj
 def accept_command(options: Options, name: str, *, yes: bool) -> int:
-    """Start a server, show what has changed since it was accepted, and accept it."""
+    """Start a server, show what has changed since it was accepted, and accept it.
+
+    What was accepted on first use is shown whole; answer no, and none of it is offered any more.
+    """
     session = open_session(options)
-    toolset = _toolset(_servers(session), name)
+    toolset = _toolset(configured_servers(session), name)
 
-    async def ask() -> tuple[bool, list[str]]:
-        before, now = await toolset.pending()
-        return bool(before.tools), list(before.diff(now))
+    def work() -> Coroutine[Any, Any, tuple[Definitions, Definitions]]:
+        return _closing(toolset, toolset.pending)
 
-    def work() -> Coroutine[Any, Any, tuple[bool, list[str]]]:
-        return _closing(toolset, ask)
-
-    was_known, lines = session.run(work)
-    count = len(toolset.listed.tools)
-    if was_known and not lines:
+    before, now = session.run(work)
+    count, lines = len(now.tools), [*before.diff(now)]
+    if not lines and before.is_unseen:
+        remark(f"{name}: accepted on first use, and unchanged since:")
+        lines = [*Definitions().diff(now)]
+    elif before.tools and not lines:
         remark(f"{name}: nothing has changed; {count:,} tools are accepted")
         return 0
     write("".join(f"{line}\n" for line in lines))
     if not yes and not click.confirm(f"Accept these {count:,} tools of {name}?", err=True):
-        remark(f"{name}: nothing was accepted")
+        if before.is_unseen:
+            toolset.accept(Definitions())
+        remark(f"{name}: {'none of its tools is' if before.is_unseen else 'nothing was'} accepted")
         return 1
-    toolset.accept()
+    toolset.accept(now)
     remark(f"{name}: {count:,} tools are accepted")
     return 0
 
@@ -88,7 +102,7 @@ def accept_command(options: Options, name: str, *, yes: bool) -> int:
 def login_command(options: Options, name: str) -> int:
     """Log in to a server by OAuth, in the browser. It wants `oauth = true` in its settings."""
     session = open_session(options)
-    servers = _servers(session)
+    servers = configured_servers(session)
     settings = servers.settings.get(name)
     if settings is not None and (settings.url is None or not settings.oauth):
         raise click.UsageError(f"the server {name!r} has no url with oauth = true")
@@ -107,7 +121,7 @@ def login_command(options: Options, name: str) -> int:
 def test_command(options: Options, names: tuple[str, ...]) -> int:
     """Start servers, all by default, and show whether they answer and what is wrong with their tools."""
     session = open_session(options)
-    servers = _servers(session)
+    servers = configured_servers(session)
     code = 1 if servers.faults else 0
     for name in names or sorted(servers.settings):
         toolset, started = _toolset(servers, name), time.monotonic()
@@ -136,10 +150,18 @@ async def _closing(toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, A
         await toolset.close()
 
 
-def _servers(session: Session) -> Servers:
-    """The configured servers, with the secrets that they refer to; what is wrong is remarked."""
-    missing = [str(ignored) for ignored in session.config.ignored if ignored.key in ("", "plugins", "plugins.mcp")]
-    servers = servers_from(with_secrets(session.config.settings("mcp", "pegboard-mcp"), missing, []))
+def configured_servers(session: Session) -> Servers:
+    """The configured servers, with the secrets that they refer to; what is wrong with some is remarked.
+
+    Raises:
+        ConfigError: There is a setting that isn't known, or the servers are no table.
+    """
+    given = {key: each for key, each in session.config.settings("mcp", "pegboard-mcp").items() if key != "serve"}
+    missing = [str(ignored) for ignored in session.config.ignored if ignored.key in SERVERS_KEYS]
+    try:
+        servers = servers_from(with_secrets(given, missing, []))
+    except ValueError as error:
+        raise ConfigError(str(error), file="pegboard.toml") from error
     for fault in (*missing, *servers.faults):
         remark(fault)
     return servers

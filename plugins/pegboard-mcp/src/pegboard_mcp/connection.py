@@ -256,7 +256,7 @@ class Connection:
                 ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
             raise
         except BaseException as error:  # noqa: BLE001  whatever a transport raises ends only this connection
-            words = "; ".join(list(inbox.last_words)[-3:])
+            words = "; ".join([*dict.fromkeys(inbox.last_words)][-3:])  # each way of trying has the same
             cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
             self._note_end(self._session, cause)
             if not ready.done():

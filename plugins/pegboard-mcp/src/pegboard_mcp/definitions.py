@@ -67,11 +67,13 @@ class Definitions:
         tools: By the server's own names.
         problems: What is wrong with others, each with the tool's name where it has one.
         instructions: What the server wants the model to read.
+        is_unseen: Whether they were accepted only because they were listed first: the user hasn't looked at them.
     """
 
     tools: dict[str, Definition] = field(factory=dict[str, Definition])
     problems: list[tuple[str | None, str]] = field(factory=list[tuple[str | None, str]])
     instructions: str = ""
+    is_unseen: bool = False
 
     @classmethod
     def of(cls, listed: Iterable[Any], most: int, instructions: str = "") -> Definitions:
@@ -170,9 +172,11 @@ class Accepted:
             data: Any = json.loads(read_private(self.path, _MOST_FILE))
             if data["format"] != _FORMAT:
                 return None
-            return Definitions.of(data["tools"], len(data["tools"]), str(data.get("instructions", "")))
+            read = Definitions.of(data["tools"], len(data["tools"]), str(data.get("instructions", "")))
+            read.is_unseen = data.get("unseen") is True
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return None
+        return read
 
     def write(self, name: str, definitions: Definitions) -> None:
         """Keeps what is accepted.
@@ -181,7 +185,8 @@ class Accepted:
             OSError: It can't be kept.
         """
         tools = [each.facts for each in definitions.tools.values()]
-        data = {"format": _FORMAT, "server": name, "instructions": definitions.instructions, "tools": tools}
+        facts = {"format": _FORMAT, "server": name, "unseen": definitions.is_unseen}
+        data = {**facts, "instructions": definitions.instructions, "tools": tools}
         write_private(self.path, json.dumps(data, indent=1).encode())
 
 

@@ -18,9 +18,6 @@ def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mappin
     Args:
         register: Registers a toolset.
         settings: `[plugins.mcp]`: `servers`, a table by name (see `ServerSettings`), and `mcp_config`, a JSON file.
-
-    Raises:
-        ValueError: There is another setting.
     """
     if settings:
         from pegboard_mcp.toolset import configured

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +17,15 @@ from pegboard.cli.options import Options, call_options, context_of, context_opti
 from pegboard.cli.output import remark
 from pegboard.cli.run import approver_for, interruptible
 from pegboard.cli.session import Session, open_session
+from pegboard.files import project_file
+from pegboard_mcp.accept import SERVERS_KEYS, configured_servers
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
 
+
+_COLLECT: Final = (10_000, 20, 20)
+"""How many objects more there are when garbage is looked for, among the youngest and then the older."""
 
 PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini-cli", "opencode")
 
@@ -63,28 +72,60 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     if install is not None:
         _install(run, options, install, write=write)
         return 0
-    session = open_session(options)
-    session.read_rules(rules)
-    settings = {
-        "where": session.where(where),
-        "context": context_of(**context),
-        "approver": approver_for(yes=yes, no=no) if yes or no else None,
-        "timeout": timeout,
-        "search": search,
-    }
-    if address is None:
-        _serve_stdio(session, settings)
-    else:
-        _serve_http(session, settings, address, token_env)
+    with _collecting_rarely():
+        session = open_session(options)
+        _tell(session)
+        session.read_rules(rules)
+        settings = {
+            "where": session.where(where),
+            "context": context_of(**context),
+            "approver": approver_for(yes=yes, no=no) if yes or no else None,
+            "timeout": timeout,
+            "search": search,
+        }
+        if address is None:
+            _serve_stdio(session, settings)
+        else:
+            _serve_http(session, settings, address, token_env)
     return 0
 
 
+@contextmanager
+def _collecting_rarely() -> Generator[None]:
+    """Looks for garbage neither while all is loaded, which leaves none, nor as often as usual then (see `_server`)."""
+    usual = gc.get_threshold()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*usual)
+        gc.enable()
+
+
+def _tell(session: Session) -> None:
+    """Tells what is wrong with the configuration, and has warnings written to standard error."""
+    configured_servers(session)
+    for ignored in session.config.ignored:
+        if ignored.key not in SERVERS_KEYS:
+            remark(str(ignored))
+    if not session.options.debug:  # which shows them all
+        from pegboard_mcp.serving.log import log_to_stderr
+
+        log_to_stderr()
+
+
 def _install(run: click.Context, options: Options, program: str, *, write: bool) -> None:
-    from pegboard_mcp.serving.install import Served, command_line, install
+    from pegboard_mcp.serving.install import Served, command_line, install, is_of_folder
 
     address = run.params["address"]
     if address is None:
         served = Served(command_line(_words(run, options)))
+        project = project_file(os.getcwd())  # noqa: PTH109  a text is wanted
+        if project is not None and not is_of_folder(program) and options.config is None:
+            remark(
+                f"{program} may start the server in another folder, where {project} isn't read: add --config {project}"
+            )
     elif address.endswith(":0"):
         raise click.UsageError("--install needs the port that the server will have, not 0")
     else:
@@ -147,4 +188,8 @@ def _serve_http(session: Session, settings: dict[str, Any], address: str, token_
 def _server(session: Session, settings: dict[str, Any]) -> ToolServer:
     from pegboard_mcp.serving.server import ToolServer  # loads the SDK
 
-    return ToolServer(session.registry, **settings)
+    server = ToolServer(session.registry, **settings)
+    gc.freeze()  # what is loaded stays: with many sessions, looking through it took a third of the time of a call
+    gc.set_threshold(*_COLLECT)
+    gc.enable()
+    return server

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from attrs import define, field, fields_dict, frozen
 
-from pegboard.config.config import without_secrets
+from pegboard.config.config import may_bind, without_secrets
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import read_bounded
 from pegboard.schema.converter import read_record
@@ -179,7 +179,10 @@ def read_server(name: str, facts: Any) -> ServerSettings:
     for key in given:
         if key not in known:
             raise ValueError(f"{key}: there is no such setting.{did_you_mean(suggest(key, known))}")
-    return read_record(ServerSettings, given, "")
+    try:
+        return read_record(ServerSettings, given, "")
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
 
 
 def check_server_name(name: str) -> None:
@@ -206,19 +209,32 @@ def servers_from(settings: Mapping[str, Any]) -> Servers:
         raise ValueError("plugins.mcp.servers: expected a table of servers")  # noqa: TRY004  as above
     for name, facts in cast("Mapping[str, Any]", table).items():
         servers.add("plugins.mcp.servers", name, facts)
-    if (file := settings.get("mcp_config")) is not None:
-        add_json(servers, Path(str(file)).expanduser())
+    file = config_file(settings)
+    if file is not None and not (file.is_absolute() or str(settings["mcp_config"]).startswith(("./", "../"))):
+        servers.faults.append(f"plugins.mcp.mcp_config: {file}: begin it with './' where it lies beside this file")
+    elif file is not None:
+        add_json(servers, file)
     return servers
+
+
+def config_file(settings: Mapping[str, Any]) -> Path | None:
+    """The JSON file that `mcp_config` names, or `None`."""
+    file = settings.get("mcp_config")
+    return None if file is None else Path(str(file)).expanduser()
 
 
 def add_json(servers: Servers, file: Path) -> None:
     """Adds the servers of a JSON file as other programs have it: `{"mcpServers": {NAME: {"command": ...}}}`.
 
     Keys that aren't known are passed over. `${NAME}`, `${NAME:-default}` and `${env:NAME}` stand for variables of the
-    environment.
+    environment. A file that came with a project has to be trusted as it is.
     """
     try:
-        data: Any = json.loads(read_bounded(str(file), _MOST_FILE))
+        content = read_bounded(str(file), _MOST_FILE)
+        if not may_bind(file, content):
+            servers.faults.append(f"{file} is ignored until you trust it as it is (registry config trust {file})")
+            return
+        data: Any = json.loads(content)
         table: Any = data.get("mcpServers", data.get("servers"))
         items: list[tuple[str, Any]] = list(table.items())
     except (OSError, ValueError, AttributeError, RecursionError) as error:

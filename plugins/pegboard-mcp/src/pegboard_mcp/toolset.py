@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
+from pegboard.config.config import trust_file
 from pegboard.errors import operator_log
 from pegboard.threads import off_loop
 from pegboard.tools.visible import visible
@@ -18,7 +19,7 @@ from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Changes, Definition, Definitions, tools_of
 from pegboard_mcp.resources import readers
-from pegboard_mcp.settings import ServerError, Servers, ServerSettings, check_server_name, servers_from
+from pegboard_mcp.settings import ServerError, ServerSettings, check_server_name, config_file, servers_from
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -171,13 +172,14 @@ class McpToolset(ToolsetBase):
         """What the server has listed last."""
         return self._listed or Definitions()
 
-    def accept(self) -> None:
-        """Accepts what the server has listed last.
+    def accept(self, definitions: Definitions) -> None:
+        """Accepts these definitions, and no others.
 
         Raises:
-            OSError: It can't be kept.
+            OSError: They can't be kept.
         """
-        self._keep(self.listed)
+        definitions.is_unseen = False
+        self._keep(definitions)
         self._compare(self.listed)
 
     def _keep(self, definitions: Definitions) -> None:
@@ -192,6 +194,7 @@ class McpToolset(ToolsetBase):
         for name, cause in definitions.problems[:20]:
             log.warning("%s", cause if name is None else f"tool {visible(name)[:80]!r}: {cause}")
         if self._accepted is None or self.settings.accept == "always":
+            definitions.is_unseen = True
             try:
                 self._keep(definitions)
             except OSError as error:
@@ -355,9 +358,9 @@ class _Configuration(ToolsetBase):
 
     name = "mcp"
 
-    def __init__(self, servers: Servers, file: str | None) -> None:
-        self.publishes = [] if file is None else [file]
-        self._offer = Offer((), [ToolsetProblem(self.name, fault) for fault in servers.faults])
+    def __init__(self, faults: Sequence[str], file: Path | None) -> None:
+        self.publishes = [] if file is None else [str(file.absolute()), str(trust_file())]
+        self._offer = Offer((), [ToolsetProblem(self.name, fault) for fault in faults])
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What is wrong."""
@@ -366,13 +369,12 @@ class _Configuration(ToolsetBase):
 
 
 def configured(settings: Mapping[str, Any]) -> list[McpToolset | _Configuration]:
-    """The toolsets of the servers in the plugin's settings.
-
-    Raises:
-        ValueError: There is a setting that isn't known.
-    """
-    servers, file = servers_from(settings), settings.get("mcp_config")
+    """The toolsets of the servers in the plugin's settings."""
+    try:
+        servers, file = servers_from(settings), config_file(settings)
+    except ValueError as error:  # raised, it would take the plugin's commands away, and these say it too
+        return [_Configuration([str(error)], None)]
     made = [McpToolset(name, each, Accepted.of(name, each)) for name, each in servers.settings.items()]
     if not servers.faults and file is None:
         return [*made]
-    return [*made, _Configuration(servers, None if file is None else os.path.abspath(os.path.expanduser(str(file))))]  # noqa: PTH100, PTH111  a text is wanted
+    return [*made, _Configuration(servers.faults, file)]

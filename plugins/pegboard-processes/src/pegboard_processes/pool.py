@@ -141,11 +141,11 @@ class ChildProcesses:
             text = f"{request.tool} was not run: its process could not be started."
             return ExecutionResponse.failed("crashed", text, detail=str(error))
         try:
-            ended = await session.run(child)
+            ended = await self._run(session, child)
             if ended.ending is Ending.STALE and child.calls > 1:  # it may have imported what has changed since
                 await self._in_thread(child.end, self.grace)
                 child = await self._started()
-                ended = await session.run(child)
+                ended = await self._run(session, child)
             response = await self._settled(child, ended, request)
         except asyncio.CancelledError:
             await self._in_thread(child.end, self.grace)
@@ -158,6 +158,15 @@ class ChildProcesses:
         if ended.fatal is not None:
             raise FatalToolError(ended.fatal)
         return response
+
+    async def _run(self, session: Session, child: ChildProcess) -> Ended:
+        try:
+            await session.call.decide_again()
+        except Exception:  # the child has got nothing, and can serve another call
+            with self._lock:
+                self._idle.append(child)
+            raise
+        return await session.run(child)
 
     async def _settled(self, child: ChildProcess, ended: Ended, request: ExecutionRequest) -> ExecutionResponse:
         response = ended.response

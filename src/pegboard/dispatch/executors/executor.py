@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter, iscoroutine, signature
 from operator import attrgetter
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -21,7 +21,7 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.grants import tool_key
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import allows_inside, denial, permit, tool_of
+from pegboard.dispatch.approve import allows_inside, decide_again, denial, permit, tool_of
 from pegboard.dispatch.arguments import parse, refused, validate
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -125,6 +125,17 @@ class ExecutorCall:
                 self._raised.append(error)
                 raise
         return self.tool.bind(self.context, self.request.arguments)
+
+    async def decide_again(self) -> None:
+        """Decides once more whether the call runs. To be awaited behind any wait, right before the call is sent.
+
+        Raises:
+            CallError: `denied`: rules or links have changed meanwhile.
+        """
+        state = self.context.internals.frame
+        deciding = decide_again(state) if isinstance(state, CallState) else None
+        if deciding is not None:
+            await deciding
 
     def emit(self, event: JsonObject) -> None:
         """Passes on what the tool emits on the way.
@@ -561,6 +572,15 @@ class _Host:
         """
         del payload
         raise ToolError(f"{context.tool} needs a person's answer ({hint}), and no person is asked here.")
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Refused, likewise."""
+        del payload, kept, request
+        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and can't wait for it here.")
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        del context
+        return {"permissions": self.permissions}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool of the executor inside this call, with the approvals of this one.

@@ -24,6 +24,7 @@ Wrapped: TypeAlias = "Command | str"
 _NAMES: Final = {
     "shells": """
         sh bash dash ash zsh ksh mksh fish rbash yash csh tcsh osh elvish xonsh nu pwsh bash-static posh lksh oksh loksh
+        powershell
     """,
     "wrappers": """
         sudo doas su runuser setpriv command builtin exec env nohup time nice ionice stdbuf setsid unbuffer watch script
@@ -37,12 +38,12 @@ _NAMES: Final = {
     """,
     "wrappers with a word of their own": """
         timeout chroot flock taskset chrt ssh setuidgid faketime datefudge logsave repeat gosu su-exec s6-setuidgid
-        envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed
+        envuidgid envdir s6-envdir s6-envuidgid setlock lckdo mosh rsh dbclient when-changed pidproxy
     """,
     "read texts": """
         ssh su runuser env watch script flock parallel sg capsh tmux screen entr nix-shell mapfile readarray compgen
         complete split expect npx npm nodemon hyperfine vagrant mosh rsh dbclient rush mispipe pee rsync tar man xterm
-        history
+        history cmd
     """,
     "of GNU": """
         timeout env find xargs nice nohup stdbuf chroot split time test printf rm mv cp dd ln chmod chown tee shred
@@ -76,7 +77,7 @@ _RUNNERS: Final = {
     for words, names in {
         "": """
             bwrap firejail proot nsjail gdb lldb rr start-stop-daemon mpirun srun npx cgexec lxc-attach systemd-nspawn
-            setarch runcon tmux abduco
+            setarch runcon tmux abduco cmd
         """,
         "exec run shell enter --host dlx x stat record trace -E -- -e -c --command": """
             docker podman nerdctl crictl buildah kubectl oc lxc incus machinectl pct apptainer singularity
@@ -107,6 +108,9 @@ _GNU: Final = frozenset(_NAMES["of GNU"].split())
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_SETS: Final = re.compile("[^-=][^=]*=")  # an assignment to `env`, which takes any name
+_NAMES_PROGRAM: Final = {"coreutils": re.compile(r"^--coreutils-prog(?:-shebang)?="), "cmd": re.compile(r"^/+[A-Za-z]")}
+"""What stands before a program's name in one word with it."""
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command", re.IGNORECASE)
 _TAKES_VALUE: Final = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*|-C|--(init-|rc)?(command|file)|-Command|--emulate")
@@ -149,7 +153,9 @@ _RUN_LATER: Final = re.compile(
 """Assignments whose value other programs may run."""
 
 _INDEX: Final = re.compile(r"\[.*(\$[({]|`)", re.DOTALL)
-_VALUE: Final = re.compile(r"(?:BASH_ENV|ENV|PROMPT_COMMAND)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)", re.DOTALL)
+_VALUE: Final = re.compile(
+    r"(?:BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_[^=]*)\+?=(.*)|\w+\+?=(.*(?:\$\(|`).*)", re.DOTALL
+)
 """Assignments whose value a shell may run later."""
 
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
@@ -166,7 +172,7 @@ def name_of(words: Sequence[str]) -> str:
 
     A `=` before it, which zsh replaces by its folder, is taken away too, and the `g` that stands for GNU.
     """
-    name = words[0].rpartition("/")[2].lower().lstrip("=")
+    name = words[0].rpartition("/")[2].lower().lstrip("=").removesuffix(".exe")
     return name[1:] if name.startswith("g") and name[1:] in _GNU else name
 
 
@@ -176,6 +182,8 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
     if not command.is_program or not command.words:
         return
     name, arguments = program_of(command.words), command.words[1:]
+    if name in _NAMES_PROGRAM:
+        arguments = [_NAMES_PROGRAM[name].sub("", word, count=1) or word for word in arguments]
     if name in SHELLS or (name in _LATER and not _LISTS.intersection(arguments)):
         yield from _by_shell([] if name in _LATER else arguments, command.scripts)
     if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
@@ -187,7 +195,7 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
             yield Command(list(arguments[place:]), scripts=command.scripts)
     yield from _handed_over(name, arguments, command.scripts)
     if name in _ASSIGN:
-        yield from (Command([word], is_program=False) for word in arguments if _ASSIGNMENT.match(word))
+        yield from (Command([word], is_program=False) for word in arguments if _SETS.match(word))
     if name in _FINDERS:
         yield from _by_finder(arguments, _FINDERS[name])
     yield from _by_builtin(name, arguments)
@@ -238,14 +246,15 @@ def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
     least = most = found = 0
     behind_option = False
     for place, word in enumerate(arguments):
-        if HOLE not in word and (word.startswith("-") or _ASSIGNMENT.match(word)):
-            behind_option = word.startswith("-") and "=" not in word and word not in ("-", "--")
+        sets = _SETS.match(word) is not None
+        if HOLE not in word and (word.startswith("-") or (sets and not own)):
+            behind_option = "=" not in word and word not in ("-", "--")
             continue
         if least <= own <= most:
             found += 1
             yield list(arguments[place:]) if found < MOST_STARTS else [HOLE]
         most += 1
-        least += not (behind_option or HOLE in word)
+        least += not (behind_option or sets or HOLE in word)
         behind_option = HOLE in word
         if least > own or found == MOST_STARTS:
             return
@@ -490,6 +499,7 @@ def _loose(command: Command) -> Iterator[str]:
 def _vague(words: list[str]) -> str:
     """One text for words, of which those that the shell fills in may be none at all."""
     text = " ".join(HOLE + word.lstrip("~") if word.startswith("~") else word for word in words)
+    text = " ".join(text.split())  # of a list, whose words the tool may join and have read again
     return text.replace(f" {HOLE}", HOLE).replace(f"{HOLE} ", HOLE) if HOLE in text else text
 
 

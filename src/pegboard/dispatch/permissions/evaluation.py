@@ -41,6 +41,7 @@ class Resource:
         field: The argument's name, or `None`.
         declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
             name its field, and decides nothing by itself.
+        is_text: Whether the value is the text that was given, and not the JSON of something else.
         inner: Whether a running tool names it beside its arguments. To deny and to ask it counts for rules about any
             argument, and a text counts as the path or URL that it may be, too.
     """
@@ -49,6 +50,7 @@ class Resource:
     value: str | None
     field: str | None = None
     declared: bool = attrs.field(default=True, kw_only=True)
+    is_text: bool = attrs.field(default=True, kw_only=True)
     inner: bool = attrs.field(default=False, kw_only=True)
 
     def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Matcher, ...]:
@@ -208,15 +210,17 @@ class Evaluation:
         """Text that stands for what is asked and for nothing else; `None` where there is none."""
         asked: Any = self.whole
         if not isinstance(asked, tuple):
-            touched: dict[str, list[str | None]] = {}
+            touched: dict[str, list[Any]] = {}
             for resource, parts in self.declared:
                 literals = [part.literal for part in parts if not part.inside]
                 if resource is not None and None in literals:
                     return None
-                touched.setdefault((resource and resource.field) or "", []).extend(literals)
+                is_text = resource is None or resource.is_text
+                touched.setdefault((resource and resource.field) or "", []).extend(literals if is_text else [literals])
             for resource in self.resources:
                 if not resource.declared:
-                    touched.setdefault(resource.field or "", []).append(resource.value)
+                    value = resource.value if resource.is_text else [resource.value]
+                    touched.setdefault(resource.field or "", []).append(value)
             # In another folder the same arguments mean something else.
             asked = touched if asked is None else {"arguments": asked, "in": self.folders.places}
         try:

@@ -29,7 +29,7 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.handler import Confirmer, WorkDir
+from pegboard.tools.handler import Confirmer, PermissionValues, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
@@ -56,6 +56,7 @@ class ToolPolicy:
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
         work_dir: As in `Tool`.
+        permission_values: As in `Tool`.
         confirms: Picks the calls that need confirmation.
         by_arguments: The options that are functions of the arguments.
         rules: Those that apply to it, in order.
@@ -69,6 +70,7 @@ class ToolPolicy:
     owner: str
     trusted: bool
     work_dir: WorkDir | None
+    permission_values: PermissionValues | None
     confirms: Confirmer | None
     by_arguments: Mapping[str, Callable[[Mapping[str, Any]], Any]]
     rules: tuple[Rule, ...]
@@ -86,6 +88,7 @@ class ToolPolicy:
             owner_of(tool),
             tool.origin.trusted,
             tool.work_dir,
+            tool.permission_values,
             tool.confirms,
             tool.by_arguments,
             (),
@@ -112,9 +115,10 @@ class ToolPolicy:
         return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
 
     @cached_property
-    def looks_at_places(self) -> bool:
-        """Whether links have a say in what is decided."""
-        return "path" in (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
+    def may_change(self) -> bool:
+        """Whether a call may be decided otherwise later: links, or the tool's own functions, have a say in it."""
+        kinds = (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
+        return "path" in kinds or self.confirms is not None or not self.by_arguments.keys() <= {"concurrency"}
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -172,6 +176,8 @@ class ToolPolicy:
                     break  # what stands before it decides nothing
             elif rule.action != "ask" or not self.accepts_edits:
                 if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
+                    return None
+                if self.spec.is_encoded(rule.field):
                     return None
                 found += [(rule.field, test) for test in rule.wildcard.tests]
         else:
@@ -260,16 +266,26 @@ class ToolPolicy:
         for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
+        given = self._given(arguments, context)
         resources = tuple(
-            Resource(kind, value, name, declared=is_declared)
+            Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
-            for value in self._values(arguments, name, kind)
+            for value in self._values(given, name, kind)
         )
         kinds = self.spec.permission_arguments.values()
         # A command means what all of them make it.
         whole = None if kinds and "command" not in kinds else dict(arguments)
         granted = tuple(filter(self.is_ruled_by, grants))
         return Evaluation(self.rules, resources, self.folders(arguments, context), granted, whole)
+
+    def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
+        """The arguments with what the tool gives for rules; that is unreadable where the tool fails."""
+        if self.permission_values is None:
+            return arguments
+        try:
+            return {**arguments, **self.permission_values(deepcopy(dict(arguments)), context)}
+        except (Exception, SystemExit):  # noqa: BLE001  (as in `folders`)
+            return {**arguments, **dict.fromkeys(self.spec.permission_arguments)}
 
     def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
         """Where relative paths start; none where the tool fails: then deny rules apply, and allow rules don't."""
@@ -304,20 +320,20 @@ class ToolPolicy:
 
         return allows
 
-    def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
-        """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
+    def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[Any, ...]:
+        """The values of an argument that rules look at, `None` for each that can't be read.
 
         Where it is left out, its default counts, if the origin is trusted; what is hidden has its value. A list gives
         each of its items; as a `"command"` it is the words of one.
         """
-        given = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
+        if self.spec.is_encoded(name):
+            return (None,)
+        given: Any = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
         if name not in arguments and name not in self.hidden and self.trusted:
             schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if isinstance(given, str):
-            return (given,)
         if not isinstance(given, list | tuple):
-            return (_value_of(given, kind),)
+            return (cast("Any", given),)
         items = cast("Sequence[Any]", given)
         if kind == "command" and items and all(isinstance(each, str) for each in items):
             import shlex  # loaded only for such a tool
@@ -325,10 +341,11 @@ class ToolPolicy:
             return (shlex.join(items),)
         if not items or len(items) > MOST_VALUES or kind == "command":
             return (None,)
-        return tuple(_value_of(each, kind) for each in items)
+        return tuple(items)
 
 
 def _value_of(given: Any, kind: ArgumentKind) -> str | None:
+    """A value as rules match it, `None` where it can't be read as this kind."""
     if given is None or isinstance(given, str):
         return given
     try:

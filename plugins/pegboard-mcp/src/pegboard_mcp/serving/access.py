@@ -20,7 +20,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from pegboard import ReadonlyContext
 from pegboard.config.config import with_secrets
-from pegboard.errors import ConfigError
+from pegboard.errors import ConfigError, cause_of
 from pegboard.schema.converter import read_record
 
 SETTINGS: Final = "plugins.mcp.serve"
@@ -163,9 +163,9 @@ def read_http_settings(settings: object, token_env: str | None = None) -> HttpSe
     wrong: list[str] = []
     given = with_secrets(cast("Mapping[str, Any]", settings), wrong, []) if isinstance(settings, Mapping) else settings
     try:
-        read = read_record(HttpSettings, given, "a table")
+        read = read_record(HttpSettings, given, "")
     except ValueError as error:
-        wrong.append(str(error))
+        wrong.append(str(error).removeprefix(": "))
         read = HttpSettings()
     if isinstance(given, dict):
         wrong += [
@@ -232,7 +232,7 @@ class Verifier(TokenVerifier):
         try:
             return await asyncio.to_thread(self._read, token, self._oauth)
         except Exception as error:  # noqa: BLE001  (pyjwt's, and whatever fetching the keys raises)
-            logging.getLogger("pegboard.mcp").warning("a token was refused: %s: %s", type(error).__name__, error)
+            logging.getLogger("pegboard.mcp").warning("a token was refused: %s", cause_of(error))
             return None
 
     def _read(self, token: str, oauth: OAuth) -> AccessToken:

@@ -219,6 +219,11 @@ def _opencode(served: Served) -> JsonObject:
     return {"type": "local", "command": list(served.command)}
 
 
+def is_of_folder(program: str) -> bool:
+    """Whether a program has the configuration in the folder that it is used in, and starts servers there."""
+    return not PROGRAMS[program].file().is_absolute()
+
+
 def _claude_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library/Application Support/Claude"

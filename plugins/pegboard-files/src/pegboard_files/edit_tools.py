@@ -1,0 +1,465 @@
+"""The tools that change files, their previews and their results. Docstrings and parameters are what a model reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final
+
+from annotated_types import MaxLen, MinLen
+from attrs import define, evolve, field, frozen
+
+from pegboard import (
+    Concurrency,
+    Grammar,
+    ModelRequest,
+    Preview,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    quick,
+    tool,
+)
+from pegboard_files.editing import MAX_SHOWN, Diff, EditedText, diff_of, replaced
+from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
+from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
+from pegboard_files.text import BinaryFileError
+from pegboard_files.tools import PathText, Settings
+from pegboard_files.writing import MAX_EDITED, Change, FileState, SeenFiles, commit, read_state, session_of
+
+MAX_TEXT: Final = 1 << 20
+"""Characters of one argument that holds text."""
+
+MAX_EDITS: Final = 100
+
+EDITS_BY: Final = "edits_by"
+"""In a tool's `meta`: how it edits, `"replacement"` or `"patch"`."""
+
+NewText = Annotated[str, MaxLen(MAX_TEXT)]
+OldText = Annotated[str, MinLen(1), MaxLen(MAX_TEXT)]
+
+
+@frozen
+class Edit:
+    """One replacement.
+
+    Attributes:
+        old_string: The text to replace, exactly as it is in the file.
+        new_string: What takes its place.
+        replace_all: Replaces it wherever it is; else it has to be there once.
+    """
+
+    old_string: OldText
+    new_string: NewText
+    replace_all: bool = False
+
+
+@frozen
+class Planned:
+    """What a call is about to do.
+
+    Attributes:
+        changes: The changes, one for each file.
+        diffs: Of each.
+        text: What the model reads once they are made.
+    """
+
+    changes: Sequence[Change]
+    diffs: Sequence[Diff]
+    text: str
+
+    @property
+    def diff(self) -> str:
+        """All diffs."""
+        return "".join(diff.text for diff in self.diffs)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many lines come and go."""
+        added, removed = sum(diff.added for diff in self.diffs), sum(diff.removed for diff in self.diffs)
+        return {"additions": added, "deletions": removed}
+
+
+MAX_DIFF: Final = 200_000
+"""Characters of a diff in a result's metadata."""
+
+
+@frozen(eq=False)
+class EditTools:
+    """The tools that change files, bound to one root.
+
+    Attributes:
+        settings: How they work.
+        seen: What sessions have read; shared with the tools that read.
+    """
+
+    settings: Settings = field(factory=Settings)
+    seen: SeenFiles = field(factory=SeenFiles)
+
+    def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
+        return str(root_place(self.settings.main_root, context.work_dir))
+
+    def _preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
+        """What a person is asked: the diff; a call that would fail says why."""
+        try:
+            with opened_roots(self.settings.roots, context.work_dir) as roots:
+                planned = self._plan(arguments, roots, session_of(context))
+                for change in planned.changes:
+                    self.seen.note(session_of(context), change.before.place, change.before.stamp, shown=True)
+        except ToolError as error:
+            return Preview(f"This call would fail: {error.text}")
+        counts = planned.counts
+        return Preview(f"+{counts['additions']:,} -{counts['deletions']:,} lines", planned.diff)
+
+    _CHANGES: ClassVar[dict[str, Any]] = {
+        "read_only": False,
+        "destructive": True,
+        "open_world": False,
+        "edit": True,
+        "tags": ("files", "edit"),
+        "permission": "edit",
+        "permission_arguments": {"path": "path"},
+        "work_dir": _folder,
+        "concurrency": Concurrency("key", ("path",)),
+        "preview": _preview,
+    }
+
+    @tool(title="Write a file", idempotent=True, **_CHANGES)
+    def write_file(self, path: PathText, content: NewText, *, call: ToolContext | None = None) -> ToolResult:
+        """Writes a whole text file: a new one, with the directories that it needs, or in place of one that was read.
+
+        To change a part of a file, use a tool that edits.
+
+        Args:
+            path: The file, relative to the working folder, such as "src/main.py".
+            content: All that it will hold.
+            call: The running call.
+        """
+        return self._run({"path": path, "content": content}, call)
+
+    @tool(title="Edit a file", idempotent=False, meta={EDITS_BY: "replacement"}, **_CHANGES)
+    def edit_file(
+        self,
+        path: PathText,
+        old_string: OldText,
+        new_string: NewText,
+        *,
+        replace_all: bool = False,
+        call: ToolContext | None = None,
+    ) -> ToolResult:
+        """Replaces a text in a file by another.
+
+        The text must be in the file exactly once, so give enough of the lines round it. Give it exactly as it is,
+        indentation included, without the line numbers of read_file. Encoding and line ends of the file stay.
+
+        Args:
+            path: The file, relative to the working folder, such as "src/main.py".
+            old_string: The text to replace, exactly as it is in the file.
+            new_string: What takes its place; may be empty.
+            replace_all: Replaces it wherever it is in the file.
+            call: The running call.
+        """
+        arguments = {"path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all}
+        return self._run(arguments, call)
+
+    @tool(title="Edit a file in several places", idempotent=False, meta={EDITS_BY: "replacement"}, **_CHANGES)
+    def multi_edit(
+        self,
+        path: PathText,
+        edits: Annotated[list[Edit], MinLen(1), MaxLen(MAX_EDITS)],
+        *,
+        call: ToolContext | None = None,
+    ) -> ToolResult:
+        """Makes several replacements in one file: all of them, or none where one can't be made.
+
+        Each is as in edit_file, and sees what those before it have left.
+
+        Args:
+            path: The file, relative to the working folder, such as "src/main.py".
+            edits: The replacements, in their order.
+            call: The running call.
+        """
+        return self._run({"path": path, "edits": edits}, call)
+
+    def tools(self) -> Iterator[Any]:
+        """Those of the set that the settings name."""
+        if self.settings.tools == "read-only":
+            return
+        yield from (self.write_file, self.edit_file, self.patch_tool())
+        if self.settings.tools == "all":
+            yield self.multi_edit
+
+    def patch_tool(self) -> Tool:
+        """The tool that applies patches: a freeform one, which models without such tools give its text as `input`."""
+        options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
+        options |= {"title": "Apply a patch", "check": _faults, "permission_values": _named, "idempotent": False}
+        options["meta"] = {EDITS_BY: "patch"}
+        options["examples"] = [{"input": "*** Begin Patch\n*** Add File: notes.txt\n+Buy milk.\n*** End Patch"}]
+        return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
+
+    def _apply_patch(self, input: str, call: ToolContext | None = None) -> ToolResult:  # noqa: A002  (models know it)
+        """Changes, adds, removes and moves files by one patch: all of it is applied, or nothing.
+
+        A patch stands between the lines "*** Begin Patch" and "*** End Patch". For each file it has one of
+        "*** Add File: PATH", with the new lines below, each behind a "+"; "*** Delete File: PATH"; and
+        "*** Update File: PATH", which may be followed by "*** Move to: PATH", with its changes below. A change shows
+        about three lines above and below it, each behind a space, those that go behind "-", and those that come behind
+        "+". Where these lines are in the file more than once, put "@@ " with the head of the class or function above
+        them. Paths are relative to the working folder.
+
+        Args:
+            input: The patch.
+            call: The running call.
+        """
+        return self._run({"input": input}, call)
+
+    def _run(self, arguments: Mapping[str, Any], call: ToolContext | None) -> ToolResult:
+        call = call or ToolContext()
+        with self._opened(call) as roots:
+            planned = self._plan(arguments, roots, session_of(call))
+            stamps = commit(planned.changes, self._deadline())
+            for change, stamp in zip(planned.changes, stamps, strict=True):  # what a session has written, it knows
+                self.seen.note(session_of(call), change.before.place, stamp)
+        diff = planned.diff
+        cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
+        return ToolResult(planned.text, metadata={"diff": cut, **planned.counts})
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self.settings.time_limit)
+
+    @contextmanager
+    def _opened(self, call: ToolContext) -> Generator[Roots]:
+        """The roots, open for one call: what rules deny to read or to edit can be neither."""
+
+        def allows(place: str) -> bool:
+            return call.allows("read_file", place) and call.allows("edit", place)
+
+        with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
+            yield roots
+
+    def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object) -> Planned:
+        """What a call with these arguments would do; changes nothing."""
+        if "input" in arguments:
+            run = PatchRun(roots, partial(self.seen.check, session), self._deadline())
+            return run.planned(read_patch(arguments["input"]))
+        path, content = arguments["path"], arguments.get("content")
+        root = roots.of(path)
+        state = read_state(root, resolve(root, path, create=content is not None))
+        self.seen.check(session, state, read_first=self.settings.read_first and content is not None)
+        if content is not None:
+            return written(state, content)
+        edits = arguments.get("edits") or [arguments]
+        return edited(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits])
+
+
+def _faults(arguments: Mapping[str, Any]) -> list[str]:
+    """What keeps a text from being a patch."""
+    try:
+        if len(arguments["input"]) > MAX_PATCH:
+            return [f"input: a patch has at most {MAX_PATCH:,} characters; make several of it"]
+        read_patch(arguments["input"])
+    except ToolError as error:
+        return [f"input: {error.text}"]
+    return []
+
+
+def _named(arguments: Mapping[str, Any], _context: ReadonlyContext) -> dict[str, list[str]]:
+    """The paths in a patch, for rules."""
+    return {"path": [path for file in read_patch(arguments["input"]) for path in file.paths]}
+
+
+@frozen
+class EditToolChoice:
+    """Request processor that leaves each model the edit tools that it knows: `apply_patch`, or the others.
+
+    Tools that a host or another plugin brings under these names stay.
+
+    Attributes:
+        patch_models: Patterns for the names of the models that get `apply_patch`.
+    """
+
+    patch_models: tuple[str, ...] = field(converter=tuple[str, ...])
+
+    @quick
+    def __call__(self, request: ModelRequest, context: ReadonlyContext) -> ModelRequest | None:
+        """Leaves out apply_patch, or edit_file and multi_edit, by the model's name."""
+        if request.tools is None:
+            return None
+        model = (request.model or context.model or "").rpartition("/")[2].lower()
+        patches = any(fnmatchcase(model, pattern.lower()) for pattern in self.patch_models)
+        kinds = {tool.name: tool.spec.meta.get(EDITS_BY) for tool in request.tools}
+        if {"patch", "replacement"} - set(kinds.values()):
+            return None  # there is no choice
+        left_out = "replacement" if patches else "patch"
+        reason = f"model {model!r} {'knows' if patches else 'is not known to know'} apply_patch"
+        return request.evolve(
+            tools=request.tools.without(
+                "edit_tools", {name: reason for name, kind in kinds.items() if kind == left_out}
+            )
+        )
+
+
+def _edit_of(arguments: Mapping[str, Any]) -> Edit:
+    return Edit(arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False))
+
+
+def text_of_state(state: FileState) -> EditedText:
+    """The text of a file that is to be changed.
+
+    Raises:
+        ToolError: There is none, or it is binary.
+    """
+    if state.data is None:
+        raise ToolError(f"there is no {state.name!r}. To make it, use write_file.")
+    try:
+        return EditedText.of(state.data)
+    except BinaryFileError:
+        raise ToolError(f"{state.name!r} is not a text file: it can't be edited.") from None
+
+
+def written(state: FileState, content: str) -> Planned:
+    """What writing a whole file would do; a file that is there keeps its encoding, mark and line ends."""
+    if state.data is None:
+        before, data, what = None, content.encode(), "Created"
+    else:
+        text = text_of_state(state)
+        if text.ending == "\r\n" and "\r\n" not in content:
+            content = content.replace("\n", "\r\n")
+        before, data, what = text.text, text.bytes_of(content, state.name), "Wrote"
+    lines = content.count("\n") + (not content.endswith("\n") and content != "")
+    said = f"{what} {state.name!r}: {lines:,} {'line' if lines == 1 else 'lines'}."
+    return Planned([Change(state, data)], [diff_of(before, content, state.name)], said)
+
+
+def edited(state: FileState, edits: Sequence[Edit]) -> Planned:
+    """What replacements in one file would do."""
+    before = text = text_of_state(state)
+    lines: list[int] = []
+    for number, edit in enumerate(edits, 1):
+        try:
+            done = replaced(text, edit.old_string, edit.new_string, state.name, everywhere=edit.replace_all)
+        except ToolError as error:
+            if len(edits) == 1:
+                raise
+            raise ToolError(f"Edit {number} of {len(edits)}: {error.text} Nothing was changed.") from None
+        text = evolve(text, text=done.text)
+        lines += done.lines
+    data = before.bytes_of(text.text, state.name)
+    times = "1 replacement" if len(lines) == 1 else f"{len(lines):,} replacements"
+    where = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
+    said = f"Edited {state.name!r}: {times}, at {'line' if len(lines) == 1 else 'lines'} {where}."
+    return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name)], said)
+
+
+MAX_PATCHED: Final = 4 * MAX_EDITED
+"""Bytes of all files that one patch changes."""
+
+
+@define(eq=False)
+class _PatchedFile:
+    """A file under a patch: as it is on disk, and as the patch has left it so far."""
+
+    before: FileState
+    data: bytes | None
+    like: FileState | None = None
+
+    @property
+    def kind(self) -> str:
+        if self.data is None:
+            return "D"
+        return "A" if (self.like or self.before).data is None else "M"
+
+    @property
+    def is_changed(self) -> bool:
+        return self.data != self.before.data or self.like is not None
+
+
+@define(eq=False)
+class PatchRun:
+    """A patch that is being applied to what is on disk; nothing is written.
+
+    Attributes:
+        roots: What can't be left.
+        check: Raises where a file isn't what the session has seen.
+        deadline: When to give up.
+    """
+
+    roots: Roots
+    check: Callable[[FileState], None]
+    deadline: Deadline
+    _files: dict[str, _PatchedFile] = field(init=False, factory=dict[str, _PatchedFile])
+
+    def planned(self, patch: Sequence[FilePatch]) -> Planned:
+        """What the patch would do.
+
+        Raises:
+            ToolError: A part of it can't be done, or nothing would change.
+        """
+        try:
+            for each in patch:
+                self._apply(each)
+        except ToolError as error:
+            raise ToolError(f"{error.text} Nothing was changed.") from None
+        changed = [file for file in self._files.values() if file.is_changed]
+        if not changed:
+            raise ToolError("The patch changes nothing: the files are already as it says.")
+        moved = {id(file.like) for file in changed}
+        shown = [file for file in changed if file.data is not None or id(file.before) not in moved]
+        rows = [f"{file.kind} {file.before.name}" for file in sorted(shown, key=lambda file: "AMD".index(file.kind))]
+        return Planned(
+            [Change(file.before, file.data, file.like) for file in changed],
+            [_diff(file.like or file.before, file.data, file.before.name) for file in shown],
+            "\n".join(["Success. Updated the following files:", *rows]),
+        )
+
+    def _file(self, path: str) -> _PatchedFile:
+        root = self.roots.of(path)
+        parts = resolve(root, path, create=True)
+        place = root.place(parts)
+        if place not in self._files:
+            state = read_state(root, parts)
+            self.check(state)
+            self._files[place] = _PatchedFile(state, state.data)
+            if sum(len(file.before.data or b"") for file in self._files.values()) > MAX_PATCHED:
+                raise ToolError("The patch changes too many large files: make several of it.")
+        return self._files[place]
+
+    def _absent(self, path: str) -> _PatchedFile:
+        file = self._file(path)
+        if file.data is not None:
+            raise ToolError(f"there is already a {file.before.name!r}: update it, or delete it first.")
+        return file
+
+    def _present(self, path: str) -> _PatchedFile:
+        file = self._file(path)
+        if file.data is None:
+            resolve(self.roots.of(path), path)  # names what looks like it
+            raise ToolError(f"there is no {file.before.name!r} any more.")
+        return file
+
+    def _apply(self, patch: FilePatch) -> None:
+        if patch.kind == "add":
+            self._absent(patch.path).data = patch.content.encode()
+            return
+        file = self._present(patch.path)
+        if patch.chunks:
+            text = text_of_state(evolve(file.before, data=file.data))
+            new = PatchedText(text, file.before.name, self.deadline).apply(patch.chunks)
+            file.data = text.bytes_of(new, file.before.name)
+        if patch.move is not None:
+            target = self._absent(patch.move)
+            target.data, target.like = file.data, file.before
+        if patch.move is not None or patch.kind == "delete":
+            file.data = None
+
+
+def _diff(before: FileState, after: bytes | None, name: str) -> Diff:
+    try:
+        old, new = (None if data is None else EditedText.of(data).text for data in (before.data, after))
+    except BinaryFileError:
+        return Diff(f"Binary files a/{before.name} and {'/dev/null' if after is None else f'b/{name}'} differ\n")
+    return diff_of(old, new, before.name, name)

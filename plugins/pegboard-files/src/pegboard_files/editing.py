@@ -1,0 +1,318 @@
+"""Texts that are edited: read and written back in their own encoding and line ends; exact replacements; diffs.
+
+Bytes that aren't UTF-8 are carried along as they are. What a model writes ends its lines in a line feed; where the file
+has carriage returns before them, so does what is looked for, and what takes its place.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from attrs import frozen
+
+from pegboard import ToolError
+from pegboard_files.text import SNIFFED_BYTES, BinaryFileError
+
+_MARKS: Final = (  # UTF-32's little-endian mark begins with UTF-16's, so it is looked for first
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+)
+
+
+@frozen
+class EditedText:
+    """The text of a file, and how it is written.
+
+    Attributes:
+        text: Without its byte order mark, line ends as they are; a byte that isn't UTF-8 is half a surrogate pair.
+        encoding: Python's name of its encoding.
+        mark: Its byte order mark, or `b""`.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+
+    @classmethod
+    def of(cls, data: bytes) -> EditedText:
+        """The text in a file's bytes.
+
+        Raises:
+            BinaryFileError: They are no text.
+        """
+        mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "utf-8"))
+        if encoding == "utf-8":
+            if b"\0" in data[:SNIFFED_BYTES]:
+                raise BinaryFileError
+            return cls(data[len(mark) :].decode(errors="surrogateescape"), encoding, mark)
+        try:
+            return cls(data[len(mark) :].decode(encoding), encoding, mark)
+        except UnicodeDecodeError:
+            raise BinaryFileError from None
+
+    @property
+    def ending(self) -> str:
+        """How its first line ends; a line feed where it has none."""
+        end = self.text.find("\n")
+        return "\r\n" if end > 0 and self.text[end - 1] == "\r" else "\n"
+
+    def bytes_of(self, text: str, name: str) -> bytes:
+        """The bytes of another text in the same encoding.
+
+        Args:
+            text: What the file is to hold.
+            name: The file's path, for an error.
+
+        Raises:
+            ToolError: It would have two encodings.
+        """
+        if self.encoding != "utf-8":
+            return self.mark + text.encode(self.encoding)
+        data = text.encode(errors="surrogateescape")
+        odd = self.text.encode(errors="surrogateescape") if not self.text.isascii() else b""
+        if _is_not_utf8(odd) and _letters(text) - _letters(self.text):
+            raise ToolError(
+                f"{name!r} isn't written in UTF-8, and can't take letters that aren't ASCII and that it doesn't have. "
+                "Use ASCII, or convert the file first."
+            )
+        return self.mark + data
+
+
+def _is_not_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+_ASCII: Final = frozenset(map(chr, range(128)))
+
+
+def _letters(text: str) -> frozenset[str]:
+    return frozenset(text) - _ASCII
+
+
+@frozen
+class Replaced:
+    """A text after replacements.
+
+    Attributes:
+        text: The new text.
+        lines: The numbers of the lines in the old text at which they stand, 1-based.
+    """
+
+    text: str
+    lines: tuple[int, ...]
+
+
+MAX_SHOWN: Final = 10
+"""Line numbers that an error or a result names."""
+
+
+def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: bool = False) -> Replaced:
+    """A text with one part replaced, or each that is the same.
+
+    Args:
+        text: The file's.
+        old: What is there, with line feeds, or line ends as the file has them.
+        new: What takes its place; its line ends become the file's.
+        name: The file's path, for errors.
+        everywhere: Whether all of them are replaced; else there must be exactly one.
+
+    Raises:
+        ToolError: `old` isn't there, or several times, or is the same as `new`; the text says where to look.
+    """
+    if old == new:
+        raise ToolError("old_string and new_string are the same: there is nothing to change.")
+    found = list(_places(text.text, old))
+    if not found:
+        raise ToolError(_not_found(text, old, name))
+    lines = tuple(_line_numbers(text.text, [start for start, _ in found]))
+    if len(found) > 1 and not everywhere:
+        shown = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
+        raise ToolError(
+            f"old_string is in {name!r} {len(found):,} times (lines {shown}), and has to be there once. Give more of "
+            "the lines round the one that you mean, or set replace_all=true to replace all of them."
+        )
+    pieces: list[str] = []
+    at = 0
+    for start, end in found:
+        pieces += (text.text[at:start], _with_endings(new, _ending_at(text, start, end)))
+        at = end
+    pieces.append(text.text[at:])
+    return Replaced("".join(pieces), lines)
+
+
+def _places(text: str, old: str) -> Iterator[tuple[int, int]]:
+    """Where a part stands: start and end; none overlaps the one before."""
+    if "\n" not in old or "\r\n" not in text:
+        wanted = old.replace("\r\n", "\n") if "\r\n" not in text else old
+        at = text.find(wanted)
+        while at >= 0:
+            yield at, at + len(wanted)
+            at = text.find(wanted, at + len(wanted))
+        return
+    lines = old.replace("\r\n", "\n").split("\n")
+    for match in re.finditer("\r?\n".join(map(re.escape, lines)), text):
+        yield match.span()
+
+
+def _ending_at(text: EditedText, start: int, end: int) -> str:
+    """How lines end in a part of a text; where no line ends there, as the next one does."""
+    at = text.text.find("\n", start, end)
+    at = text.text.find("\n", end) if at < 0 else at
+    if at < 0:
+        return text.ending
+    return "\r\n" if at > 0 and text.text[at - 1] == "\r" else "\n"
+
+
+def _with_endings(text: str, ending: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", ending)
+
+
+def _line_numbers(text: str, places: Sequence[int]) -> Iterator[int]:
+    number, at = 1, 0
+    for place in places:
+        number += text.count("\n", at, place)
+        at = place
+        yield number
+
+
+_NUMBERED: Final = re.compile(r"\s*\d+\t")
+_MOST_COMPARED: Final = 200_000  # lines of a file in which a part is looked for that only looks the same
+
+
+def _not_found(text: EditedText, old: str, name: str) -> str:
+    """Why a part isn't found, as far as that can be said, and what to do."""
+    said = f"old_string isn't in {name!r}."
+    wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
+    if all(map(_NUMBERED.match, wanted)):
+        return f"{said} Leave out the line numbers, and the tab behind each, that read_file shows."
+    if "\ufffd" in old and not text.text.isascii():
+        return f"{said} It holds U+FFFD, which stands for bytes that aren't UTF-8. Give a part without it."
+    squeezed = [" ".join(line.split()) for line in wanted]
+    lines = [" ".join(line.split()) for line in islice(text.text.split("\n"), _MOST_COMPARED)]
+    at = position(lines, squeezed, 0)
+    if at is None:
+        return f"{said} Read the file again, and give the text exactly as it stands there."
+    there = "\n".join(line.rstrip("\r") for line in text.text.split("\n")[at : at + len(wanted)])
+    shown = there if len(there) <= 1_000 else there[:1_000] + "…"
+    return f"{said} Line {at + 1} on is the same but for spaces and tabs. Give it exactly as it stands there:\n{shown}"
+
+
+def position(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None:
+    """The first place from `start` on where lines stand one behind the other; `None` where they don't."""
+    try:
+        while True:
+            start = lines.index(wanted[0], start)
+            if lines[start : start + len(wanted)] == wanted:
+                return start
+            start += 1
+    except ValueError:
+        return None
+
+
+_CONTEXT: Final = 3
+_MOST_DIFFED: Final = 2_000
+"""Lines between the first and the last change that are compared line by line; more are shown as replaced."""
+
+
+@frozen
+class Diff:
+    """How two texts differ.
+
+    Attributes:
+        text: A unified diff; empty where they don't.
+        added: How many lines it adds.
+        removed: How many it removes.
+    """
+
+    text: str
+    added: int = 0
+    removed: int = 0
+
+
+def diff_of(before: str | None, after: str | None, name: str, new_name: str | None = None) -> Diff:
+    """The unified diff of two texts.
+
+    Args:
+        before: The old one; `None`: there was no file.
+        after: The new one; `None`: there is none any more.
+        name: The old file's path.
+        new_name: The new one's, where it is another.
+    """
+    old, new = before or "", after or ""
+    start = old.rfind("\n", 0, _same_at_start(old, new)) + 1
+    same = _same_at_end(old, new, min(len(old), len(new)) - start)
+    end = len(old) - same
+    for _ in range(_CONTEXT + 1):  # the first of them may only be the rest of a line
+        end = old.find("\n", end) + 1 or len(old)
+    for _ in range(_CONTEXT):
+        start = old.rfind("\n", 0, max(start - 1, 0)) + 1
+    tail = len(old) - end
+    rows = list(_rows(_lines(old[start:end]), _lines(new[start : len(new) - tail]), old.count("\n", 0, start)))
+    if not rows and (before is None) == (after is None) and new_name in (None, name):
+        return Diff("")
+    heads = ["/dev/null" if before is None else f"a/{name}", "/dev/null" if after is None else f"b/{new_name or name}"]
+    text = "".join([f"--- {heads[0]}\n+++ {heads[1]}\n", *rows])
+    return Diff(
+        text.encode("utf-8", "surrogateescape").decode(errors="replace"),
+        sum(row.startswith("+") for row in rows),
+        sum(row.startswith("-") for row in rows),
+    )
+
+
+def _same_at_start(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _same_at_end(one: str, other: str, most: int) -> int:
+    """How many characters two texts end with alike, at most so many."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        same = one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]
+        low, high = (middle, high) if same else (low, middle - 1)
+    return low
+
+
+def _lines(text: str) -> list[str]:
+    *lines, rest = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
+
+
+def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
+    """The hunks of a diff, whose lines stand behind `skipped` others."""
+    import difflib
+
+    if max(len(old), len(new)) > _MOST_DIFFED:
+        groups = [[("replace", 0, len(old), 0, len(new))]] if old != new else []
+    else:
+        groups = difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT)
+    for group in groups:
+        (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
+        yield f"@@ -{_range(a1 + skipped, a2 - a1)} +{_range(b1 + skipped, b2 - b1)} @@\n"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in old[i1:i2])
+            else:
+                yield from (f"-{line}" for line in old[i1:i2])
+                yield from (f"+{line}" for line in new[j1:j2])
+
+
+def _range(start: int, length: int) -> str:
+    begin = start + 1 if length else start
+    return f"{begin}" if length == 1 else f"{begin},{length}"

@@ -1,0 +1,376 @@
+"""Patches in the form that codex has made known: read, and applied to texts.
+
+    *** Begin Patch
+    *** Add File: PATH           its lines follow, each behind a "+"
+    *** Delete File: PATH
+    *** Update File: PATH
+    *** Move to: PATH            (optional)
+    @@ LINE                      (optional) a line above, such as the head of a function; several narrow down further
+     context
+    -old
+    +new
+    *** End of File              (optional) the lines above are the last of the file
+    *** End Patch
+
+Lines are looked for from where the chunk before has ended: exactly, then without blanks at their ends, then without
+any round them, then with typographic characters as ASCII. They have to be there once, or once behind the line that
+`@@` names: of several places none is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+from attrs import define, evolve, field, frozen
+
+from pegboard import ToolError
+from pegboard_files.editing import MAX_SHOWN, EditedText
+from pegboard_files.root import Deadline
+
+GRAMMAR: Final = r"""
+start: begin file+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+file: add | delete | update
+add: "*** Add File: " path LF added*
+delete: "*** Delete File: " path LF
+update: "*** Update File: " path LF move? (head | row)* last?
+move: "*** Move to: " path LF
+head: ("@@" | "@@ " /(.+)/) LF
+row: (" " | "-" | "+") /(.*)/ LF
+added: "+" /(.*)/ LF
+last: "*** End of File" LF
+path: /(.+)/
+
+%import common.LF
+""".lstrip()
+
+MAX_PATCH: Final = 1 << 20
+"""Characters of a patch."""
+
+MAX_FILES: Final = 200
+"""Files that one patch names."""
+
+Row: TypeAlias = tuple[Literal[" ", "-", "+"], str]
+"""A line of a chunk: whether it is there, goes or comes, and its text."""
+
+
+@frozen
+class Chunk:
+    """One place of a file that is changed.
+
+    Attributes:
+        heads: The lines that `@@` names.
+        rows: Its lines.
+        at_end: Whether they are the last of the file.
+    """
+
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    at_end: bool = False
+
+    @property
+    def old(self) -> list[str]:
+        """The lines that have to be there."""
+        return [text for kind, text in self.rows if kind != "+"]
+
+
+@frozen
+class FilePatch:
+    """What a patch does with one file.
+
+    Attributes:
+        kind: What.
+        path: The file, as the model wrote it.
+        move: Where it goes, or `None`.
+        content: Of a new file.
+        chunks: Of one that is updated.
+    """
+
+    kind: Literal["add", "delete", "update"]
+    path: str
+    move: str | None = None
+    content: str = ""
+    chunks: tuple[Chunk, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Each path that it names."""
+        return (self.path,) if self.move is None else (self.path, self.move)
+
+
+_BEGIN: Final = "*** Begin Patch"
+_END: Final = "*** End Patch"
+_HEADERS: Final[dict[str, Literal["add", "delete", "update"]]] = {
+    "*** Add File: ": "add",
+    "*** Delete File: ": "delete",
+    "*** Update File: ": "update",
+}
+_MOVE: Final = "*** Move to: "
+_LAST: Final = "*** End of File"
+_RANGE: Final = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
+"""Line numbers of a unified diff, which don't count."""
+
+_HEREDOC: Final = re.compile(r"<<(['\"]?)EOF\1")
+
+
+def read_patch(text: str) -> tuple[FilePatch, ...]:
+    """Reads a patch.
+
+    Blanks round it, and a here-document round it (`<<'EOF'`), don't count.
+
+    Raises:
+        ToolError: It isn't one; the text names the line and says what may stand there.
+    """
+    lines = text.strip().replace("\r\n", "\n").split("\n")
+    offset = 0
+    if _HEREDOC.fullmatch(lines[0].strip()) and lines[-1].strip().endswith("EOF"):
+        lines, offset = lines[1:-1], 1
+    if not lines or lines[0].strip() != _BEGIN:
+        raise ToolError(f"A patch begins with the line {_BEGIN!r}.")
+    if lines[-1].strip() != _END:
+        raise ToolError(f"A patch ends with the line {_END!r}.")
+    reader = _Reader(lines[1:-1], offset + 2)
+    files = tuple(islice(reader.files(), MAX_FILES + 1))
+    if not files:
+        raise ToolError("The patch names no file.")
+    if len(files) > MAX_FILES:
+        raise ToolError(f"The patch names more than {MAX_FILES} files: make several of it.")
+    return files
+
+
+@define(eq=False)
+class _Reader:
+    """The lines of a patch, read one after the other."""
+
+    lines: list[str]
+    offset: int
+    at: int = 0
+
+    def _fault(self, wanted: str, at: int | None = None) -> ToolError:
+        at = self.at if at is None else at
+        line = self.lines[at] if at < len(self.lines) else _END
+        return ToolError(f"Line {at + self.offset} of the patch, {line[:100]!r}: {wanted}")
+
+    def _taken(self, header: str) -> str | None:
+        """The rest of the next line, which is taken, if it begins so."""
+        if self.at < len(self.lines) and self.lines[self.at].strip().startswith(header.rstrip()):
+            rest = self.lines[self.at].strip()[len(header.rstrip()) :].strip()
+            self.at += 1
+            return rest
+        return None
+
+    def files(self) -> Iterator[FilePatch]:
+        while self.at < len(self.lines):
+            begin = self.at
+            kind, path = self._header()
+            if not path:
+                raise self._fault("the path is missing.", begin)
+            if kind == "add":
+                yield FilePatch(kind, path, content=self._content())
+            elif kind == "delete":
+                yield FilePatch(kind, path)
+            else:
+                move = self._taken(_MOVE)
+                if move == "":
+                    raise self._fault("the path is missing.", self.at - 1)
+                patch = FilePatch(kind, path, move, chunks=tuple(self._chunks()))
+                if not patch.chunks and move is None:
+                    raise self._fault(f"the update of {path!r} changes nothing: give lines with '-' and '+'.", begin)
+                yield patch
+
+    def _header(self) -> tuple[Literal["add", "delete", "update"], str]:
+        for header, kind in _HEADERS.items():
+            path = self._taken(header)
+            if path is not None:
+                return kind, path
+        raise self._fault(f"here has to stand one of {', '.join(f'{header}PATH' for header in _HEADERS)}.")
+
+    def _content(self) -> str:
+        lines: list[str] = []
+        while self.at < len(self.lines) and not self.lines[self.at].startswith("***"):
+            if not self.lines[self.at].startswith("+"):
+                raise self._fault("each line of a new file begins with '+'.")
+            lines.append(self.lines[self.at][1:] + "\n")
+            self.at += 1
+        return "".join(lines)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        while self.at < len(self.lines) and not self._is_header():
+            heads = list[str]()
+            while self.at < len(self.lines) and re.match(r"@@(?: |$)", self.lines[self.at]):
+                heads += filter(None, [_RANGE.sub("", self.lines[self.at][3:].rstrip())])
+                self.at += 1
+            begin, rows = self.at, list(self._rows())
+            at_end = self._taken(_LAST) is not None
+            if not rows:
+                raise self._fault("here has to stand a line that begins with ' ', '-' or '+'.", begin)
+            yield Chunk(tuple(heads), tuple(rows), at_end)
+
+    def _is_header(self) -> bool:
+        return self.lines[self.at].strip().startswith((*(header.rstrip() for header in _HEADERS), _MOVE.rstrip()))
+
+    def _rows(self) -> Iterator[Row]:
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if re.match(r"@@(?: |$)", line) or line.startswith("***"):
+                return
+            match line[:1]:
+                case " " | "-" | "+" as kind:
+                    yield kind, line[1:]
+                case "":
+                    yield " ", ""
+                case _:
+                    raise self._fault("a line of a chunk begins with ' ' (is there), '-' (goes) or '+' (comes).")
+            self.at += 1
+
+
+_TYPOGRAPHIC: Final = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+    | dict.fromkeys("\u2018\u2019\u201a\u201b", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+    | dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " ")
+)
+_LEVELS: Final[tuple[Callable[[str], str], ...]] = (
+    str,
+    str.rstrip,
+    str.strip,
+    lambda line: line.strip().translate(_TYPOGRAPHIC),
+)
+_MOST_HITS: Final = MAX_SHOWN + 1
+
+
+@define(eq=False)
+class PatchedText:
+    """A text under a patch.
+
+    Attributes:
+        text: The text.
+        name: The file's path, for errors.
+        deadline: When to give up.
+    """
+
+    text: EditedText
+    name: str
+    deadline: Deadline
+    _lines: list[str] = field(init=False)
+    _views: dict[int, list[str]] = field(init=False, factory=dict[int, list[str]])
+    _at: int = field(init=False, default=0)
+    _done: list[tuple[int, int, list[str]]] = field(init=False, factory=list[tuple[int, int, list[str]]])
+
+    def __attrs_post_init__(self) -> None:
+        self._lines = self.text.text.split("\n")
+        if self._lines[-1] == "":
+            self._lines.pop()
+        else:  # it has an end as soon as a line follows
+            self._lines[-1] += self.text.ending[:-1]
+
+    def apply(self, chunks: Sequence[Chunk]) -> str:
+        """The text after these changes.
+
+        Raises:
+            ToolError: Lines aren't there, or in several places.
+        """
+        for chunk in chunks:
+            self._apply(chunk)
+        return self._joined()
+
+    def _apply(self, chunk: Chunk) -> None:
+        start, other = self._at, None
+        for head in chunk.heads:
+            found = self._places([head], start)
+            if not found:
+                raise self._not_found([head], start, "the line that '@@' names")
+            start, other = found[0] + 1, next((place + 1 for place in found[1:2]), None)
+        if not chunk.old:
+            if chunk.heads:
+                raise ToolError(
+                    f"In {self.name!r}, it isn't clear where behind '@@ {chunk.heads[-1]}' the new lines belong. "
+                    "Give a line above or below them as context, with a space before it."
+                )
+            self._done.append((len(self._lines), 0, self._new(chunk.rows, len(self._lines))))
+            return
+        found = self._places(chunk.old, start, at_end=chunk.at_end)
+        if not found and chunk.rows[-1] == (" ", "") and len(chunk.old) > 1:
+            chunk = evolve(chunk, rows=chunk.rows[:-1])
+            found = self._places(chunk.old, start, at_end=chunk.at_end)
+        if not found:
+            raise self._not_found(chunk.old, start, "these lines" + (" at its end" if chunk.at_end else ""))
+        also = found[1:] if not chunk.heads else [each for each in found[1:] if other is not None and each >= other]
+        if also and (not chunk.heads or other is None or found[0] < other):
+            shown = ", ".join(str(place + 1) for place in found[:MAX_SHOWN])
+            raise ToolError(
+                f"In {self.name!r}, these lines are in several places (lines {shown}):\n{_quoted(chunk.old)}\n"
+                "Give more lines round them, or '@@ ' with the head of the class or function that they are in."
+            )
+        self._done.append((found[0], len(chunk.old), self._new(chunk.rows, found[0])))
+        self._at = found[0] + len(chunk.old)
+
+    def _places(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> list[int]:
+        """Where lines stand, by the strictest level that finds any; of very many places the first."""
+        for level, form in enumerate(_LEVELS):
+            if level not in self._views:
+                self._views[level] = [form(line.removesuffix("\r")) for line in self._lines]
+            looked_for = [form(line) for line in wanted]
+            found = list(islice(self._hits(self._views[level], looked_for, start, at_end=at_end), _MOST_HITS))
+            if found:
+                return found
+        return []
+
+    def _hits(self, lines: list[str], wanted: list[str], start: int, *, at_end: bool) -> Iterator[int]:
+        if at_end:
+            last = len(lines) - len(wanted)
+            if last >= 0 and lines[last:] == wanted:
+                yield last
+            return
+        try:
+            while True:
+                start = lines.index(wanted[0], start)
+                if all(lines[start + n] == each for n, each in enumerate(wanted) if start + n < len(lines)) and (
+                    start + len(wanted) <= len(lines)
+                ):
+                    yield start
+                self.deadline.check("Looking for the lines of the patch")
+                start += 1
+        except ValueError:
+            return
+
+    def _not_found(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
+        text = f"In {self.name!r}, {what} can't be found"
+        if start and self._places(wanted, 0):
+            text += f" behind line {start}, though before it: chunks stand in the order of the file"
+        return ToolError(f"{text}:\n{_quoted(wanted)}\nRead the file again, and give the lines as they are.")
+
+    def _new(self, rows: Sequence[Row], at: int) -> list[str]:
+        """The lines that take the place of those from `at` on; those that stay are the file's own."""
+        new: list[str] = []
+        for kind, text in rows:
+            if kind == "+":
+                new.append(text + self.text.ending[:-1])
+                continue
+            if kind == " ":
+                new.append(self._lines[at])
+            at += 1
+        return new
+
+    def _joined(self) -> str:
+        lines: list[str] = []
+        at = 0
+        for start, length, new in self._done:
+            lines += [*self._lines[at:start], *new]
+            at = start + length
+        lines += self._lines[at:]
+        if not lines:
+            return ""
+        # Without a line end at the end the file goes on so as long as its last line is the same.
+        if self._lines and not self.text.text.endswith("\n") and lines[-1] == self._lines[-1]:
+            return "\n".join(lines).removesuffix("\r")
+        return "\n".join(lines) + "\n"
+
+
+def _quoted(lines: Sequence[str]) -> str:
+    text = "\n".join(lines[:MAX_SHOWN])
+    return text if len(text) <= 1_000 and len(lines) <= MAX_SHOWN else f"{text[:1_000]}\n..."

@@ -1,0 +1,492 @@
+"""Changes of files, all or nothing: staged beside their targets, checked, then renamed into place.
+
+Nothing is written into a file that is there: a new one is made beside it, and takes its name once it is complete. So
+whenever the process ends, a file is what it was or what it was to become. Where several files change, each that is
+replaced keeps a second name until all of them are in place, and a journal in the user's state folder says which: an
+error takes everything back at once, and what a killed process has left is taken back by the next change.
+
+Directories are opened from the root downwards and never through a link, and are locked meanwhile: two writers, in one
+process or several, take turns.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+
+from pegboard import ReadonlyContext, ToolContext, ToolError
+from pegboard.files import read_private, user_folder, write_private
+from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root, worded
+
+MAX_EDITED: Final = 64 << 20
+"""Bytes of a file that is edited, before and after."""
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_ALL_RIGHTS: Final = 0o7777
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""What changes whenever a file's content does: device, inode, size, time of the last change."""
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@frozen
+class FileState:
+    """A file as it was read, or a place where there is none.
+
+    Attributes:
+        root: What it is below.
+        parts: Where.
+        data: Its bytes; `None`: there is no file.
+        stamp: Its stamp; `None` likewise.
+    """
+
+    root: OpenRoot
+    parts: Parts
+    data: bytes | None = None
+    stamp: Stamp | None = None
+
+    @property
+    def name(self) -> str:
+        """Its path, as a model reads it."""
+        return self.root.shown(self.parts)
+
+    @property
+    def place(self) -> str:
+        """Its absolute path."""
+        return self.root.place(self.parts)
+
+
+def read_state(root: OpenRoot, parts: Parts) -> FileState:
+    """Reads a file that is to be changed, or finds that there is none.
+
+    Raises:
+        ToolError: It is no regular file, is larger than `MAX_EDITED`, may not be changed, or the rules deny it.
+    """
+    name = root.shown(parts)
+    if not parts:
+        raise ToolError(f"{name!r} is a directory. Give the path of a file.")
+    if any(part.casefold() == ".git" for part in parts):
+        raise ToolError(f"{name!r} can't be changed: what is in .git belongs to git. Use git itself.")
+    try:
+        status = root.status(parts)
+    except (FileNotFoundError, NotADirectoryError):
+        root.check(parts)
+        return FileState(root, parts)
+    with worded(name), root.open_file(parts) as file:
+        status = os.fstat(file.fileno())
+        if status.st_size > MAX_EDITED:
+            raise ToolError(
+                f"{name!r} has {status.st_size:,} bytes, and at most {MAX_EDITED:,} can be edited here. "
+                "Use another program."
+            )
+        allowed = os.access(parts[-1], os.W_OK, dir_fd=root.directory(parts[:-1]), follow_symlinks=False)
+        if not allowed or not status.st_mode & 0o222:
+            raise ToolError(f"{name!r} is read-only ({stat.filemode(status.st_mode)}). Tell the user, or leave it.")
+        return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status))
+
+
+@frozen
+class Change:
+    """What becomes of one file.
+
+    Attributes:
+        before: As it was read.
+        data: Its bytes afterwards; `None`: it is removed.
+        like: The file whose rights a new one gets, where it is moved.
+    """
+
+    before: FileState
+    data: bytes | None
+    like: FileState | None = None
+
+
+@define(eq=False)
+class _Slot:
+    """One change under way.
+
+    Attributes:
+        change: The change.
+        folder: A descriptor of its directory.
+        staged: Whether its new file stands beside it, complete.
+        kept: Whether its old file has a second name.
+        put: The stamp of the new file, once it may be in place; `()`: the old one may be removed.
+    """
+
+    change: Change
+    folder: int
+    staged: bool = False
+    kept: bool = False
+    put: Stamp | tuple[()] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its target's name in the directory."""
+        return self.change.before.parts[-1]
+
+    @property
+    def new(self) -> str:
+        """The name of the staged file."""
+        return beside(self.name, "new")
+
+    @property
+    def old(self) -> str:
+        """The second name of the old file."""
+        return beside(self.name, "old")
+
+    def stamp(self) -> Stamp | None:
+        """What stands at the target now; `None`: nothing."""
+        return _stamp_at(self.folder, self.name)
+
+    def check(self) -> None:
+        """Goes on where the target is what was read.
+
+        Raises:
+            ToolError: It has changed.
+        """
+        if self.stamp() != self.change.before.stamp:
+            name = self.change.before.name
+            raise ToolError(f"{name!r} was changed by another program meanwhile. Read it again, and repeat the call.")
+
+    def stage(self) -> None:
+        """Writes the new file beside the target, with the rights of the old one."""
+        remove(self.folder, self.new)
+        if self.change.data is None:
+            return
+        self.staged = True
+        fd = os.open(self.new, _CREATE, 0o666, dir_fd=self.folder)
+        with os.fdopen(fd, "wb") as file:
+            like = self.change.before if self.change.before.stamp is not None else self.change.like
+            if like is not None:
+                _copy_rights(like, fd)
+            file.write(self.change.data)
+            file.flush()
+            os.fsync(fd)
+
+    def keep(self) -> None:
+        """Gives the old file a second name."""
+        remove(self.folder, self.old)
+        if self.change.before.stamp is not None:
+            os.link(self.name, self.old, src_dir_fd=self.folder, dst_dir_fd=self.folder, follow_symlinks=False)
+            self.kept = True
+
+    def put_in_place(self) -> None:
+        """Renames the new file into place, or removes the old one. Never over a file that wasn't there."""
+        self.check()
+        self.put = self.staged_stamp()
+        if self.change.data is None:
+            os.unlink(self.name, dir_fd=self.folder)
+        elif self.change.before.stamp is None:
+            _link_or_rename(self.new, self.name, self.folder)
+        else:
+            os.replace(self.new, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def staged_stamp(self) -> Stamp | tuple[()]:
+        """The stamp of the staged file; nothing where the old one is to be removed."""
+        if self.change.data is None:
+            return ()
+        return stamp_of(os.stat(self.new, dir_fd=self.folder, follow_symlinks=False))
+
+    def undo(self) -> None:
+        """Puts back what was there, unless another program has changed it since."""
+        if self.put is None or (self.stamp() or ()) != self.put:
+            return
+        if self.change.before.stamp is None:
+            remove(self.folder, self.name)
+        else:
+            os.replace(self.old, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            self.kept = False
+        self.put = None
+
+    def clean(self) -> None:
+        """Removes what stands beside the target."""
+        for there, name in ((self.staged, self.new), (self.kept, self.old)):
+            if there:
+                remove(self.folder, name)
+
+
+def beside(name: str, kind: str) -> str:
+    """The name of a file that stands beside another for a while: the same each time, so that none is left for good."""
+    return f".pegboard-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
+
+
+def _stamp_at(folder: int, name: str) -> Stamp | None:
+    try:
+        return stamp_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
+def remove(folder: int, name: str) -> None:
+    """Removes a file, if it is there."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _copy_rights(like: FileState, fd: int) -> None:
+    """Gives a new file the owner, the rights and the extended attributes of another, as far as this user may."""
+    with like.root.open_file(like.parts) as file:
+        old = file.fileno()
+        status, new = os.fstat(old), os.fstat(fd)
+        if (status.st_uid, status.st_gid) != (new.st_uid, new.st_gid):
+            with suppress(PermissionError):
+                os.fchown(fd, status.st_uid, status.st_gid)
+        os.fchmod(fd, status.st_mode & _ALL_RIGHTS)
+        for attribute in os.listxattr(old) if hasattr(os, "listxattr") else ():
+            with suppress(OSError):
+                os.setxattr(fd, attribute, os.getxattr(old, attribute))
+
+
+def _link_or_rename(source: str, target: str, folder: int) -> None:
+    """Gives a staged file its name, where nothing has that name."""
+    try:
+        os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.rename(source, target, src_dir_fd=folder, dst_dir_fd=folder)
+    else:
+        os.unlink(source, dir_fd=folder)
+
+
+def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
+    """Makes changes of files: all of them, or none. Gives the stamp of each file as it was written.
+
+    Args:
+        changes: At most one for a file.
+        deadline: When to give up waiting for another writer.
+
+    Raises:
+        ToolError: One of them can't be made, and so none was.
+    """
+    recover()
+    made: list[FileState] = []
+    slots: list[_Slot] = []
+    note: Path | None = None
+    with ExitStack() as stack:
+        try:
+            with _reporting(changes):
+                slots += [_Slot(change, _folder_of(change.before, made, stack)) for change in changes]
+                _lock([slot.folder for slot in slots], deadline, stack)
+                for step in (_Slot.check, _Slot.stage, *([_Slot.keep] if len(slots) > 1 else [])):
+                    for slot in slots:
+                        step(slot)
+                note = _noted(slots) if len(slots) > 1 else None
+                for slot in slots:
+                    slot.put_in_place()
+                note = note and note.rename(note.with_suffix(_DONE))
+        except BaseException:
+            _undo(slots)
+            for folder in reversed(made):
+                with suppress(OSError):
+                    os.rmdir(folder.parts[-1], dir_fd=folder.root.directory(folder.parts[:-1]))
+            raise
+        else:
+            _clean(slots)
+        finally:
+            if note is not None:
+                with suppress(OSError):
+                    note.unlink()
+        return [slot.put or None for slot in slots]
+
+
+def _undo(slots: Sequence[_Slot]) -> None:
+    """Puts back everything, and removes what stands beside it.
+
+    Raises:
+        ToolError: Something can't be put back: it says where the old content is.
+    """
+    lost: list[str] = []
+    for slot in reversed(slots):
+        try:
+            slot.undo()
+        except OSError:
+            lost.append(slot.change.before.name + (f" (its old content is in {slot.old})" if slot.kept else ""))
+            slot.kept = False
+    _clean(slots)
+    if lost:
+        raise ToolError(f"The system refused a change, and then to take these back: {', '.join(lost)}. Tell the user.")
+
+
+def _clean(slots: Iterable[_Slot]) -> None:
+    for slot in slots:
+        with suppress(OSError):
+            slot.clean()
+
+
+def _journal_folder() -> Path:
+    return Path(user_folder("state"), "files")
+
+
+_DONE: Final = ".done"
+
+
+def _noted(slots: Iterable[_Slot]) -> Path | None:
+    """The note of what is about to change, for a process that finds it half done; `None`: none can be kept here."""
+    entries = [
+        {"root": state.root.places[0], "parts": state.parts, "had": state.stamp is not None, "put": slot.staged_stamp()}
+        for slot in slots
+        for state in (slot.change.before,)
+    ]
+    path = _journal_folder() / f"{os.getpid()}-{secrets.token_hex(8)}.json"
+    try:
+        write_private(str(path), json.dumps(entries).encode())
+    except OSError:
+        return None
+    return path
+
+
+MAX_JOURNAL: Final = 1 << 20
+
+
+def recover() -> None:
+    """Takes back what killed processes have left half done; a writer that is alive still has its directories locked."""
+    try:
+        journals = sorted(path for path in _journal_folder().iterdir() if path.suffix in {".json", _DONE})
+    except OSError:
+        return
+    for path in journals:
+        with suppress(OSError, ValueError, KeyError, TypeError, ToolError), ExitStack() as stack:
+            slots: list[_Slot] = []
+            for entry in json.loads(read_private(str(path), MAX_JOURNAL)):
+                root = stack.enter_context(opened_root(entry["root"]))
+                stamp = (0, 0, 0, 0) if entry["had"] else None
+                state = FileState(root, tuple(entry["parts"]), stamp=stamp)
+                folder = os.dup(root.directory(state.parts[:-1]))
+                stack.callback(os.close, folder)
+                slots.append(
+                    _Slot(Change(state, None), folder, staged=True, kept=entry["had"], put=tuple(entry["put"]))
+                )
+            _lock([slot.folder for slot in slots], Deadline(0), stack)
+            if path.exists():
+                (_clean if path.suffix == _DONE else _undo)(slots)
+                path.unlink()
+
+
+@contextmanager
+def _reporting(changes: Sequence[Change]) -> Generator[None]:
+    """Words what the system refuses, and says that nothing has come of it."""
+    try:
+        yield
+    except OSError as error:
+        names = ", ".join(repr(change.before.name) for change in changes[:3])
+        reason = os.strerror(error.errno) if error.errno else "the system refused it"
+        raise ToolError(f"{names}: {reason}. Nothing was changed.") from error
+
+
+def _folder_of(state: FileState, made: list[FileState], stack: ExitStack) -> int:
+    """A descriptor of the directory that a file is in, which is made where there is none yet."""
+    root, above = state.root, state.parts[:-1]
+    for depth in range(1, len(above) + 1):
+        try:
+            root.directory(above[:depth])
+        except FileNotFoundError:
+            os.mkdir(above[depth - 1], dir_fd=root.directory(above[: depth - 1]))
+            made.append(FileState(root, above[:depth]))
+    fd = os.dup(root.directory(above))
+    stack.callback(os.close, fd)
+    return fd
+
+
+def _lock(folders: Iterable[int], deadline: Deadline, stack: ExitStack) -> None:
+    """Locks directories against other writers, in an order that keeps two of them from waiting for each other.
+
+    Raises:
+        ToolError: Another writer has one for too long.
+    """
+    by_inode = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
+    for _, fd in sorted(by_inode.items()):
+        try:
+            lock = os.open(".", os.O_RDONLY | getattr(os, "O_DIRECTORY", 0), dir_fd=fd)
+        except PermissionError:
+            continue  # it may be written but not read: then its files are checked, but not locked
+        stack.callback(os.close, lock)
+        while not _locked(lock):
+            deadline.check("Waiting for another program that writes there")
+            time.sleep(0.01)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+MAX_SEEN: Final = 10_000
+"""Files that are remembered as read."""
+
+
+def session_of(call: ToolContext | ReadonlyContext | None) -> object:
+    """Whose files are remembered: one user's in one session."""
+    return (None, None) if call is None else (call.user, call.session)
+
+
+@define(eq=False)
+class SeenFiles:
+    """What each session has seen of files: a change is refused where a file isn't any more what was seen."""
+
+    _seen: dict[tuple[object, str], tuple[Stamp, bool]] = field(factory=dict[tuple[object, str], tuple[Stamp, bool]])
+
+    def note(self, session: object, place: str, stamp: Stamp | None, *, shown: bool = False) -> None:
+        """Notes what a session has seen.
+
+        Args:
+            session: Whose it is.
+            place: The file's absolute path.
+            stamp: Its stamp; `None`: it is gone.
+            shown: Whether a person was only shown what would change in it; then what was noted before stays.
+        """
+        key = session, place
+        if shown and (key in self._seen or stamp is None):
+            return
+        self._seen.pop(key, None)
+        if stamp is not None:
+            self._seen[key] = stamp, not shown
+        while len(self._seen) > MAX_SEEN:
+            self._seen.pop(next(iter(self._seen)), None)
+
+    def check(self, session: object, state: FileState, *, read_first: bool = False) -> None:
+        """Goes on where a file is what the session has seen.
+
+        Args:
+            session: Whose change it is.
+            state: The file as it is now.
+            read_first: Whether the session must have read it.
+
+        Raises:
+            ToolError: It has changed since; or it wasn't read.
+        """
+        if state.stamp is None:
+            return
+        key = session, state.place
+        stamp, read = self._seen.get(key, (None, False))
+        if stamp not in (None, state.stamp):
+            if not read:  # it is shown anew with the next call
+                del self._seen[key]
+            seen = "read" if read else "shown for approval"
+            raise ToolError(f"{state.name!r} was changed since it was {seen}. Read it again before you change it.")
+        if read_first and not read:
+            raise ToolError(
+                f"there is already a {state.name!r} with {state.stamp[2]:,} bytes. "
+                "Read it before you replace all of it; to change a part of it, use edit_file."
+            )

@@ -1,0 +1,156 @@
+"""Texts that are edited: encodings, line ends, exact replacement, diffs."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard import ToolError
+from pegboard_files import editing
+from pegboard_files.editing import EditedText, diff_of, replaced
+from pegboard_files.text import BinaryFileError
+
+MARKED = [
+    ("utf-8", b"\xef\xbb\xbf"),
+    ("utf-16-le", b"\xff\xfe"),
+    ("utf-16-be", b"\xfe\xff"),
+    ("utf-32-le", b"\xff\xfe\0\0"),
+    ("utf-32-be", b"\0\0\xfe\xff"),
+]
+
+
+def edit(data: bytes, old: str, new: str, **options) -> bytes:
+    text = EditedText.of(data)
+    return text.bytes_of(replaced(text, old, new, "a.txt", **options).text, "a.txt")
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [*MARKED, ("utf-8", b"")])
+def test_encoding_and_mark_of_a_file_stay(encoding, mark):
+    data = mark + "eins\nzwölf\n".encode(encoding)
+    assert edit(data, "zwölf", "zwei 名") == mark + "eins\nzwei 名\n".encode(encoding)
+
+
+def test_bytes_that_are_not_utf8_stay_as_they_are():
+    assert edit(b"caf\xe9\none\n", "one", "two") == b"caf\xe9\ntwo\n"
+
+
+def test_a_file_that_is_not_utf8_gets_no_second_encoding():
+    with pytest.raises(ToolError, match="isn't written in UTF-8"):
+        edit(b"caf\xe9\none\n", "one", "zwölf")
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\0\0", b"\xff\xfe\0", b"\xfe\xff\xd8\x00\x00\x41"])
+def test_what_is_no_text_is_refused(data):
+    with pytest.raises(BinaryFileError):
+        EditedText.of(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\nc\r\n"),
+        (b"a\r\nb\r\n", "b", "x\ny", b"a\r\nx\r\ny\r\n"),
+        (b"a\nb\r\nc\n", "a\nb\nc", "x\ny", b"x\ny\n"),
+        (b"a\nb\r\nc\n", "b", "x\ny", b"a\nx\r\ny\r\nc\n"),
+        (b"a\nb\n", "a\r\nb", "x\r\ny", b"x\ny\n"),
+        (b"a", "a", "x\ny", b"x\ny"),
+        (b"a\rb\n", "a", "x", b"x\rb\n"),
+    ],
+)
+def test_line_ends_of_a_file_stay(data, old, new, after):
+    assert edit(data, old, new) == after
+
+
+def test_a_text_must_be_there_once():
+    with pytest.raises(ToolError, match=r"is in 'a\.txt' 3 times \(lines 1, 2, 4\).*replace_all=true"):
+        edit(b"x\nx\ny\nx\n", "x", "z")
+    assert edit(b"x\nx\ny\nx\n", "x", "z", everywhere=True) == b"z\nz\ny\nz\n"
+
+
+def test_of_many_places_only_the_first_are_named():
+    with pytest.raises(ToolError, match=r"1,000 times \(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, \.\.\.\)"):
+        edit(b"x\n" * 1_000, "x", "z")
+
+
+def test_nothing_to_change_is_an_error():
+    with pytest.raises(ToolError, match="the same"):
+        edit(b"a\n", "a", "a")
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "hint"),
+    [
+        (b"one\n", "nowhere", r"isn't in 'a\.txt'\. Read the file again"),
+        (b"one\n  two\n", "1\tone\n2\t  two", "Leave out the line numbers"),
+        (b"one\n  two\nthree\n", "\ttwo\nthree", "Line 2 on is the same but for spaces and tabs.*:\n  two\nthree$"),
+        (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which stands for bytes"),
+    ],
+)
+def test_a_text_that_is_not_there_says_why(data, old, hint):
+    with pytest.raises(ToolError, match=hint):
+        edit(data, old, "x")
+
+
+TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "ä\n", "\n", "x\r\n", "\x0c\n", "end"]), max_size=14).map(
+    "".join
+)
+
+
+def applied(before: str, diff: str) -> str:
+    """What a diff makes of a text, read as `patch` reads it."""
+    old = before.split("\n")
+    new: list[str] = []
+    at = 0
+    rows = diff.split("\n")[2:]
+    for number, row in enumerate(rows):
+        head = re.match(r"@@ -(\d+)(?:,(\d+))? ", row)
+        if head:
+            start = int(head[1]) - (head[2] != "0")
+            new += [f"{line}\n" for line in old[at:start]]
+            at = start
+        elif row and row[0] in " -+":
+            end = "" if number + 1 < len(rows) and rows[number + 1].startswith("\\") else "\n"
+            if row[0] != "+":
+                assert old[at] == row[1:]
+                at += 1
+            if row[0] != "-":
+                new.append(row[1:] + end)
+    return "".join(new) + "\n".join(old[at:])
+
+
+@given(TEXTS, TEXTS)
+def test_a_diff_leads_from_one_text_to_the_other(before, after):
+    diff = diff_of(before, after, "a.txt")
+    assert applied(before, diff.text) == after
+    assert (diff.added, diff.removed) == (
+        sum(row.startswith("+") for row in diff.text.split("\n")[2:]),
+        sum(row.startswith("-") for row in diff.text.split("\n")[2:]),
+    )
+
+
+@given(TEXTS, TEXTS, st.text(st.sampled_from("ab\n"), max_size=40))
+def test_a_diff_of_many_lines_is_coarse_but_true(before, after, same):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(editing, "_MOST_DIFFED", 2)
+        assert applied(same + "\n" + before, diff_of(same + "\n" + before, same + "\n" + after, "a").text) == (
+            f"{same}\n{after}"
+        )
+
+
+def test_a_diff_is_as_difflib_writes_it():
+    before = "".join(f"line {n}\n" for n in range(40))
+    after = before.replace("line 5\n", "five\n").replace("line 30\n", "line 30\nmore\n").replace("line 39\n", "")
+    ours = diff_of(before, after, "x.py").text
+    theirs = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), "a/x.py", "b/x.py")
+    assert ours == "".join(theirs)
+
+
+def test_new_and_removed_files_have_dev_null_on_the_other_side():
+    assert diff_of(None, "a\n", "x").text == "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n"
+    assert diff_of("a\n", None, "x").text == "--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+    assert diff_of("a\n", "a\n", "x").text == ""
+    assert diff_of("a\n", "a\n", "x", "y").text == "--- a/x\n+++ b/y\n"

@@ -1,0 +1,218 @@
+"""Patches: reading them, and finding their lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard import ToolError
+from pegboard_files import patch as module
+from pegboard_files.editing import EditedText
+from pegboard_files.patch import Chunk, FilePatch, PatchedText, read_patch
+from pegboard_files.root import Deadline
+
+
+def wrapped(*lines: str) -> str:
+    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+
+
+def applied(before: str, *lines: str) -> str:
+    """A text after the update of one file."""
+    (file,) = read_patch(wrapped("*** Update File: a", *lines))
+    return PatchedText(EditedText(before), "a", Deadline(30)).apply(file.chunks)
+
+
+def test_a_patch_adds_deletes_updates_and_moves():
+    text = wrapped(
+        *("*** Add File: new.txt", "+one", "+", "+ two"),
+        *("*** Delete File: old dir/x.txt", "*** Add File: empty"),
+        *(
+            "*** Update File: a.py",
+            "*** Move to: b.py",
+            "@@ class A:",
+            "@@   def f",
+            " x",
+            "-y",
+            "+z",
+            "*** End of File",
+        ),
+    )
+    assert read_patch(text) == (
+        FilePatch("add", "new.txt", content="one\n\n two\n"),
+        FilePatch("delete", "old dir/x.txt"),
+        FilePatch("add", "empty"),
+        FilePatch(
+            "update",
+            "a.py",
+            "b.py",
+            chunks=(Chunk(("class A:", "  def f"), ((" ", "x"), ("-", "y"), ("+", "z")), at_end=True),),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{}",
+        "\n  {}\n\n",
+        "<<'EOF'\n{}\nEOF",
+        '<<"EOF"\n{}\nEOF\n',
+        "<<EOF\n{}\nEOF",
+    ],
+)
+def test_blanks_and_a_here_document_round_a_patch_dont_count(form):
+    assert read_patch(form.format(wrapped("*** Delete File: a"))) == (FilePatch("delete", "a"),)
+
+
+def test_a_patch_with_crlf_is_read():
+    assert read_patch(wrapped("*** Add File: a", "+x").replace("\n", "\r\n")) == (FilePatch("add", "a", content="x\n"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "begins with the line"),
+        ("*** Delete File: a\n*** End Patch", "begins with the line"),
+        ("*** Begin Patch\n*** Delete File: a", "ends with the line"),
+        ("<<'EOF\n*** Begin Patch\n*** End Patch\nEOF", "begins with the line"),
+        (wrapped(), "names no file"),
+        (
+            wrapped("*** Rename File: a"),
+            r"Line 2 .*'\*\*\* Rename File: a': here has to stand one of \*\*\* Add File: PATH,",
+        ),
+        (wrapped("hello"), "Line 2 .*'hello'"),
+        (wrapped("*** Add File: a", "x"), "Line 3 .*each line of a new file begins with"),
+        (wrapped("*** Add File:"), "the path is missing"),
+        (wrapped("*** Update File: a", "*** Move to:", " x"), "the path is missing"),
+        (wrapped("*** Update File: a"), "the update of 'a' changes nothing"),
+        (wrapped("*** Update File: a", "@@ f"), "has to stand a line that begins with"),
+        (wrapped("*** Update File: a", "@@", "x"), "Line 4 .*a line of a chunk begins with"),
+        (wrapped("*** Update File: a", "*** End of File"), "has to stand a line that begins with"),
+        (wrapped(*(f"*** Delete File: {n}" for n in range(201))), "more than 200 files"),
+    ],
+)
+def test_what_is_no_patch_says_which_line_and_what_may_stand_there(text, why):
+    with pytest.raises(ToolError, match=why):
+        read_patch(text)
+
+
+PIECES = """
+*** Begin Patch|*** End Patch|*** Update File: a|*** Add File: b|*** Move to: c|*** Delete File: d|*** End of File
+@@|@@ f| x|-x|+x||x|EOF|<<EOF
+""".strip().replace("\n", "|")
+
+
+@given(st.lists(st.sampled_from(PIECES.split("|"))).map("\n".join))
+def test_whatever_is_read_is_a_patch_or_refused(text):
+    try:
+        files = read_patch(text)
+    except ToolError:
+        return
+    assert files
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "after"),
+    [
+        ("a\nb\nc\n", ["-b", "+x"], "a\nx\nc\n"),
+        ("a\nb\nc\n", [" a", "-b", "+x", " c"], "a\nx\nc\n"),
+        ("a\nb\nc\nd\n", ["-a", "+1", "@@", "-d", "+4"], "1\nb\nc\n4\n"),
+        ("f:\n x\ng:\n x\n", ["@@ g:", "-  x".replace("  ", " "), "+ y"], "f:\n x\ng:\n y\n"),
+        ("A\nf\nx\nB\nf\nx\n", ["@@ B", "@@ f", "-x", "+y"], "A\nf\nx\nB\nf\ny\n"),
+        ("x\ny\nx\n", ["-x", "+z", "*** End of File"], "x\ny\nz\n"),
+        ("a\n\nb\n", [" a", "", "-b", "+c"], "a\n\nc\n"),
+        ("a\nb\n", ["+c"], "a\nb\nc\n"),
+        ("", ["+c"], "c\n"),
+        ("a\nb\n", ["-a", "-b"], ""),
+        ("a\nb\n", [" a", "-b", "+c", " "], "a\nc\n"),
+        ("a\nb\n", ["@@ -1,2 +1,2 @@", "-a", "+c"], "c\nb\n"),
+        # without a line end at the end
+        ("a\nb", ["-a", "+x"], "x\nb"),
+        ("a\nb", ["-b", "+x"], "a\nx\n"),
+        ("a\nb", [" b", "+x"], "a\nb\nx\n"),
+        # line ends of the file
+        ("a\r\nb\r\n", ["-a", "+x", " b", "+y"], "x\r\nb\r\ny\r\n"),
+        ("a\r\nb", ["+x"], "a\r\nb\r\nx\r\n"),
+        ("a\r\nb", ["-a", "+x"], "x\r\nb"),
+        ("a\nb\r\nc\n", ["-a", "+x", " b"], "x\nb\r\nc\n"),
+    ],
+)
+def test_a_chunk_changes_its_lines(before, lines, after):
+    assert applied(before, *lines) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "after"),
+    [
+        ("a  \nb\n", [" a", "-b", "+c"], "a  \nc\n"),
+        ("\ta\nb\n", ["     a".replace("     ", "  "), "-b", "+c"], "\ta\nc\n"),
+        ("\u201ca\u201d \u2014 b\nx\n", ['  "a" - b', "-x", "+y"], "\u201ca\u201d \u2014 b\ny\n"),
+    ],
+)
+def test_lines_that_only_look_the_same_are_found_and_stay_as_they_are(before, lines, after):
+    assert applied(before, *lines) == after
+
+
+def test_the_strictest_level_that_finds_lines_decides():
+    assert applied("x \nx\n", "-x", "+y") == "x \ny\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "why"),
+    [
+        ("a\n", ["-b"], "these lines can't be found:\nb\nRead the file again"),
+        ("a\nb\n", ["@@ c", "-a"], "the line that '@@' names can't be found:\nc"),
+        ("a\nb\n", ["-b", "@@", "-a"], "can't be found behind line 2, though before it: chunks stand in the order"),
+        ("a\nb\n", ["-a", "*** End of File"], "these lines at its end can't be found"),
+        ("x\ny\nx\n", ["-x", "+z"], r"in several places \(lines 1, 3\):\nx\nGive more lines round them"),
+        ("f\nx\nf\nx\n", ["@@ f", "-x"], r"in several places \(lines 2, 4\)"),
+        ("a\nb\n", ["@@ a", "+x"], "isn't clear where behind '@@ a' the new lines belong"),
+        ("x\n" * 100, ["-x"], r"\(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10\)"),
+    ],
+)
+def test_lines_that_are_not_there_or_in_several_places_are_refused(before, lines, why):
+    with pytest.raises(ToolError, match=why):
+        applied(before, *lines)
+
+
+def test_behind_a_line_that_is_named_the_first_place_counts():
+    assert applied("x\nf\nx\nx\n", "@@ f", "-x", "+y") == "x\nf\ny\nx\n"
+
+
+LINES = st.lists(st.sampled_from("abc"), min_size=1, max_size=12)
+
+
+@given(LINES, st.data())
+def test_a_chunk_whose_lines_are_there_once_makes_just_its_change(lines, data):
+    start = data.draw(st.integers(0, len(lines) - 1))
+    end = data.draw(st.integers(start + 1, len(lines)))
+    old, new = lines[start:end], data.draw(LINES)
+    times = sum(lines[at : at + len(old)] == old for at in range(len(lines)))
+    before = "".join(f"{line}\n" for line in lines)
+    chunk = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    if times > 1:
+        with pytest.raises(ToolError, match="several places"):
+            applied(before, *chunk)
+    else:
+        assert applied(before, *chunk) == "".join(f"{line}\n" for line in [*lines[:start], *new, *lines[end:]])
+
+
+def test_a_patch_bomb_ends_at_the_deadline(monkeypatch):
+    """A thousand lines that nearly stand at each of very many places."""
+    text = PatchedText(EditedText("x\n" * 50_000), "a", Deadline(0))
+    (file,) = read_patch(wrapped("*** Update File: a", *["-x"] * 1_000, "-y"))
+    with pytest.raises(ToolError, match="Looking for the lines of the patch took longer than 0 seconds"):
+        text.apply(file.chunks)
+
+
+def test_the_grammar_is_known_to_name_every_header():
+    for word in (
+        "Begin Patch",
+        "End Patch",
+        "Add File: ",
+        "Delete File: ",
+        "Update File: ",
+        "Move to: ",
+        "End of File",
+    ):
+        assert f'"*** {word}"' in module.GRAMMAR

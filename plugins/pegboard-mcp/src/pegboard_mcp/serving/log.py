@@ -1,0 +1,68 @@
+"""The log of `registry serve` on standard error: one line a warning, and so many of them that no disk is filled."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Final
+
+from attrs import define, field
+
+from pegboard.errors import cause_of
+from pegboard.tools.visible import visible
+
+MOST_LINES: Final = 100
+"""Warnings of one logger in a minute; what is left out of a minute is counted in the next line."""
+
+MOST_CHARACTERS: Final = 500
+_MINUTE: Final = 60.0
+
+
+@define
+class _Minute:
+    """What one logger has written since a moment."""
+
+    began: float = field(factory=time.monotonic)
+    lines: int = 0
+    left_out: int = 0
+
+
+class BoundedHandler(logging.Handler):
+    """Handler that writes warnings to standard error, each on one line with nothing hidden in it.
+
+    Each logger has a bound of its own: who floods one can't keep the others silent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._minutes: dict[str, _Minute] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a warning, unless there were too many."""
+        minute = self._minutes.setdefault(record.name, _Minute())
+        left_out = 0
+        if time.monotonic() - minute.began > _MINUTE:
+            left_out = minute.left_out
+            minute = self._minutes[record.name] = _Minute()
+        minute.lines += 1
+        if minute.lines > MOST_LINES:
+            minute.left_out += 1
+            return
+        try:
+            text = record.getMessage()
+            if record.exc_info is not None and record.exc_info[1] is not None:
+                text += f": {cause_of(record.exc_info[1])}"
+            text = visible(" ".join(text.split()))[:MOST_CHARACTERS]
+            more = f" ({left_out:,} more warnings were left out)" if left_out else ""
+            more += " (what follows in this minute is left out)" if minute.lines == MOST_LINES else ""
+            sys.stderr.write(f"{record.name}: {text}{more}\n")
+        except Exception:  # noqa: BLE001  a log that fails disturbs nothing
+            self.handleError(record)
+
+
+def log_to_stderr() -> None:
+    """Writes the warnings of all libraries to standard error, for as long as the process lives."""
+    root = logging.getLogger()
+    if not any(isinstance(handler, BoundedHandler) for handler in root.handlers):
+        root.addHandler(BoundedHandler())
