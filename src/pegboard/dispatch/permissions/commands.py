@@ -314,8 +314,8 @@ def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Co
 _SUBCOMMANDS: Final = {
     name.strip(): length
     for length, names in {
-        2: """git,gh,helm,cargo,go,npm,pnpm,yarn,bun,pip,pip3,uv,poetry,brew,apt,apt-get,dnf,systemctl,conda,just,dotnet,
-            terraform,gradle,mvn,rustup,nox,tox,consul,vault,nomad,flyctl,heroku,glab,hg,svn,jj,pulumi,rake,mix""",
+        2: """git,gh,helm,cargo,go,npm,pnpm,yarn,bun,pip,pip3,uv,poetry,brew,apt,apt-get,dnf,systemctl,conda,just,
+            terraform,gradle,mvn,rustup,nox,tox,dotnet,consul,vault,nomad,flyctl,heroku,glab,hg,svn,jj,pulumi,rake,mix""",
         3: """aws,gcloud,az,doctl,npm run,pnpm run,yarn run,bun run,uv run,poetry run,cargo run,git remote,git stash,
             git config,git worktree,git submodule,uv pip,gh pr,gh issue,gh repo,gh release,gh run,gh api,consul kv,
             consul acl,vault kv,vault auth,vault secrets,nomad job,terraform state,terraform workspace,helm repo,
