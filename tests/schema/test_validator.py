@@ -385,6 +385,16 @@ def test_patterns_that_run_in_linear_time(text):
     assert is_pattern(text)
 
 
+@pytest.mark.parametrize(("text", "runs"), [("(?R)x", False), ("a(?iR:x)", False), (r"\(?R", True), ("(?i)R", True)])
+def test_a_pattern_that_applies_itself_isnt_taken_for_a_flag(text, runs):
+    schema = json.dumps({"pattern": text, "description": "(?R)"})
+    if runs:
+        compiled(schema)
+    else:
+        with pytest.raises(ValueError, match="applies itself"):
+            compiled(schema)
+
+
 @pytest.mark.parametrize("text", ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000}){1000}"])
 def test_what_is_no_pattern_or_may_run_forever(text):
     assert not is_pattern(text)

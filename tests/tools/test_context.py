@@ -174,6 +174,12 @@ class Host:
         return "1"
 
 
+def test_by_hand_nothing_is_inherited_and_nothing_can_be_suspended():
+    assert ToolContext().inherited() == {}
+    with pytest.raises(LookupError, match="can't be suspended"):
+        ToolContext().suspend("Go on?")
+
+
 def test_what_a_call_asks_for_goes_to_its_host():
     host = Host()
     context = ToolContext(call_id="c", host=host)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import attrs
 import click
@@ -264,6 +264,23 @@ def interruptible(end: Callable[[], None]) -> Generator[None]:
         restore()
 
 
+@contextmanager
+def exits_kept_back() -> Generator[None]:
+    """Has `os._exit` cost the call of the tool that calls it, and not the command; a process that it forks may end."""
+    really, own = os._exit, os.getpid()
+
+    def leave(status: int) -> NoReturn:
+        if os.getpid() != own:
+            really(status)
+        raise SystemExit(status)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = really
+
+
 async def run_turn(
     registry: ToolRegistry,
     calls: Sequence[ToolCall],
@@ -306,7 +323,7 @@ async def run_turn(
                     batch.interrupt("cancelled", "abort")
 
         batch = await registry.batch(calls, resolved, context, listener=listen, results=WHOLE, **options)
-        with interruptible(lambda: batch.interrupt("interrupted", "abort")):
+        with interruptible(lambda: batch.interrupt("interrupted", "abort")), exits_kept_back():
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]

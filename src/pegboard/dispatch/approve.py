@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import attrs
 
@@ -188,16 +188,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     )
     emit_answer(state, request, answer.to_json()["answer"])
     if isinstance(answer, Later):
-        state.pending = PendingCall.of(
-            shown,
-            tool_key(tool_of(state)),
-            created=time.time(),
-            approved=state.approval is not None,
-            earlier=_history(state),
-            once=_once(state, shown),
-            own_rules=services.current is None,
-        )
-        raise SuspendedError(state.pending)
+        raise _suspended(state, shown)
     if isinstance(answer, Reject) and request.subject != "question":
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             state.ends = "rejected"
@@ -207,8 +198,30 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
             raise RefusedError.of(denial(after, tool_of(state), decision, request.permission))
-    state.context.confirmation = confirmation_of(shown, answer, _history(state)) or state.context.confirmation
+    state.context.confirmation = (
+        confirmation_of(shown, answer, _history(state), _kept(state)) or state.context.confirmation
+    )
     return answer
+
+
+def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> SuspendedError:
+    """Fills in `state.pending`: the answer to this request comes later."""
+    state.pending = PendingCall.of(
+        request,
+        tool_key(tool_of(state)),
+        created=time.time(),
+        approved=state.approval is not None,
+        earlier=_history(state),
+        once=_once(state, request),
+        own_rules=state.services.current is None,
+        kept=_kept(state) if kept is None else kept,
+    )
+    return SuspendedError(state.pending)
+
+
+def _kept(state: CallState) -> Any:
+    """What the call has kept for this run; it stays until the call keeps something else."""
+    return None if state.context.confirmation is None else state.context.confirmation.kept
 
 
 def _once(state: CallState, request: ApprovalRequest) -> str:
@@ -324,11 +337,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
         ValueError: An empty or very long hint, or a payload that isn't JSON.
         TypeError: A hint that is no text.
     """
-    (hint,) = _texts("hint", [hint])
-    if len(hint) > MOST_HINT:
-        raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
-    if faults := json_faults(payload):
-        raise ValueError(f"the payload must be JSON: {faults[0]}")
+    hint = _checked_question(hint, payload)
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
@@ -342,18 +351,35 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
         raise RefusedError.of(denial(permissions, tool, decision, QUESTION))
     if decision.action == "allow":
         return Confirmation(hint, confirmed=True, payload=payload)
-    request = request_of(
-        state,
-        permission=QUESTION,
-        patterns=(tool.name,),
-        reason=decision.reason,
-        subject="question",
-        hint=hint,
-        payload=payload,
-    )
-    await ask_person(state, request, decide)
+    await ask_person(state, _question(state, hint, payload, reason=decision.reason), decide)
     assert state.context.confirmation is not None
     return state.context.confirmation
+
+
+def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+    """Ends a running call until a question is answered, which nobody is asked now; see `ToolContext.suspend`.
+
+    Raises:
+        SuspendedError: Always, but for what can't be asked: then as `confirm_inside`.
+    """
+    hint = _checked_question(hint, {"payload": payload, "kept": kept})
+    given = {} if request is None else {"id": request}
+    raise _suspended(state, _question(state, hint, payload, **given), kept)
+
+
+def _question(state: CallState, hint: str, payload: Any, **facts: Any) -> ApprovalRequest:
+    patterns = (tool_of(state).name,)
+    facts |= {"subject": "question", "hint": hint, "payload": payload}
+    return request_of(state, permission=QUESTION, patterns=patterns, **facts)
+
+
+def _checked_question(hint: str, payload: Any) -> str:
+    (hint,) = _texts("hint", [hint])
+    if len(hint) > MOST_HINT:
+        raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
+    if faults := json_faults(payload):
+        raise ValueError(f"the payload must be JSON: {faults[0]}")
+    return hint
 
 
 def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:

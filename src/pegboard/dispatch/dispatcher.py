@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 from attrs import define, field, frozen
@@ -15,7 +15,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
+from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
@@ -84,6 +84,15 @@ class _Hosted:
         state = _state_of(context)
         with _time_stands_still(state):
             return await confirm_inside(state, hint, payload)
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        suspend_inside(_state_of(context), hint, payload, kept, request)
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        services = _state_of(context).services
+        own_rules = services.permissions if services.current is None else None
+        given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
+        return {name: value for name, value in given.items() if value is not None}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool by the same rules as any call: of the same request, for the same user and session.

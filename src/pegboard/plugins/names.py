@@ -75,7 +75,7 @@ class Clash:
         """Why one of them doesn't get it, and the line of configuration that settles it."""
         others = [each.distribution or "?" for each in self.origins if each != origin]
         if self.holder is not None:
-            why = f"{self.holder} has the name"
+            why = f"{self.holder} has the name, and not {origin.distribution}"
         else:
             why = f"{' and '.join(others)} {'bring' if len(others) > 1 else 'brings'} one, too"
         fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] settles it"

@@ -107,8 +107,8 @@ def _read(found: FoundPlugin, answer: Any, cause: str | None) -> Probed:
             manifest = None if cause is not None else PluginManifest.from_json(answer["manifest"])
             return Probed(found, manifest, cause if cause is None else str(cause), str(answer.get("trace", "")))
         except (ManifestError, ValueError, TypeError, KeyError, AttributeError) as error:
-            cause = str(error)
-    return Probed(found, None, cause)
+            return Probed(found, None, str(error))
+    return Probed(found, None, f"{cause} while it was loaded")
 
 
 # Jobs in child processes ----------------------------------------------------------------------------------------------

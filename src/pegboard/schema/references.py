@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -116,6 +117,9 @@ MOST_BACKTRACKS: Final = 1_000
 """How often a pattern with look-around or backreferences may go back in one text; then the text is refused."""
 
 
+_RECURSES: Final = re.compile(r'"pattern":\s*"(?:[^"\\]|\\.)*?(?<!\\)\(\?[a-z]*R')
+
+
 def compiled(
     schema: str,
     formats: Mapping[str, Callable[[str], bool]] | None = None,
@@ -141,6 +145,8 @@ def compiled(
     """
     import jsonschema_rs
 
+    if _RECURSES.search(schema):
+        raise ValueError("a pattern applies itself, by (?R), which the engine would take for something else")
     options = (
         jsonschema_rs.RegexOptions(size_limit=pattern_bytes)
         if linear

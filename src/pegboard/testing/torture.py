@@ -292,7 +292,7 @@ class Trial:
             if tool.name == _NEIGHBOUR or tool.handler is None:
                 continue
             if not (self.include_mutating or tool.spec.annotations.read_only_hint):
-                self.not_called.append(tool.name)
+                self.not_called.append((*tool.former_names, tool.name)[0])
                 continue
             known = next(iter(_samples(tool)), None)
             if known is not None:

@@ -532,6 +532,7 @@ class Confirmation:
         permission: What was asked for, where it was a permission; else `None`.
         patterns: What the permission was asked for.
         earlier: What was answered before to the same call, the latest first.
+        kept: What the call has kept for this run, when it was suspended.
     """
 
     hint: str = ""
@@ -541,6 +542,7 @@ class Confirmation:
     permission: str | None = None
     patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     earlier: tuple[Confirmation, ...] = field(default=(), repr=False)
+    kept: Any = field(default=None, repr=False)
 
     def to_question(self, hint: str) -> Confirmation | None:
         """The latest answer to exactly this question, or `None`: an answer to another doesn't count."""
@@ -557,7 +559,7 @@ class Confirmation:
 
     def history(self) -> tuple[Confirmation, ...]:
         """This answer and those before it, each by itself, the latest first."""
-        return tuple(attrs.evolve(one, earlier=()) for one in self._all())
+        return tuple(attrs.evolve(one, earlier=(), kept=None) for one in self._all())
 
     def to_json(self) -> JsonObject:
         """All facts by name, but what was answered before; those that say nothing are left out."""
@@ -569,8 +571,8 @@ class Confirmation:
         return facts
 
     def to_data(self) -> JsonObject:
-        """`to_json`, and the answers before it as `"earlier"`; for other processes."""
-        data = self.to_json()
+        """`to_json`, what was kept, and the answers before it as `"earlier"`; for other processes."""
+        data = self.to_json() | ({} if self.kept is None else {"kept": self.kept})
         if self.earlier:
             data["earlier"] = [one.to_json() for one in self.earlier]
         return data

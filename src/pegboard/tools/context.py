@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from attrs import Factory, define, field, frozen
 
@@ -132,6 +132,14 @@ class CallHost(Protocol):
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """A person's answer to `hint`."""
+        ...
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Ends the call until `hint` is answered."""
+        ...
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        """The options by which batches and turns inside this call have to be run."""
         ...
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
@@ -371,6 +379,31 @@ class ToolContext:
             return self.confirmation or Confirmation(hint=hint, confirmed=True, payload=payload)
         answered = self.confirmation and self.confirmation.to_question(hint)
         return answered or await self.host.request_confirmation(self, hint, payload)
+
+    def suspend(self, hint: str, payload: Any = None, *, kept: Any = None, request: str | None = None) -> NoReturn:
+        """Ends this call here. It runs again from its start once a question is answered, perhaps in another process.
+
+        Nobody is asked now: the question stands among the pending calls of the outcome, for the host.
+
+        Args:
+            hint: The question.
+            payload: JSON data beside the question.
+            kept: JSON data for that run, such as how far the tool was: its `confirmation.kept`. Nobody is shown it.
+            request: The id of the question, where it has been put to a person already.
+
+        Raises:
+            LookupError: The call has no host: the context was made by hand.
+        """
+        if self.host is None:
+            raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
+        self.host.suspend(self, hint, payload, kept, request)
+
+    def inherited(self) -> Mapping[str, Any]:
+        """What binds this call, as options of batches and turns that it runs: `run_turn(..., **context.inherited())`.
+
+        The approver, and permissions and the time limit of its batch, where that has its own.
+        """
+        return {} if self.host is None else self.host.inherited(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str = _NOTHING) -> ToolResult:
         """Runs another tool inside this call, by the same rules.

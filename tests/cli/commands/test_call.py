@@ -554,6 +554,11 @@ def leave() -> str:
     'Ends the process.'
     os._exit(3)
 
+def fork() -> int:
+    'Gives the exit code of a process of its own.'
+    pid = os.fork()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if pid else os._exit(4)
+
 def send(number: int) -> str:
     'Sends a signal to its own process, and waits for ever.'
     os.kill(os.getpid(), number)
@@ -576,9 +581,21 @@ def steps(tmp_path):
     return steps
 
 
-def test_a_tool_that_ends_the_process_loses_no_result_that_was_there(steps):
-    code, out = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("leave", call_id="3"))
-    assert code == 3
+def test_a_tool_that_ends_the_process_loses_no_result_but_its_own(steps):
+    code, out = steps(call("quick"), call("leave"), call("fork"), call("quick"))
+    assert code == 1
+    kinds = [(row["kind"], row["content"][0]["text"]) for row in json.loads(out)]
+    assert kinds == [
+        (None, "done"),
+        ("tool_failure", "leave failed: SystemExit."),
+        (None, '{"result": 4}'),
+        (None, "done"),
+    ]
+
+
+def test_one_that_crashes_loses_no_result_that_was_there(steps):
+    code, out = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("send", {"number": 9}))
+    assert code == -9
     assert [(row["id"], row["content"][0]["text"]) for row in json.loads(f"{out}]")] == [("1", "done"), ("2", "done")]
 
 
@@ -586,12 +603,12 @@ def test_with_events_not_even_that_of_a_later_call_is_lost(tmp_path):
     (tmp_path / "fns.py").write_text(
         "import os, pathlib\n\ndef quick() -> str:\n    'Answers at once.'\n    return 'done'\n\n"
         "def leave() -> str:\n    'Ends the process, once the other call has ended.'\n"
-        "    while 'completed' not in pathlib.Path('out').read_text(): pass\n    os._exit(3)\n"
+        "    while 'completed' not in pathlib.Path('out').read_text(): pass\n    os.kill(os.getpid(), 9)\n"
     )
     (tmp_path / "calls.json").write_text(json.dumps([call("leave"), call("quick", call_id="2")]))
     argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", "--events", "--functions", "fns.py"]
     with (tmp_path / "out").open("w") as out:
-        assert subprocess.run(argv, cwd=tmp_path, stdout=out, timeout=60, check=False).returncode == 3
+        assert subprocess.run(argv, cwd=tmp_path, stdout=out, timeout=60, check=False).returncode == -9
     ended = json.loads((tmp_path / "out").read_text().splitlines()[-1])
     assert (ended["call_id"], ended["result"]["content"][0]["text"]) == ("2", "done")
 

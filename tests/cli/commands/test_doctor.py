@@ -187,8 +187,10 @@ class TestProject:
 
     def test_what_it_does_not_get_until_it_is_trusted(self, say, project):
         assert list(found(say)) == [f"{project}: plugins.files"]
-        shown = json.loads(say("config")[1])
-        assert "x" in shown["block"]
+        _, out, told = say("config")
+        shown = json.loads(out)
+        assert "x" not in shown["block"]
+        assert "this project's file blocks x: until you trust it, that holds where they bring nothing" in told
         assert (shown["plugins"], shown["files"]) == ({}, [str(project)])
         code, _, err = say("config", "trust")
         assert (code, err) == (0, f"{project} is trusted as it is now; once it changes, it has to be trusted again\n")
@@ -270,6 +272,7 @@ class TestTorture:
             yield Tried("demo", "import", "closed stdin", 0)
             if "import" not in options["groups"]:
                 yield Tried("demo", "arguments", "hostile texts", 7, ("broke", "again"), ("erase",))
+                yield Tried("demo", "results", "rounds again", 1, ("again", "broke", "burst"))
 
         monkeypatch.setattr("pegboard.testing.torture.torture", torture)
         return asked
@@ -278,10 +281,10 @@ class TestTorture:
         code, out, err = say("torture", "demo")
         assert (code, tried["plugins"], tried["include_mutating"]) == (1, ["demo"], False)
         assert [line.split(maxsplit=4)[-1].strip() for line in out.splitlines()] == [
-            *("OUTCOME", "0      survived", "7      broke; again"),
+            *("OUTCOME", "0      survived", "7      broke; again", "1      as hostile texts; burst"),
         ]
         assert err == (
-            "not marked read-only, and so not called (--include-mutating): erase\n1 of 2 faults not survived\n"
+            "not marked read-only, and so not called (--include-mutating): erase\n2 of 3 faults not survived\n"
         )
 
     def test_as_json(self, say, tried):

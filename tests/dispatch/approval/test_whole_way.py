@@ -13,12 +13,12 @@ import pytest
 from attrs import evolve
 
 from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, tool
-from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Once, Reject
 from pegboard.errors import PendingError
 from pegboard.testing.scripted import ScriptedApprover
+from pegboard_guard import FileApprovals
 
 KEY = "a key of sixteen bytes or more"
 ANN = ReadonlyContext(session="s", user="ann")
@@ -88,6 +88,95 @@ def test_callbacks_may_answer_before_a_person_and_only_what_the_rules_leave_open
     registry = board(permissions=Permissions([Rule("delete", "*", "deny")]))
     registry.add_callback("approve_call", answers)
     assert dispatched(registry, ("delete", {"path": "a"})).results[0].kind == "denied"
+
+
+def suspending(context, *, kept, request=None):
+    """What a tool does that ends, and goes on where it was."""
+    done = [] if context.confirmation is None else context.confirmation.kept
+    if len(done) == 2:
+        return f"{done} and {context.confirmation.payload}"
+    context.suspend(f"Part {len(done)}?", {"part": len(done)}, kept=[*done, kept], request=request)
+    return None
+
+
+def test_a_call_that_suspends_itself_asks_nobody_and_finds_what_it_kept_when_it_goes_on():
+    @tool
+    def build(context: ToolContext) -> str:
+        """Builds in parts."""
+        return suspending(context, kept=context.confirmation.payload if context.confirmation else "begun")
+
+    def nobody(*_):
+        raise AssertionError("nobody is asked")
+
+    registry = ToolRegistry(approver=nobody)
+    registry.register(build)
+    outcome = asyncio.run(registry.dispatch([ToolCall("build", {}, "c")], context=ANN))
+    for part in ("one", "two"):
+        assert outcome.results[0].kind == "confirmation_required"
+        pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
+        (waiting,) = pending
+        assert "begun" not in waiting.to_text()
+        outcome = asyncio.run(registry.resume(pending, {waiting.id: Once(part)}, context=ANN))
+    assert outcome.results[0].text == "['begun', 'one'] and two"
+
+
+def test_what_a_call_kept_stays_while_it_asks_something_else():
+    @tool
+    async def build(context: ToolContext) -> str:
+        """Asks something else once it goes on."""
+        if context.confirmation is None:
+            context.suspend("Begin?", kept="foundations")
+        await context.request_confirmation("Sure?")
+        return context.confirmation.kept
+
+    registry = ToolRegistry()
+    registry.register(build)
+    outcome = asyncio.run(registry.dispatch([ToolCall("build", {}, "c")], context=ANN))
+    for _ in range(2):
+        answers = {waiting.id: Once() for waiting in outcome.pending}
+        outcome = asyncio.run(registry.resume(outcome.pending, answers, context=ANN, approver=ask_later))
+    assert outcome.results[0].text == "foundations"
+
+
+def test_a_call_is_suspended_by_the_id_of_a_question_that_was_asked_already():
+    @tool
+    def wait(context: ToolContext) -> None:
+        """Waits."""
+        context.suspend("Go on?", request="asked before")
+
+    registry = ToolRegistry()
+    registry.register(wait)
+    outcome = asyncio.run(registry.dispatch([ToolCall("wait", {}, "c")], context=ANN))
+    assert [waiting.id for waiting in outcome.pending] == ["asked before"]
+
+
+@pytest.mark.parametrize("wrong", [{"hint": ""}, {"hint": "x" * 10_001}, {"kept": {1, 2}}, {"payload": print}])
+def test_what_no_json_can_say_suspends_nothing(wrong):
+    @tool
+    def wait(context: ToolContext) -> None:
+        """Waits."""
+        context.suspend(**{"hint": "Go on?", **wrong})
+
+    registry = ToolRegistry()
+    registry.register(wait)
+    outcome = asyncio.run(registry.dispatch([ToolCall("wait", {}, "c")], context=ANN))
+    assert (outcome.results[0].kind, len(outcome.pending)) == ("tool_failure", 0)
+
+
+def test_what_binds_a_call_binds_what_it_runs():
+    seen = []
+
+    @tool
+    def look(context: ToolContext) -> None:
+        """Looks."""
+        seen.append(dict(context.inherited()))
+
+    registry = ToolRegistry(approver=ask_later, permissions=Permissions())
+    registry.register(look)
+    rules = Permissions([Rule("delete", "*", "deny")])
+    asyncio.run(registry.dispatch([ToolCall("look")]))
+    asyncio.run(registry.dispatch([ToolCall("look")], permissions=rules, timeout=5))
+    assert seen == [{"approver": ask_later}, {"approver": ask_later, "permissions": rules, "timeout": 5}]
 
 
 def test_waiting_for_a_person_isnt_the_tools_time():
@@ -270,7 +359,7 @@ sys.stdout.write(dispatched(board(), ("delete", {"path": "a"}), approver=ask_lat
 ANSWER = """
 import asyncio, sys
 from dispatch.approval.test_whole_way import ANN, KEY, Once, PendingCalls, board
-from pegboard.dispatch.approval.grants import FileApprovals
+from pegboard_guard import FileApprovals
 pending = PendingCalls.loads(sys.stdin.read(), KEY)
 answers = {call.id: Once() for call in pending}
 print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answers, context=ANN)).results[0].text)

@@ -113,10 +113,11 @@ def read_text(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
     except BinaryFileError:
         what = described(file, name)
         raise ToolError(f"{name!r} is not a text file ({what}): it can't be shown.") from None
-    return _page(text, name, offset, limit, deadline)
+    return page_of(text, name, offset, limit, deadline)
 
 
-def _page(text: Text, name: str, offset: int, limit: int, deadline: Deadline) -> str:
+def page_of(text: Text, name: str, offset: int, limit: int, deadline: Deadline, *, counted: bool = True) -> str:  # noqa: PLR0913
+    """One page of a text; see `read_text`. `counted` says how many lines there are, where that is known."""
     skipped = _skip(text.file, offset - 1, deadline)
     page = Page(offset, min(limit, MAX_LINES - 1))  # the note is a line too
     page.fill(lines_of(text.file, deadline))
@@ -125,7 +126,7 @@ def _page(text: Text, name: str, offset: int, limit: int, deadline: Deadline) ->
             return "[The file is empty.]"
         raise ToolError(f"{name!r} has {skipped:,} lines: nothing stands at offset={offset}.")
     total = None
-    if page.full:
+    if page.full and counted:
         rest = _count(text.file, deadline)
         # The line that had no place was read, and isn't among the rest.
         total = None if rest is None else page.last + 1 + rest

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import iscoroutine
-from typing import Any
+from typing import Any, NoReturn
 
 from attrs import define, field, frozen
 
@@ -55,6 +55,22 @@ class RemoteHost:
         """What a person answers to `hint`."""
         answer = await self._put_to_people(context, "request_confirmation", hint=hint, payload=payload)
         return Confirmation.from_data(answer)
+
+    def suspend(self, _context: ToolContext, hint: str, _payload: Any, _kept: Any, _request: str | None) -> NoReturn:
+        """Refused: the process is needed for other calls.
+
+        Raises:
+            LookupError: Always.
+        """
+        raise LookupError(f"a tool in a child process can't wait for an answer ({hint}); run it with executor='thread'")
+
+    def inherited(self, _context: ToolContext) -> Mapping[str, Any]:
+        """Refused: a child process has no registry that could run turns by the parent's rules.
+
+        Raises:
+            LookupError: Always.
+        """
+        raise LookupError("a tool in a child process can't run turns of the parent; run it with executor='thread'")
 
     async def call(self, _context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool inside this call, in the parent."""

@@ -62,11 +62,13 @@ def show_config(options: Options) -> int:
     config = configuration_of(options)
     keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
     shown = {key: _plain(getattr(config, key)) for key in keys}
-    shown["block"] += config.project_block
     shown["plugins"] = {name: without_secrets(settings) for name, settings in shown["plugins"].items()}
     write(json_pretty(shown) + "\n")
     for ignored in config.ignored:
         remark(str(ignored))
+    if config.project_block:
+        names = ", ".join(config.project_block)
+        remark(f"this project's file blocks {names}: until you trust it, that holds where they bring nothing but tools")
     return 0
 
 

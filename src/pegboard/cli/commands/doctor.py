@@ -287,7 +287,8 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if as_json:
         write(json_rows(each.to_json() for each in tried))
     else:
-        rows = [(each.plugin, each.group, each.fault, str(each.calls), _outcome(each)) for each in tried]
+        first: dict[tuple[str, str], str] = {}
+        rows = [(each.plugin, each.group, each.fault, str(each.calls), _outcome(each, first)) for each in tried]
         write(rows_text(("PLUGIN", "GROUP", "FAULT", "CALLS", "OUTCOME"), rows, stdout_screen()))
     not_called = sorted({name for each in tried for name in each.not_called})
     if not_called:
@@ -297,5 +298,8 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
     return 1 if lost else 0
 
 
-def _outcome(tried: Tried) -> str:
-    return "survived" if tried.survived else "; ".join(tried.causes)
+def _outcome(tried: Tried, first: dict[tuple[str, str], str]) -> str:
+    """What came of a fault; a cause that an earlier one of the plugin had is told as that one's."""
+    known = [first.setdefault((tried.plugin, cause), tried.fault) for cause in tried.causes]
+    told = [cause if fault == tried.fault else f"as {fault}" for cause, fault in zip(tried.causes, known, strict=True)]
+    return "; ".join(dict.fromkeys(told)) or "survived"

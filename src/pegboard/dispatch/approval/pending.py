@@ -146,6 +146,7 @@ class PendingCall(ApprovalRequest):
         once: What stands for this question about the model's call, however often that is suspended: one answer to it
             counts. `""` where the call's id doesn't tell it from others.
         own_rules: Whether its batch had permissions of its own, which the one that resumes it has to be given again.
+        kept: JSON data of the tool's own for its next run; not shown.
     """
 
     spec_digest: str = field(kw_only=True)
@@ -154,6 +155,7 @@ class PendingCall(ApprovalRequest):
     earlier: tuple[Confirmation, ...] = ()
     once: str = ""
     own_rules: bool = False
+    kept: Any = field(default=None, repr=False)
 
     @classmethod
     def of(cls, request: ApprovalRequest, spec_digest: str, **facts: Any) -> Self:
@@ -162,7 +164,7 @@ class PendingCall(ApprovalRequest):
         Args:
             request: What was asked.
             spec_digest: As `tool_key` gives it.
-            facts: `created`, `approved`, `earlier`, `once` and `own_rules`.
+            facts: `created`, `approved`, `earlier`, `once`, `own_rules` and `kept`.
         """
         asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in _NOT_KEPT)
         return cls(spec_digest=spec_digest, **facts, **asked)
@@ -200,7 +202,7 @@ class PendingCall(ApprovalRequest):
 
 
 _NOT_KEPT: Final = ("tool", "metadata")
-_NEW: Final[JsonObject] = {"wider": [], "once": "", "presets": {}, "own_rules": False}
+_NEW: Final[JsonObject] = {"wider": [], "once": "", "presets": {}, "own_rules": False, "kept": None}
 """What pending calls that were written before 0.2 don't have."""
 
 
@@ -327,7 +329,7 @@ class SuspendedError(CallError):
 
 
 def confirmation_of(
-    asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = ()
+    asked: ApprovalRequest, answer: Answer, earlier: Sequence[Confirmation] = (), kept: Any = None
 ) -> Confirmation | None:
     """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
     payload = answer.payload if isinstance(answer, Once) else None
@@ -339,7 +341,7 @@ def confirmation_of(
         hint, payload = asked.hint, asked.payload if payload is None else payload
     elif asked.subject == "permission":
         permission, patterns = asked.permission, asked.patterns
-    return Confirmation(hint, confirmed, payload, feedback, permission, patterns).after(earlier)
+    return Confirmation(hint, confirmed, payload, feedback, permission, patterns, kept=kept).after(earlier)
 
 
 def rules_of(asked: ApprovalRequest, answer: Always) -> list[Rule]:
@@ -499,7 +501,7 @@ class ResumedCall:
         approval = (
             Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id, shown) if approved else None
         )
-        return approval, confirmation_of(pending, answer, pending.earlier)
+        return approval, confirmation_of(pending, answer, pending.earlier, pending.kept)
 
 
 @frozen

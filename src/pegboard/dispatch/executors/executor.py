@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter, iscoroutine, signature
 from operator import attrgetter
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -572,6 +572,15 @@ class _Host:
         """
         del payload
         raise ToolError(f"{context.tool} needs a person's answer ({hint}), and no person is asked here.")
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Refused, likewise."""
+        del payload, kept, request
+        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and can't wait for it here.")
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        del context
+        return {"permissions": self.permissions}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool of the executor inside this call, with the approvals of this one.

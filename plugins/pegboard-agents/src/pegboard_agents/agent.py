@@ -1,0 +1,441 @@
+"""`agent_tool`: an agent as a tool. A call of it that waits for a person can go on later."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+from uuid import uuid4
+
+import attrs
+from attrs import Factory, define, field, frozen
+
+from pegboard import (
+    FatalToolError,
+    Message,
+    MissingServiceError,
+    Model,
+    ModelConfig,
+    ModelRequest,
+    Once,
+    PendingCall,
+    PendingError,
+    ReadonlyContext,
+    Reject,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    Turn,
+    TurnAbortedError,
+    TurnLimits,
+    TurnOutcome,
+    TypedTool,
+    resumed_turn_of,
+    turn_of,
+)
+from pegboard.callbacks import by_name, may_block, settle
+from pegboard.errors import PegboardError
+from pegboard.schema.json import canonical_json, digest_of, is_object
+from pegboard.threads import off_loop
+from pegboard.tools.content import sayable_json
+from pegboard.tools.spec import check_name
+
+if TYPE_CHECKING:
+    from pegboard.catalogue import Where
+
+Session: TypeAlias = Literal["fresh", "kept"]
+DEPTH: Final = 3
+SECONDS: Final = 1_800.0
+"""How long one call of an agent may take, waiting for people included."""
+
+PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
+"""What keys of a session's state begin with that no other agent gets."""
+
+MOST_KEPT: Final = 200  # messages of a conversation that is kept between calls
+_ANSWERED: Final = ("answered", "results", "stopped", "escalated", "transferred")
+_inside: Final[ContextVar[int]] = ContextVar("pegboard_agents_inside", default=0)
+"""How many agents stand round what runs now, however they were called."""
+
+
+class RunsAgent(Protocol):
+    """Agent of any kind: an object with a name, a description and `run`.
+
+    `run` asks by name for some of `request` (the input), `context` (the `ReadonlyContext` that the agent works in) and
+    `call` (the `ToolContext` of the call, to ask a person, emit, or call tools), is plain or async, and gives the
+    answer: a value of the output type, or a `ToolResult`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        ...
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """Runs it."""
+        ...
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+@frozen(kw_only=True)
+class Agent:
+    """Configuration of an agent that turns of a model make.
+
+    Attributes:
+        name: Its name, as a tool's.
+        description: What it is for, for the models that call it.
+        instructions: What stands before its conversation.
+        model: A model, or `PROVIDER/MODEL`; `None`: the one that the host provides (`registry.provide(Model, ...)`).
+        registry: Where its tools are. `None`: it has those that its caller was offered, and no others.
+        where: What it asks of tools.
+        limits: How much one turn of it may use.
+        config: How its model shall answer.
+    """
+
+    name: str = field(validator=lambda _self, _attribute, value: check_name(value))
+    description: str = ""
+    instructions: tuple[str, ...] = field(default=(), converter=_texts)
+    model: Model | str | None = None
+    registry: ToolRegistry | None = None
+    where: Where = None
+    limits: TurnLimits = field(factory=TurnLimits)
+    config: ModelConfig = field(factory=ModelConfig)
+
+    def digest(self, takes: Any, gives: Any) -> str:
+        """What has to be the same when a suspended call goes on."""
+        model = self.model if isinstance(self.model, str) else self.model and [self.model.provider, self.model.name]
+        return digest_of([self.name, list(self.instructions), model, str(self.where), repr(takes), repr(gives)])
+
+
+AnyAgent: TypeAlias = Agent | RunsAgent
+
+
+@frozen
+class AgentEvent:
+    """Something that happened in an agent's turn, as a partial result of the call.
+
+    Attributes:
+        agent: The agent's name.
+        event: What happened: an event of a turn, or of a call in it.
+    """
+
+    agent: str
+    event: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"agent", "event"}`."""
+        return {"agent": self.agent, "event": self.event.to_json()}
+
+
+def agent_tool(
+    agent: AnyAgent,
+    *,
+    takes: Any = str,
+    gives: Any = str,
+    session: Session = "fresh",
+    depth: int = DEPTH,
+    **options: Any,
+) -> Tool:
+    """A tool that runs an agent, and gives its answer.
+
+    The agent works in a session of its own, with a copy of its caller's state, less keys that begin with `_`, `temp:`,
+    `pegboard:` or `agents:`; what it changes there is its own. Its calls are asked about as its caller's are; where an
+    answer comes later, the call of the agent waits for it, and goes on with it.
+
+    Args:
+        agent: An `Agent`, or any object with `run`.
+        takes: The type of its input: the fields of a class (attrs, dataclass, TypedDict) are the tool's arguments;
+            anything else is the one argument `request`.
+        gives: The type of its answer, which the tool's output schema is made of; a text by default.
+        session: `"fresh"`: each call begins a conversation; `"kept"`: the next call in its caller's session goes on
+            with it. Its last 200 messages stand in that session's state.
+        depth: How many agents may stand round each other, this one included.
+        options: As `@tool` takes them; `timeout` is half an hour by default.
+
+    Raises:
+        DefinitionError: An option that there isn't, or a type that can't be expressed.
+        ValueError: A depth below 1, or a session that there isn't.
+    """
+    if depth < 1 or session not in ("fresh", "kept"):
+        raise ValueError(f"depth must be at least 1 and session 'fresh' or 'kept', got {depth!r} and {session!r}")
+    runner = _Runner(agent, takes, gives, session, depth)
+
+    async def call(_self: Any, context: ToolContext, request: Any) -> Any:
+        return await runner.call(context, request)
+
+    given = {"name": agent.name, "description": agent.description, "timeout": SECONDS, "open_world": True, **options}
+    body = {"call": call, **{name: value for name, value in given.items() if value is not None}}
+    made: type[TypedTool[Any, Any]] = types.new_class(
+        agent.name, (cast("Any", TypedTool)[takes, gives],), {}, lambda namespace: namespace.update(body)
+    )
+    return made().as_tool()
+
+
+@define(eq=False)
+class _Runner:
+    """Runs the calls of one agent's tool."""
+
+    agent: AnyAgent
+    takes: Any
+    gives: Any
+    session: Session
+    depth: int
+    _at_work: set[tuple[str | None, str]] = field(factory=set[tuple[str | None, str]], init=False)
+
+    async def call(self, context: ToolContext, request: Any) -> Any:
+        """The agent's answer.
+
+        Raises:
+            ToolError: It gave none, with the reason.
+            FatalToolError: One of its tools ended the turn.
+        """
+        name, around = self.agent.name, _inside.get()
+        if around >= self.depth:
+            text = f"{name} was not run: agents call agents {self.depth} deep here. Do it without another agent."
+            raise ToolError(text)
+        place = context.user, context.session or ""
+        keeps = self.session == "kept"
+        if keeps and place in self._at_work:
+            raise ToolError(f"{name} was not run: it works on an earlier call. Call it again after that.")
+        if keeps:
+            self._at_work.add(place)
+        _inside.set(around + 1)
+        try:
+            if isinstance(self.agent, Agent):
+                return await self._answer(self.agent, context, request)
+            return await self._run(self.agent, context, request)
+        finally:
+            _inside.set(around)  # a token couldn't be given back where the coroutine is closed elsewhere
+            if keeps:
+                self._at_work.discard(place)
+
+    async def _run(self, agent: RunsAgent, context: ToolContext, request: Any) -> Any:
+        inner = self._context(context.request, self._new_session(context))
+        run = by_name(agent.run, ("request", "context", "call"))
+        given = await off_loop(run, request, inner, context) if may_block(agent.run) else run(request, inner, context)
+        return await settle(given)
+
+    def _new_session(self, context: ToolContext) -> str:
+        return "/".join(filter(None, (context.session, self.agent.name, uuid4().hex[:12])))
+
+    def _context(self, outer: ReadonlyContext, session: str) -> ReadonlyContext:
+        """The context that the agent works in."""
+        agent, above = self.agent, outer.branch or outer.agent
+        return ReadonlyContext(
+            user=outer.user,
+            agent=agent.name,
+            agent_description=agent.description,
+            session=session,
+            state={key: value for key, value in outer.state.items() if not key.startswith(PRIVATE)},
+            extra=outer.extra,
+            branch=f"{above}.{agent.name}" if above else agent.name,
+            work_dir=outer.work_dir,
+        )
+
+    # Agents that turns make --------------------------------------------------------------------------------------
+
+    async def _answer(self, agent: Agent, context: ToolContext, request: Any) -> Any:
+        suspended = self._suspended(agent, context)
+        conversation = self._conversation(context) if suspended is None else suspended.conversation
+        registry = agent.registry or context.service(ToolRegistry)
+        inner = self._context(context.request, conversation.session)
+        model = await _model_of(agent, registry, context)
+        try:
+            turn = self._turn(agent, model, registry, inner, context, conversation, suspended, request)
+            outcome = await turn.run()
+        except FatalToolError:
+            raise
+        except (PegboardError, TurnAbortedError) as error:
+            retryable = getattr(error, "retryable", None) is True
+            text = f"{agent.name} gave no answer: it failed ({type(error).__name__}). Go on without it, or try again."
+            raise ToolError(text, retryable=retryable) from error
+        finally:
+            if isinstance(agent.model, str) and (close := getattr(model, "aclose", None)) is not None:
+                await close()
+        if outcome.ended in ("suspended", "pending"):
+            self._suspend(agent, context, outcome, inner)
+        if self.session == "kept":
+            self._keep(context, conversation.session, outcome.messages)
+        usage = outcome.usage.to_json()
+        context.metadata(f"{agent.name}: {outcome.ended}", rounds=outcome.rounds, calls=outcome.calls, usage=usage)
+        return self._value(outcome)
+
+    def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
+        self,
+        agent: Agent,
+        model: Model,
+        registry: ToolRegistry,
+        inner: ReadonlyContext,
+        context: ToolContext,
+        conversation: _Conversation,
+        suspended: _Suspended | None,
+        request: Any,
+    ) -> Turn:
+        options: dict[str, Any] = {**context.inherited(), "where": agent.where, "limits": agent.limits}
+        options["listener"] = partial(_forward, agent.name, context)
+        if agent.registry is None:
+            options["active"] = [tool.name for tool in context.offered]
+        if self.gives is not str:
+            options["output_type"] = self.gives
+        asked = ModelRequest((), instructions=agent.instructions, config=agent.config)
+        if suspended is not None:
+            return resumed_turn_of(
+                model,
+                asked,
+                registry,
+                inner,
+                suspended=suspended.outcome,
+                answers=suspended.answers,
+                tool_results=suspended.tool_results,
+                **options,
+            )
+        words = request if isinstance(request, str) else canonical_json(sayable_json(request))
+        return turn_of(model, asked.with_messages(*conversation.messages, words), registry, inner, **options)
+
+    def _value(self, outcome: TurnOutcome) -> Any:
+        """The agent's answer, of the type that is wanted.
+
+        Raises:
+            ToolError: There is none.
+        """
+        name, detail = self.agent.name, f" ({outcome.detail})" if outcome.detail else ""
+        if outcome.ended == "rejected":
+            text = f"The user rejected a call that {name} made, and it has stopped. Ask the user how to go on."
+            return ToolResult.error("rejected", text)
+        if outcome.ended not in _ANSWERED:
+            so_far = f"\nUp to then it wrote: {outcome.text}" if outcome.text else ""
+            text = f"{name} ended without an answer: {outcome.ended}{detail}. Ask it for less, or go on without it."
+            raise ToolError(text + so_far)
+        if self.gives is not str:
+            if outcome.output is None:
+                raise ToolError(f"{name} ended without an answer of the type that is wanted: {outcome.ended}{detail}.")
+            return outcome.output
+        results = outcome.messages[-1].results if outcome.messages else ()
+        return outcome.text or "\n".join(part.result.text for part in results)
+
+    # Conversations that are kept -----------------------------------------------------------------------------------
+
+    def _conversation(self, context: ToolContext) -> _Conversation:
+        key = f"agents:{self.agent.name}"
+        kept: Any = (context.values.get(key) or context.state.get(key)) if self.session == "kept" else None
+        try:
+            return _Conversation(str(kept["session"]), [Message.from_json(each) for each in kept["messages"]])
+        except (TypeError, KeyError, ValueError, AttributeError):  # there is none, or a host has changed it
+            return _Conversation(self._new_session(context))
+
+    def _keep(self, context: ToolContext, session: str, messages: tuple[Message, ...]) -> None:
+        last = messages[-MOST_KEPT:]
+        start = next((place for place, message in enumerate(last) if message.role == "user"), len(last))
+        kept = {"session": session, "messages": [message.to_json() for message in last[start:]]}
+        key = f"agents:{self.agent.name}"
+        context.state[key] = context.values[key] = kept
+
+    # Calls that wait for a person ----------------------------------------------------------------------------------
+
+    def _suspend(self, agent: Agent, context: ToolContext, outcome: TurnOutcome, inner: ReadonlyContext) -> None:
+        """Suspends the call until the first thing that the agent waits for is answered."""
+        changed = {key: value for key, value in outcome.state.items() if inner.state.get(key) != value}
+        if outcome.pending:
+            first, *others = outcome.pending
+            mine = attrs.evolve(first, id=uuid4().hex)  # the call has the id by which a person was asked
+            pending = attrs.evolve(outcome.pending, calls=(mine, *others))
+            outcome, asked, request = outcome.evolve(pending=pending, state=changed), mine.id, first.id
+            hint, payload = _question(agent.name, first)
+        else:
+            call = outcome.for_host[0]
+            outcome, asked, request = outcome.evolve(state=changed), call.id, None
+            hint, payload = f"{agent.name} waits for a result of {call.name}: answer with it", {"call": call.to_json()}
+        kept = {
+            "agent": agent.name,
+            "digest": agent.digest(self.takes, self.gives),
+            "asked": asked,
+            "session": inner.session,
+            "outcome": outcome.to_json(),
+            "payload": payload,
+        }
+        context.suspend(hint, payload, kept=kept, request=request)
+
+    def _suspended(self, agent: Agent, context: ToolContext) -> _Suspended | None:
+        """What the call goes on from, with the answer that has come; `None` for a new call.
+
+        Raises:
+            ToolError: The agent isn't what it was, or what was kept can't be read.
+        """
+        answer = context.confirmation
+        if answer is None or not is_object(answer.kept) or answer.kept.get("agent") != agent.name:
+            return None
+        kept = answer.kept
+        if kept.get("digest") != agent.digest(self.takes, self.gives):
+            raise ToolError(f"{agent.name} doesn't go on: it was changed since its call was suspended. Call it again.")
+        try:
+            outcome, asked = TurnOutcome.from_json(kept.get("outcome")), str(kept.get("asked"))
+        except PendingError as error:
+            raise ToolError(f"{agent.name} doesn't go on: what was kept of it can't be read. Call it again.") from error
+        session = str(kept.get("session"))
+        given = None if answer.payload == kept.get("payload") else answer.payload
+        if any(call.id == asked for call in outcome.for_host):
+            no = ToolResult.error("rejected", f"The user gave no result: {answer.feedback or 'without a word'}.")
+            return _Suspended(outcome, session, tool_results={asked: given if answer.confirmed else no})
+        reply = Once(given) if answer.confirmed else Reject(answer.feedback)
+        return _Suspended(outcome, session, answers={asked: reply})
+
+
+@frozen
+class _Conversation:
+    """The session of an agent, and what was said in it before."""
+
+    session: str
+    messages: list[Message] = Factory(list[Message])
+
+
+@frozen
+class _Suspended:
+    """The turn of an agent that goes on."""
+
+    outcome: TurnOutcome
+    session: str
+    answers: Mapping[str, Any] = Factory(dict[str, Any])
+    tool_results: Mapping[str, Any] = Factory(dict[str, Any])
+
+    @property
+    def conversation(self) -> _Conversation:
+        """Its session; the messages are those of the outcome."""
+        return _Conversation(self.session)
+
+
+def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
+    """What a person is asked for an agent's call: the question of the call, or the call."""
+    if pending.subject == "question":
+        return f"{agent} asks: {pending.hint}", pending.payload
+    facts = pending.to_json()
+    shown = ("call", "permission", "patterns", "reason", "preview")
+    hint = f"{agent} asks for {pending.permission}, to run {pending.call.name}"
+    return hint, {name: facts[name] for name in shown if facts[name]}
+
+
+def _forward(agent: str, context: ToolContext, event: Any) -> None:
+    context.emit(AgentEvent(agent, event))
+
+
+async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) -> Model:
+    if isinstance(agent.model, str):
+        return await off_loop(registry.model, agent.model)
+    if agent.model is not None:
+        return agent.model
+    try:
+        return await context.use(Model)
+    except MissingServiceError as error:
+        text = f"{agent.name} was not run: its host gives it no model (Agent(model=...)). Go on without it."
+        raise ToolError(text) from error

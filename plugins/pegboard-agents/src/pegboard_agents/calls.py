@@ -1,0 +1,99 @@
+"""Calls of calls: the tool `batch`; and bad calls, answered as a host wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Annotated, Any, Final
+
+from attrs import Factory, frozen
+
+from pegboard import CallError, Handle, TextContent, ToolContext, ToolRegistry, ToolResult, tool
+from pegboard.tools.content import Content
+
+MOST_CALLS: Final = 25
+_INVALID: Final = ("unknown_tool", "invalid_arguments")
+_depth: Final[ContextVar[int | None]] = ContextVar("pegboard_agents_batch", default=None)
+"""How deep the batch stands that runs here."""
+
+
+@frozen
+class BatchCall:
+    """One call.
+
+    Attributes:
+        tool: The tool's name.
+        parameters: The tool's arguments.
+    """
+
+    tool: str
+    parameters: dict[str, Any] = Factory(dict[str, Any])
+
+
+@tool(title="Run several calls", read_only=True)
+async def batch(
+    context: ToolContext, tool_calls: Annotated[list[BatchCall], "The calls, at most 25.", {"minItems": 1}]
+) -> ToolResult:
+    """Runs several calls of other tools at once, and gives their results together.
+
+    Use it for calls that don't need each other's results. A call that fails costs no other.
+    """
+    if _depth.get() == context.depth - 1:
+        return ToolResult.error("limit", f"{context.tool} can't stand in itself. List all calls in one.")
+    _depth.set(context.depth)  # of this call's own task or step
+    first, surplus = tool_calls[:MOST_CALLS], tool_calls[MOST_CALLS:]
+    given = await asyncio.gather(*(_run(context, call) for call in first), return_exceptions=True)
+    for each in given:
+        if isinstance(each, BaseException):
+            raise each  # what ends the turn; every other call has ended by now
+    late = ToolResult.error("limit", f"It was not run: {MOST_CALLS} calls are taken at once. Call it again.")
+    results = [*(each for each in given if isinstance(each, ToolResult)), *(late for _ in surplus)]
+    return _together(tool_calls, results)
+
+
+async def _run(context: ToolContext, call: BatchCall) -> ToolResult:
+    if call.tool == context.tool:
+        return ToolResult.error("limit", f"{call.tool} can't stand in itself. List its calls beside the others.")
+    return await context.call(call.tool, call.parameters)
+
+
+def _together(calls: Sequence[BatchCall], results: Sequence[ToolResult]) -> ToolResult:
+    """All results as one: each under its heading, pictures and files in their places."""
+    content: list[Content] = []
+    facts: list[dict[str, Any]] = []
+    for number, (call, result) in enumerate(zip(calls, results, strict=True), 1):
+        how = f"failed ({result.kind})" if result.is_error else "ok"
+        content += [TextContent(f"[{number}/{len(calls)}] {call.tool}: {how}"), *result.content]
+        facts.append({"tool": call.tool, "isError": result.is_error, "kind": result.kind})
+    well = sum(not result.is_error for result in results)
+    content.append(TextContent(f"{well} of {len(calls)} calls succeeded."))
+    attachments = tuple(item for result in results for item in result.attachments)
+    return ToolResult(
+        tuple(content),
+        {"results": facts},
+        is_error=not well,
+        title=f"{len(calls)} calls",
+        attachments=attachments,
+    )
+
+
+def answer_invalid(registry: ToolRegistry) -> Handle:
+    """Has calls that can't run as the model wrote them, and that nothing has repaired, answered without an error.
+
+    The model reads what is wrong, as it would otherwise; but loops, logs and limits that end at errors don't see one.
+    The result's metadata has `invalid`: `"unknown_tool"` or `"invalid_arguments"`.
+
+    Args:
+        registry: Gets a callback `on_tool_error`.
+
+    Returns:
+        What takes it back.
+    """
+
+    def answer(error: BaseException) -> ToolResult | None:
+        if not isinstance(error, CallError) or error.kind not in _INVALID:
+            return None
+        return ToolResult(error.text, metadata={"invalid": error.kind})  # pyright: ignore[reportArgumentType]  converted
+
+    return registry.add_callback("on_tool_error", answer)

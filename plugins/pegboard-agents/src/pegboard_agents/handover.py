@@ -1,0 +1,214 @@
+"""Handing over: the tools `transfer_to_agent` and `exit_loop`, and `run_agents`, which does what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+from attrs import frozen
+
+from pegboard import (
+    Message,
+    Model,
+    ModelRequest,
+    ReadonlyContext,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    Turn,
+    TurnOutcome,
+    resumed_turn_of,
+    tool,
+    turn_of,
+)
+from pegboard.tools.context import EMPTY_CONTEXT
+from pegboard_agents.agent import Agent
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.approval.pending import Answers
+    from pegboard.typing import JsonObject
+
+HANDOVERS: Final = 10
+_VERSION: Final = 1
+
+
+@tool(title="Leave the loop", idempotent=True, open_world=False, read_only=True)
+def exit_loop(context: ToolContext) -> str:
+    """Ends your part of the work: the agent that called you, or handed over to you, goes on.
+
+    Call it once nothing is left to do, or where you can't go on.
+    """
+    context.actions.escalate = True
+    context.actions.skip_summarization = True
+    return "Your part of the work has ended."
+
+
+def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "transfer_to_agent") -> Tool:
+    """A tool by which a model hands the conversation over to another agent.
+
+    The host carries that out, as `run_agents` does: the turn ends as `"transferred"`, and `actions.transfer_to` names
+    the agent.
+
+    Args:
+        agents: Name -> what the agent is for; or agents.
+        name: The tool's name.
+
+    Raises:
+        ValueError: There are none.
+    """
+    known = dict(agents) if isinstance(agents, Mapping) else {each.name: each.description for each in agents}
+    if not known:
+        raise ValueError("a transfer needs agents that it can go to")
+
+    def transfer(arguments: Mapping[str, Any], context: ToolContext) -> str:
+        if arguments["agent_name"] == context.agent:
+            return "You are this agent: go on yourself."
+        context.actions.transfer_to = arguments["agent_name"]
+        return f"{arguments['agent_name']} goes on."
+
+    lines = "\n".join(f"- {each}: {' '.join(text.split())}" if text else f"- {each}" for each, text in known.items())
+    who = {"type": "string", "enum": list(known), "description": "The agent that goes on."}
+    arguments = {"properties": {"agent_name": who}, "required": ["agent_name"], "additionalProperties": False}
+    return Tool.from_schema(
+        name,
+        {"type": "object", **arguments},
+        transfer,
+        title="Hand over to an agent",
+        description=f"Hands the conversation over to another agent, which answers the user from then on.\n{lines}",
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+    )
+
+
+@frozen
+class AgentsOutcome:
+    """Outcome of agents that hand over to each other.
+
+    Attributes:
+        agent: The agent that had the conversation last.
+        turn: What came of its turn; the whole conversation is in it.
+        callers: The agents that handed over, the first one first: `exit_loop` goes back to the last.
+        handovers: How often the conversation changed hands.
+    """
+
+    agent: str
+    turn: TurnOutcome
+    callers: tuple[str, ...] = ()
+    handovers: int = 0
+
+    def to_json(self) -> JsonObject:
+        """All facts by name, for another process; see `from_json`."""
+        facts: JsonObject = {
+            "version": _VERSION,
+            "agent": self.agent,
+            "handovers": self.handovers,
+            "callers": list(self.callers),
+        }
+        return {**facts, "turn": self.turn.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Any) -> AgentsOutcome:
+        """Reads what `to_json` writes, from a source that isn't trusted.
+
+        Raises:
+            ValueError: It isn't that.
+            PendingError: Its turn can't be read.
+        """
+        facts = cast("Mapping[str, Any]", data if isinstance(data, Mapping) else {})
+        callers, handovers = facts.get("callers"), facts.get("handovers")
+        names: list[Any] = [facts.get("agent"), *callers] if isinstance(callers, list) else [None]
+        is_text = all(isinstance(each, str) for each in names)
+        if facts.get("version") != _VERSION or not is_text or type(handovers) is not int:
+            raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
+        return cls(names[0], TurnOutcome.from_json(facts.get("turn")), tuple(names[1:]), handovers)
+
+
+async def run_agents(  # noqa: PLR0913  all but three by name
+    agents: Sequence[Agent],
+    request: str | Message | Sequence[Message],
+    context: ReadonlyContext = EMPTY_CONTEXT,
+    *,
+    registry: ToolRegistry,
+    model: Model | None = None,
+    suspended: AgentsOutcome | None = None,
+    answers: Answers = (),
+    tool_results: Mapping[str, Any] | None = None,
+    handovers: int = HANDOVERS,
+    **options: Any,
+) -> AgentsOutcome:
+    """Runs agents that hand one conversation over to each other; the first of them begins.
+
+    Each agent's turn has its instructions, its model and its tools; all see the whole conversation. What hands over is
+    a tool that sets `actions.transfer_to`, as `transfer_tool` does; `exit_loop` gives the conversation back to the
+    agent that handed over.
+
+    Args:
+        agents: The agents, by names that differ.
+        request: What the user wrote, or the conversation.
+        context: Of the user and the session; each agent's turn has its `agent` set.
+        registry: Where the tools of agents are that name none.
+        model: For agents that name none.
+        suspended: What it goes on from, where a turn was suspended; then `request` doesn't count.
+        answers: As `resume_turn` takes them.
+        tool_results: As `resume_turn` takes them.
+        handovers: How often the conversation may change hands.
+        options: Of each turn, as `run_turn` takes them.
+
+    Returns:
+        The last agent, and its turn. It ended by `"transferred"` where it may not change hands once more.
+
+    Raises:
+        ValueError: No agents, two of one name, one without a model, or a handover to one that isn't among them.
+        Exception: As `run_turn`.
+    """
+    known = {agent.name: agent for agent in agents}
+    if not known or len(known) < len(agents):
+        raise ValueError(f"agents must have names that differ, got {[agent.name for agent in agents]}")
+    given = answers, tool_results or {}
+    now = suspended or AgentsOutcome(agents[0].name, TurnOutcome(ModelRequest(request).messages, state=context.state))
+    going_on = suspended is not None
+    while True:
+        agent = _known(known, now.agent)
+        turn = _turn(agent, now.turn, registry, model, context, options, given if going_on else None)
+        outcome, going_on = await turn.run(), False
+        now = attrs.evolve(now, turn=outcome)
+        if outcome.ended == "transferred" and now.handovers < handovers:
+            target = _known(known, str(outcome.actions.transfer_to)).name
+            now = attrs.evolve(now, agent=target, callers=(*now.callers, agent.name), handovers=now.handovers + 1)
+        elif outcome.ended == "escalated" and now.callers and now.handovers < handovers:
+            *above, caller = now.callers
+            now = attrs.evolve(now, agent=caller, callers=tuple(above), handovers=now.handovers + 1)
+        else:
+            return now
+
+
+def _known(agents: Mapping[str, Agent], name: str) -> Agent:
+    if name not in agents:
+        raise ValueError(f"there is no agent {name!r}; there are {', '.join(agents)}")
+    return agents[name]
+
+
+def _turn(  # noqa: PLR0913, PLR0917  what a turn is made of
+    agent: Agent,
+    before: TurnOutcome,
+    registry: ToolRegistry,
+    model: Model | None,
+    context: ReadonlyContext,
+    options: Mapping[str, Any],
+    resumed: tuple[Any, Mapping[str, Any]] | None,
+) -> Turn:
+    where = agent.registry or registry
+    asked = where.model(agent.model) if isinstance(agent.model, str) else agent.model or model
+    if asked is None:
+        raise ValueError(f"agent {agent.name!r} has no model, and none is given for such")
+    context = attrs.evolve(context, agent=agent.name, agent_description=agent.description, state=before.state)
+    request = ModelRequest(before.messages, instructions=agent.instructions, config=agent.config)
+    own: dict[str, Any] = {"where": agent.where, "limits": agent.limits, **options}
+    if resumed is None:
+        return turn_of(asked, request, where, context, **own)
+    answers, results = resumed
+    return resumed_turn_of(
+        asked, request, where, context, suspended=before, answers=answers, tool_results=results, **own
+    )

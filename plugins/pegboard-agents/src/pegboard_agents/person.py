@@ -1,0 +1,136 @@
+"""What a model shows its user and asks of it: the tools `ask_user` and `write_todos`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from attrs import Factory, frozen
+
+from pegboard import Confirmation, ToolContext, ToolError, ToolResult, tool
+from pegboard.schema.json import json_text
+from pegboard.schema.validator import validator_of
+
+TODOS: Final = "todos"
+"""The key of the session's state where the list stands."""
+
+ShortText = Annotated[str, {"minLength": 1, "maxLength": 500}]
+
+
+@frozen
+class Choice:
+    """One answer that a person may choose.
+
+    Attributes:
+        label: The answer, in a few words.
+        description: What it means.
+    """
+
+    label: ShortText
+    description: Annotated[str, {"maxLength": 500}] = ""
+
+
+@frozen
+class Question:
+    """One question.
+
+    Attributes:
+        question: The question, in full.
+        options: The answers to choose from; none for an answer in the person's own words.
+        multiple: Whether several may be chosen.
+    """
+
+    question: ShortText
+    options: Annotated[list[Choice], {"maxItems": 10}] = Factory(list[Choice])
+    multiple: bool = False
+
+
+@tool(title="Ask the user", read_only=True, open_world=False)
+async def ask_user(
+    context: ToolContext, questions: Annotated[list[Question], "1 to 4 questions.", {"minItems": 1, "maxItems": 4}]
+) -> ToolResult:
+    """Asks the user, and waits for the answer.
+
+    Use it where you can't go on without something that only the user knows or decides. Offer the answers that you
+    expect as options, the one that you would take first. The user may always answer in other words.
+    """
+    form = _form(questions)
+    answer = await context.request_confirmation(_words(questions), {"form": form})
+    return _result(questions, form, answer)
+
+
+def _form(questions: Sequence[Question]) -> dict[str, Any]:
+    """The JSON Schema of the answers: what a host makes its dialogue of, and holds the answer to."""
+    properties: dict[str, Any] = {}
+    for number, asked in enumerate(questions, 1):
+        labels = [choice.label for choice in asked.options]
+        if len(set(labels)) < len(labels):
+            raise ToolError(f"questions.{number - 1}.options: each option needs a label of its own.")
+        one: dict[str, Any] = {"type": "string", **({"enum": labels} if labels else {})}
+        many = {"type": "array", "items": one, "uniqueItems": True}
+        properties[f"answer{number}"] = {"title": asked.question, **(many if asked.multiple and labels else one)}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _words(questions: Sequence[Question]) -> str:
+    """The questions with their options in one line, for a dialogue that knows no forms."""
+    parts: list[str] = []
+    for asked in questions:
+        options = [f"{each.label} ({each.description})" if each.description else each.label for each in asked.options]
+        how = "choose some of" if asked.multiple else "choose"
+        parts.append(f"{asked.question} [{how}: {', '.join(options)}]" if options else asked.question)
+    return " / ".join(parts)
+
+
+def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Confirmation) -> ToolResult:
+    """What the person answered, for the model."""
+    if not answer.confirmed:
+        words = f"answered in other words: {answer.feedback}" if answer.feedback else "didn't want to answer"
+        facts: Any = {"answers": {}, "words": answer.feedback, "answered": answer.feedback is not None}
+        return ToolResult(f"The user {words}.", facts)  # pyright: ignore[reportArgumentType]  converted
+    given: Any = answer.payload
+    if given == {"form": form}:  # a plain yes, from a dialogue that knows no forms
+        facts: Any = {"answers": {}, "words": "yes", "answered": True}
+        return ToolResult("The user answered: yes.", facts)  # pyright: ignore[reportArgumentType]  converted
+    text = json_text(dict(form))
+    problems = validator_of(text).problems(given) if isinstance(given, dict) else ("(root): must be an object",)
+    if problems:
+        raise ToolError(f"The answer that came isn't one to these questions ({problems[0]}). Ask again.")
+    answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
+    lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
+    facts: Any = {"answers": answers, "words": None, "answered": True}
+    return ToolResult("The user answered:\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
+
+
+@frozen
+class Todo:
+    """One thing to do.
+
+    Attributes:
+        content: What is to be done.
+        status: How far it is.
+        priority: How much it matters.
+    """
+
+    content: ShortText
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+@tool(title="Write the todo list", read_only=True, idempotent=True, open_world=False)
+def write_todos(
+    context: ToolContext, todos: Annotated[list[Todo], "The whole list, in order.", {"maxItems": 100}]
+) -> ToolResult:
+    """Keeps a list of what is to be done, which the user sees; each call replaces the whole list.
+
+    Write it for work of three steps or more, and again whenever a step begins or ends. Have one thing in progress at a
+    time, and mark it completed as soon as it is.
+    """
+    counts = Counter(todo.status for todo in todos)
+    listed = [{"content": each.content, "status": each.status, "priority": each.priority} for each in todos]
+    context.state[TODOS] = listed
+    context.metadata(f"{counts['completed']} of {len(todos)} done", todos=listed)
+    said = ", ".join(f"{number} {status}" for status, number in counts.items()) or "empty"
+    more = "" if counts["in_progress"] < 2 else " More than one is in progress: work at one at a time."
+    return ToolResult(f"The list is written: {said}.{more}", {"todos": listed})  # pyright: ignore[reportArgumentType]  converted

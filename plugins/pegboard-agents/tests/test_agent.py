@@ -1,0 +1,500 @@
+"""Agents as tools: what they are asked, work in and answer; how they fail, wait for people and go on."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+from attrs import frozen
+
+from pegboard import (
+    FatalToolError,
+    Later,
+    Model,
+    ModelRequest,
+    Once,
+    PendingCalls,
+    Permissions,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    TurnLimits,
+    TurnOutcome,
+    ask_later,
+    resume_turn,
+    run_turn,
+    tool,
+    tool_of,
+)
+from pegboard.testing import ScriptedModel
+from pegboard_agents import Agent, AgentEvent, agent_tool
+
+CONTEXT = ReadonlyContext(user="u", session="s", agent="main", state={"colour": "red", "_secret": 1, "temp:x": 2})
+
+
+@tool(read_only=True)
+def look(place: str) -> str:
+    """Looks somewhere."""
+    return f"{place} is empty"
+
+
+@tool(destructive=True)
+def wipe(place: str) -> str:
+    """Wipes a place."""
+    return f"wiped {place}"
+
+
+def registry_of(*tools, **options):
+    registry = ToolRegistry(**options)
+    registry.register(*tools)
+    return registry
+
+
+def agent(*script, name="helper", **facts):
+    return Agent(name=name, description="Helps.", model=ScriptedModel(list(script)), **facts)
+
+
+def call(registry, arguments=None, context=CONTEXT, name="helper", **options):
+    """What one call of the agent gives."""
+    calls = [ToolCall(name, {"request": "Do it"} if arguments is None else arguments, "c1")]
+    return asyncio.run(registry.dispatch(calls, None, context, **options))
+
+
+# What it is asked, and answers ---------------------------------------------------------------------------------------
+
+
+def test_it_is_asked_works_with_its_tools_and_answers():
+    helper = agent(ToolCall("look", {"place": "attic"}), "Nothing there.", instructions="Be brief.")
+    (result,) = call(registry_of(look, agent_tool(helper))).results
+    assert (result.text, result.is_error) == ("Nothing there.", False)
+    assert (result.metadata["rounds"], result.metadata["calls"]) == (2, 1)
+    first, second = helper.model.requests
+    assert (first.system, first.messages[0].text) == ("Be brief.", "Do it")
+    assert second.messages[-1].results[0].result.text == "attic is empty"
+
+
+def test_it_has_the_tools_that_its_caller_was_offered_and_no_others():
+    helper = agent("done", where="not name:helper")
+    registry = registry_of(look, wipe, agent_tool(helper))
+
+    async def main():
+        offered = await registry.resolve(CONTEXT, where="read_only or name:helper")
+        return await registry.dispatch([ToolCall("helper", {"request": "x"}, "1")], offered, CONTEXT)
+
+    asyncio.run(main())
+    assert [each.name for each in helper.model.requests[0].offered] == ["look"]
+
+
+def test_its_own_registry_has_its_tools():
+    helper = agent("done", registry=registry_of(look))
+    call(registry_of(wipe, agent_tool(helper)))
+    assert [each.name for each in helper.model.requests[0].offered] == ["look"]
+
+
+def test_it_works_in_a_context_of_its_own_with_a_copy_of_the_state_without_private_keys():
+    seen = []
+
+    @tool(read_only=True)
+    def note(context: ToolContext) -> str:
+        """Notes its context."""
+        seen.append(context.request)
+        context.state["colour"] = "blue"
+        return "noted"
+
+    helper = agent(ToolCall("note", {}), "ok")
+    outcome = call(registry_of(note, agent_tool(helper)))
+    (inner,) = seen
+    assert (inner.user, inner.agent, inner.branch) == ("u", "helper", "main.helper")
+    assert inner.session.startswith("s/helper/")
+    assert dict(inner.state) == {"colour": "red"}
+    assert outcome.actions.state_delta == {}
+
+
+@frozen
+class Order:
+    """An order."""
+
+    item: str
+    count: int = 1
+
+
+@frozen
+class Receipt:
+    """What was ordered."""
+
+    total: float
+
+
+def test_its_input_and_its_answer_may_have_types_of_their_own():
+    clerk = agent(ToolCall("final_result", {"result": {"total": 2.5}}))
+    made = agent_tool(clerk, takes=Order, gives=Receipt)
+    assert set(made.spec.input_schema["properties"]) == {"item", "count"}
+    (result,) = call(registry_of(made), {"item": "nail", "count": 3}).results
+    assert result.structured_content == {"total": 2.5}
+    assert clerk.model.requests[0].messages[0].text == '{"count":3,"item":"nail"}'
+    assert call(registry_of(made), {"thing": "nail"}).results[0].kind == "invalid_arguments"
+
+
+def test_an_answer_of_another_type_is_an_error():
+    (result,) = call(registry_of(agent_tool(agent("2.50", "2.50"), gives=Receipt))).results
+    assert "it failed (ModelError)" in result.text
+
+
+def test_without_a_model_of_its_own_it_has_the_hosts():
+    registry = registry_of(agent_tool(Agent(name="helper")))
+    assert "gives it no model" in call(registry).results[0].text
+    registry.provide(Model, ScriptedModel(["from the host"]))
+    assert call(registry).results[0].text == "from the host"
+
+
+class Echo:
+    name = "helper"
+    description = "Echoes."
+
+    def run(self, request, context):
+        return f"{context.branch}: {request}"
+
+
+class Slow:
+    name = "helper"
+    description = "Waits."
+
+    def __init__(self):
+        self.ended = []
+
+    async def run(self, request, call):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append(request)
+
+
+def test_any_object_with_run_is_an_agent():
+    assert call(registry_of(agent_tool(Echo()))).results[0].text == "main.helper: Do it"
+
+
+def test_an_object_that_answers_another_type_is_refused():
+    (result,) = call(registry_of(agent_tool(Echo(), gives=Receipt))).results
+    assert (result.kind, result.is_error) == ("invalid_output", True)
+
+
+def test_its_events_are_partial_results_of_the_call():
+    helper = agent(ToolCall("look", {"place": "attic"}), "ok")
+    events = []
+    call(registry_of(look, agent_tool(helper)), listener=events.append)
+    mine = [event.content for event in events if isinstance(getattr(event, "content", None), AgentEvent)]
+    assert {event.to_json()["agent"] for event in mine} == {"helper"}
+    assert next(event.event.type for event in mine if hasattr(event.event, "type")) == "round"
+    assert "look" in [getattr(event.event, "name", None) for event in mine]
+
+
+# How it ends otherwise -----------------------------------------------------------------------------------------------
+
+
+def test_one_that_calls_itself_ends_at_the_depth():
+    model = ScriptedModel([ToolCall("helper", {"request": "again"})] * 3 + ["three", "two", "one"])
+    registry = registry_of(agent_tool(Agent(name="helper", model=model), depth=3))
+    (result,) = call(registry).results
+    assert result.text == "one"
+    assert "agents call agents 3 deep" in model.requests[3].messages[-1].results[0].result.text
+
+
+@pytest.mark.parametrize("wrong", [{"depth": 0}, {"session": "new"}])
+def test_a_depth_or_a_session_that_there_isnt_is_refused(wrong):
+    with pytest.raises(ValueError, match="depth must be"):
+        agent_tool(Echo(), **wrong)
+
+
+def test_a_model_that_fails_is_an_error_without_its_words():
+    (result,) = call(registry_of(agent_tool(agent(RuntimeError("secret"))))).results
+    assert (result.kind, "secret" in result.text) == ("tool_failure", False)
+    assert "secret" in result.detail
+
+
+def test_at_a_limit_it_says_which_and_what_it_wrote():
+    helper = agent(*[ToolCall("look", {"place": "x"})] * 3, limits=TurnLimits(rounds=2))
+    (result,) = call(registry_of(look, agent_tool(helper))).results
+    assert "limit (2 rounds)" in result.text
+    assert result.is_error
+
+
+def test_one_that_never_ends_is_cancelled_at_its_limit():
+    slow = Slow()
+    (result,) = call(registry_of(agent_tool(slow, timeout=0.05))).results
+    assert (result.kind, slow.ended) == ("timeout", ["Do it"])
+
+
+def test_a_model_that_never_answers_is_cancelled_with_the_batch():
+    async def main():
+        asked = asyncio.Event()
+
+        class Silent:
+            name, provider = "silent", "none"
+
+            async def respond(self, request):
+                asked.set()
+                await asyncio.Event().wait()
+
+        registry = registry_of(agent_tool(Agent(name="helper", model=Silent())))
+        batch = await registry.batch([ToolCall("helper", {"request": "x"}, "1")], None, CONTEXT)
+        running = asyncio.ensure_future(batch.run())
+        await asked.wait()
+        batch.interrupt()
+        return await running
+
+    assert asyncio.run(main()).results[0].kind == "aborted"
+
+
+@pytest.mark.parametrize("steps", range(0, 40, 3))
+def test_cancelled_at_any_moment_every_call_has_its_result(steps):
+    async def main():
+        registry = registry_of(look, agent_tool(agent(ToolCall("look", {"place": "x"}), "ok")))
+        batch = await registry.batch([ToolCall("helper", {"request": "x"}, "1")], None, CONTEXT)
+        running = asyncio.ensure_future(batch.run())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        batch.interrupt()
+        return await running
+
+    (result,) = asyncio.run(main()).results
+    assert result.kind in ("aborted", "skipped", None)
+
+
+def test_a_tool_that_ends_the_turn_ends_the_callers_too():
+    @tool
+    def stop() -> str:
+        """Stops all."""
+        raise FatalToolError("stop")
+
+    outcome = call(registry_of(stop, agent_tool(agent(ToolCall("stop", {})))))
+    assert isinstance(outcome.fatal, FatalToolError)
+
+
+def test_two_at_once_disturb_each_other_in_nothing():
+    async def main():
+        registry = registry_of(look)
+        for name in ("one", "two"):
+            registry.register(agent_tool(agent(ToolCall("look", {"place": name}), f"I am {name}", name=name)))
+        calls = [ToolCall("one", {"request": "x"}, "1"), ToolCall("two", {"request": "x"}, "2")]
+        return await registry.dispatch(calls, None, CONTEXT)
+
+    assert [result.text for result in asyncio.run(main()).results] == ["I am one", "I am two"]
+
+
+# Conversations that are kept -----------------------------------------------------------------------------------------
+
+
+def test_a_kept_session_goes_on_and_a_fresh_one_begins():
+    for session, seen in (("kept", ["Do it", "one", "Do it"]), ("fresh", ["Do it"])):
+        helper = agent("one", "two")
+        registry = registry_of(agent_tool(helper, session=session))
+        first = call(registry)
+        state = {}
+        first.actions.apply_to(state)
+        call(registry, context=ReadonlyContext(user="u", session="s", state=state))
+        assert [message.text for message in helper.model.requests[1].messages] == seen
+
+
+def test_a_kept_conversation_that_a_host_has_broken_begins_anew():
+    helper = agent("one")
+    context = ReadonlyContext(session="s", state={"agents:helper": {"session": "s/x", "messages": [{"role": "?"}]}})
+    assert call(registry_of(agent_tool(helper, session="kept")), context=context).results[0].text == "one"
+
+
+def test_a_kept_session_takes_one_call_at_a_time():
+    async def main():
+        begun = asyncio.Event()
+
+        class Waits:
+            name, description = "helper", ""
+
+            async def run(self, request):
+                begun.set()
+                await asyncio.Event().wait()
+
+        registry = registry_of(agent_tool(Waits(), session="kept"))
+        first = asyncio.ensure_future(registry.call("helper", {"request": "1"}, CONTEXT))
+        await begun.wait()
+        second = await registry.call("helper", {"request": "2"}, CONTEXT)
+        first.cancel()
+        return second
+
+    assert "works on an earlier call" in asyncio.run(main()).text
+
+
+# Confirmations -------------------------------------------------------------------------------------------------------
+
+
+def wiper(*more, **facts):
+    return agent(ToolCall("wipe", {"place": "attic"}), *more, "wiped it", **facts)
+
+
+def test_its_calls_are_asked_about_as_its_callers_are():
+    asked = []
+
+    def approver(request, _context):
+        asked.append((request.call.name, request.session))
+        return Once()
+
+    (result,) = call(registry_of(wipe, agent_tool(wiper())), approver=approver).results
+    assert result.text == "wiped it"
+    assert [name for name, _ in asked] == ["wipe"]
+
+
+def test_what_its_callers_batch_forbids_it_may_not_either():
+    helper = wiper()
+    rules = Permissions([Rule("wipe", "*", "deny")])
+    call(registry_of(wipe, agent_tool(helper)), permissions=rules, approver=lambda *_: Once())
+    assert helper.model.requests[0].offered[0].name == "helper"
+    assert helper.model.requests[1].messages[-1].results[0].result.kind == "not_offered"
+
+
+def test_without_anybody_to_ask_its_call_is_denied_and_it_goes_on():
+    helper = wiper()
+    assert call(registry_of(wipe, agent_tool(helper))).results[0].text == "wiped it"
+    assert helper.model.requests[1].messages[-1].results[0].result.kind == "denied"
+
+
+def test_a_rejection_without_a_word_stops_it_and_its_caller_learns_so():
+    (result,) = call(registry_of(wipe, agent_tool(wiper())), approver=lambda *_: Reject()).results
+    assert (result.kind, "rejected a call that helper made" in result.text) == ("rejected", True)
+
+
+class Session:
+    """A turn of a main agent that calls `helper`; each step is a registry of its own, as after a restart."""
+
+    def __init__(self, make):
+        self.make = make
+        self.main = ScriptedModel([ToolCall("helper", {"request": "Do it"}, "c1"), "main is done"])
+
+    def start(self):
+        return asyncio.run(run_turn(self.main, "go", self.make(), CONTEXT, approver=ask_later))
+
+    def resume(self, outcome, answer):
+        suspended = TurnOutcome.loads(outcome.dumps("k" * 16), "k" * 16)
+        answers = {call.id: answer for call in suspended.pending}
+        how = {"suspended": suspended, "answers": answers, "approver": ask_later}
+        return asyncio.run(resume_turn(self.main, ModelRequest(), self.make(), CONTEXT, **how))
+
+
+def restarted(*scripts, tools=(wipe,), change=None, **options):
+    """A session whose helper has a script for each of its processes; `change` makes the second one of another."""
+    left = list(scripts)
+
+    def make():
+        facts = {} if change is None or len(left) == len(scripts) else change
+        return registry_of(*tools, agent_tool(agent(*left.pop(0), **facts), **options))
+
+    return Session(make)
+
+
+def answer_of(outcome):
+    """What the helper answered to the main agent."""
+    return outcome.messages[2].results[0].result
+
+
+def test_a_suspended_call_of_its_suspends_its_callers_and_goes_on_with_it_after_a_restart():
+    session = restarted([ToolCall("wipe", {"place": "attic"})], ["wiped it"])
+    outcome = session.start()
+    (pending,) = outcome.pending
+    assert (outcome.ended, pending.call.name, pending.subject) == ("suspended", "helper", "question")
+    assert pending.payload["call"]["arguments"] == {"place": "attic"}
+    assert "outcome" not in pending.to_text()
+    outcome = session.resume(outcome, Once())
+    assert (outcome.ended, outcome.text, answer_of(outcome).text) == ("answered", "main is done", "wiped it")
+
+
+def test_the_pending_call_has_the_id_by_which_a_person_was_asked():
+    asked = []
+
+    def approver(request, _context):
+        asked.append(request.id)
+        return Later()
+
+    outcome = call(registry_of(wipe, agent_tool(wiper())), approver=approver)
+    assert [pending.id for pending in outcome.pending] == asked
+
+
+def test_of_several_things_that_it_waits_for_one_is_answered_after_the_other():
+    two = [ToolCall("wipe", {"place": "attic"}), ToolCall("wipe", {"place": "cellar"})]
+    session = restarted([two], [], ["both are wiped"])
+    outcome = session.resume(session.start(), Once())
+    (pending,) = outcome.pending
+    assert pending.payload["call"]["arguments"] == {"place": "cellar"}
+    assert answer_of(session.resume(outcome, Once())).text == "both are wiped"
+
+
+def test_a_later_no_with_words_goes_to_it_and_one_without_stops_it():
+    session = restarted([ToolCall("wipe", {"place": "attic"})], ["I leave it"])
+    outcome = session.resume(session.start(), Reject("not the attic"))
+    assert answer_of(outcome).text == "I leave it"
+    session = restarted([ToolCall("wipe", {"place": "attic"})], [])
+    assert answer_of(session.resume(session.start(), Reject())).kind == "rejected"
+
+
+def test_an_answer_counts_once():
+    session = restarted([ToolCall("wipe", {"place": "attic"}), "wiped it"])
+    registry = session.make()
+    session.make = lambda: registry
+    outcome = session.start()
+    session.main = ScriptedModel(["done", "done again"])
+    first = session.resume(outcome, Once())
+    second = session.resume(outcome, Once())
+    assert answer_of(second).kind == "unknown_outcome"
+    assert first.ended == second.ended == "answered"
+
+
+def test_an_agent_that_was_changed_meanwhile_does_not_go_on():
+    session = restarted([ToolCall("wipe", {"place": "attic"})], [], change={"instructions": "Wipe all."})
+    outcome = session.resume(session.start(), Once())
+    assert "it was changed since its call was suspended" in answer_of(outcome).text
+
+
+def test_a_tool_of_its_that_was_changed_meanwhile_is_not_run():
+    session = restarted([ToolCall("wipe", {"place": "attic"})], ["not wiped"])
+    outcome = session.start()
+    helper = agent("not wiped")
+    session.make = lambda: registry_of(tool_of(wipe).with_spec(title="Other"), agent_tool(helper))
+    assert answer_of(session.resume(outcome, Once())).text == "not wiped"
+    assert helper.model.requests[0].messages[-1].results[0].result.kind == "denied"
+
+
+def test_a_result_that_its_host_has_to_bring_is_brought_by_the_answer():
+    remote = Tool.from_schema("remote", {"type": "object"})
+    session = restarted([ToolCall("remote", {"a": 1})], ["it says 7"], tools=(remote,))
+    outcome = session.start()
+    (pending,) = outcome.pending
+    assert pending.payload["call"]["name"] == "remote"
+    assert answer_of(session.resume(outcome, Once({"value": 7}))).text == "it says 7"
+    session = restarted([ToolCall("remote", {"a": 1})], ["no result"], tools=(remote,))
+    assert answer_of(session.resume(session.start(), Reject("offline"))).text == "no result"
+
+
+def test_agents_below_agents_wait_and_go_on_too():
+    inner = [[ToolCall("wipe", {"place": "attic"})], ["wiped"]]
+    outer = [[ToolCall("inner", {"request": "wipe"})], ["inner has wiped"]]
+
+    def make():
+        below = agent_tool(agent(*inner.pop(0), name="inner"))
+        return registry_of(wipe, below, agent_tool(agent(*outer.pop(0))))
+
+    session = Session(make)
+    outcome = session.start()
+    (pending,) = outcome.pending
+    assert pending.hint.startswith("helper asks: inner asks for ")
+    assert answer_of(session.resume(outcome, Once())).text == "inner has wiped"
+
+
+def test_what_a_host_has_broken_is_an_error():
+    session = restarted([ToolCall("wipe", {"place": "attic"})], [])
+    outcome = session.start()
+    (pending,) = outcome.pending
+    broken = attrs.evolve(pending, kept={**pending.kept, "outcome": {"version": 99}})
+    outcome = outcome.evolve(pending=PendingCalls((broken,)))
+    assert "can't be read" in answer_of(session.resume(outcome, Once())).text

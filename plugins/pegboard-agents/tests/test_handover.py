@@ -1,0 +1,108 @@
+"""Agents that hand over to each other: the tools, and `run_agents`."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from pegboard import Once, PendingError, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, ask_later, tool
+from pegboard.testing import ScriptedModel
+from pegboard_agents import Agent, AgentsOutcome, exit_loop, run_agents, transfer_tool
+
+CONTEXT = ReadonlyContext(user="u", session="s")
+
+
+@tool(destructive=True)
+def wipe(context: ToolContext) -> str:
+    """Wipes."""
+    context.state["wiped"] = context.agent
+    return "wiped"
+
+
+def agents(**scripts):
+    return [Agent(name=name, model=ScriptedModel(script)) for name, script in scripts.items()]
+
+
+def registry():
+    made = ToolRegistry()
+    made.register(wipe, exit_loop, transfer_tool({"clerk": "Sells.", "boss": "Decides."}))
+    return made
+
+
+def to(name):
+    return ToolCall("transfer_to_agent", {"agent_name": name})
+
+
+def run(team, request="Hello", **options):
+    return asyncio.run(run_agents(team, request, CONTEXT, registry=registry(), **options))
+
+
+def test_the_agent_that_is_handed_over_to_has_the_whole_conversation():
+    team = agents(clerk=[to("boss")], boss=["I decide."])
+    outcome = run(team)
+    assert (outcome.agent, outcome.turn.text, outcome.handovers) == ("boss", "I decide.", 1)
+    seen = team[1].model.requests[0].messages
+    assert [message.role for message in seen] == ["user", "assistant", "tool"]
+    assert seen[-1].results[0].result.text == "boss goes on."
+
+
+def test_the_loop_is_left_to_the_agent_that_handed_over():
+    outcome = run(agents(clerk=[to("boss"), "Back again."], boss=[ToolCall("exit_loop", {})]))
+    assert (outcome.agent, outcome.turn.text, outcome.callers) == ("clerk", "Back again.", ())
+
+
+def test_without_an_agent_above_the_loop_ends_all():
+    outcome = run(agents(clerk=[ToolCall("exit_loop", {})]))
+    assert (outcome.agent, outcome.turn.ended) == ("clerk", "escalated")
+
+
+def test_agents_that_hand_over_without_an_end_end_at_the_limit():
+    outcome = run(agents(clerk=[to("boss")] * 9, boss=[to("clerk")] * 9), handovers=4)
+    assert (outcome.handovers, outcome.turn.ended) == (4, "transferred")
+
+
+def test_nobody_hands_over_to_itself_or_to_an_agent_that_there_isnt():
+    outcome = run(agents(clerk=[to("clerk"), "Myself, then."]))
+    assert outcome.turn.text == "Myself, then."
+    assert run(agents(clerk=[to("thief"), "Nobody."])).turn.messages[2].results[0].result.kind == "invalid_arguments"
+    with pytest.raises(ValueError, match="there is no agent 'boss'; there are clerk"):
+        run(agents(clerk=[to("boss")]))
+
+
+def test_a_suspended_turn_goes_on_with_its_agent_after_a_restart():
+    outcome = run(agents(clerk=[to("boss")], boss=[ToolCall("wipe", {})]), approver=ask_later)
+    assert (outcome.agent, outcome.turn.ended) == ("boss", "suspended")
+    read = AgentsOutcome.from_json(json.loads(json.dumps(outcome.to_json())))
+    answers = {call.id: Once() for call in read.turn.pending}
+    team = agents(clerk=["Thanks."], boss=[ToolCall("exit_loop", {})])
+    outcome = run(team, suspended=read, answers=answers)
+    assert (outcome.agent, outcome.turn.text, outcome.turn.state) == ("clerk", "Thanks.", {"wiped": "boss"})
+
+
+@pytest.mark.parametrize("data", [None, {}, {"version": 1, "agent": 1, "callers": [], "handovers": 0}, {"version": 2}])
+def test_what_is_no_outcome_is_refused(data):
+    with pytest.raises(ValueError, match="not the outcome of agents"):
+        AgentsOutcome.from_json(data)
+
+
+def test_an_outcome_without_a_turn_is_refused():
+    with pytest.raises(PendingError):
+        AgentsOutcome.from_json({"version": 1, "agent": "a", "callers": [], "handovers": 0, "turn": {}})
+
+
+def test_what_cant_be_run_is_refused():
+    with pytest.raises(ValueError, match="needs agents"):
+        transfer_tool([])
+    with pytest.raises(ValueError, match="names that differ"):
+        run([])
+    with pytest.raises(ValueError, match="has no model"):
+        run([Agent(name="clerk")])
+
+
+def test_the_tool_lists_the_agents_and_what_they_are_for():
+    spec = transfer_tool([Agent(name="boss", description="Decides.\nAlways."), Agent(name="clerk")]).spec
+    assert spec.description.endswith("- boss: Decides. Always.\n- clerk")
+    assert spec.input_schema["properties"]["agent_name"]["enum"] == ["boss", "clerk"]

@@ -1,0 +1,166 @@
+"""What `read_file` shows of files that aren't plain text: images, the text of PDFs, the cells of notebooks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO, Final, TypeAlias, TypeGuard, cast
+
+from pegboard import ImageContent, TextContent, ToolError
+from pegboard_files.reading import page_of
+from pegboard_files.root import Deadline
+from pegboard_files.text import Text
+
+MAX_IMAGE: Final = 3_750_000
+"""Bytes of an image: 5 MB in base64, as much as large providers take."""
+
+MAX_DOCUMENT: Final = 32 << 20
+"""Bytes of a PDF or a notebook."""
+
+MAX_IMAGES: Final = 8
+"""Images in the outputs of a notebook that are shown."""
+
+_HEAD: Final = 16
+
+Shown: TypeAlias = tuple[TextContent | ImageContent, ...]
+
+
+def image_type(head: bytes) -> str | None:
+    """The media type of an image that models take, by its first bytes."""
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+
+
+def read_contents(file: BinaryIO, name: str, offset: int, limit: int, deadline: Deadline) -> Shown | None:
+    """What a model reads of an image, a PDF or a notebook; `None`: it is none of them.
+
+    Args:
+        file: The file, just opened.
+        name: Its path, as the model knows it.
+        offset: The number of the first line of the text, 1-based.
+        limit: How many lines at most.
+        deadline: When to give up.
+
+    Raises:
+        ToolError: It is one, but can't be shown.
+    """
+    head = file.read(_HEAD)
+    file.seek(0)
+    size = os.fstat(file.fileno()).st_size
+    mime_type = image_type(head)
+    if mime_type is not None:
+        if size > MAX_IMAGE:
+            raise ToolError(
+                f"{name!r} is an image of {size:,} bytes, and at most {MAX_IMAGE:,} can be shown. Make it smaller."
+            )
+        return TextContent(f"{name!r}: {mime_type}, {size:,} bytes."), ImageContent(file.read(MAX_IMAGE), mime_type)
+    is_pdf = head.startswith(b"%PDF-")
+    if not is_pdf and not name.endswith(".ipynb"):
+        return None
+    if size > MAX_DOCUMENT:
+        raise ToolError(f"{name!r} has {size:,} bytes, and at most {MAX_DOCUMENT:,} of such a file can be shown.")
+    if is_pdf:
+        return (TextContent(_pdf_page(file, name, offset, limit, deadline)),)
+    cells = _cells(file.read(MAX_DOCUMENT))
+    file.seek(0)
+    if cells is None:
+        return None
+    lines = [line for number, cell in enumerate(cells, 1) for line in _cell_lines(number, cell)]
+    page = page_of(_as_text(lines), name, offset, limit, deadline)
+    note = "[A notebook, shown by its cells. To edit it, read it with raw=true.]"
+    return (TextContent(f"{page}\n{note}"), *islice(_images(cells), MAX_IMAGES))
+
+
+def _as_text(lines: Iterable[str]) -> Text:
+    return Text(io.BytesIO("".join(f"{line}\n" for line in lines).encode(errors="replace")))
+
+
+def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Deadline) -> str:
+    try:
+        from pypdf import PdfReader
+    except ImportError:
+        raise ToolError(
+            f"{name!r} is a PDF, and nothing here reads these: the operator can run pip install 'pegboard-files[pdf]'."
+        ) from None
+    lines: list[str] = []
+    number = 0
+    try:
+        pages = PdfReader(file).pages
+        total = len(pages)
+        for number, page in enumerate(pages, 1):
+            lines += [f"[Page {number} of {total}]", *page.extract_text().split("\n")]
+            deadline.check("Reading the pages of the PDF")
+            if len(lines) > offset + limit:
+                break
+    except ToolError:
+        raise
+    except Exception as error:  # a damaged file may raise anything
+        raise ToolError(f"{name!r} can't be read as a PDF: it is damaged, or encrypted.") from error
+    if all(line.startswith("[Page ") or not line.strip() for line in lines):
+        return f"[A PDF of {total} pages without text, such as scanned ones.]"
+    return page_of(_as_text(lines), name, offset, limit, deadline, counted=number == total)
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _cells(data: bytes) -> list[dict[str, Any]] | None:
+    """The cells of a notebook; `None`: it is none."""
+    try:
+        notebook: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    cells: Any = notebook.get("cells") if _is_object(notebook) else None
+    return [cell for cell in cast("list[Any]", cells) if _is_object(cell)] if isinstance(cells, list) else None
+
+
+def _joined(text: object) -> str:
+    """A text of a notebook, which may be kept as a list of its lines."""
+    if isinstance(text, list):
+        return "".join(part for part in cast("list[Any]", text) if isinstance(part, str))
+    return text if isinstance(text, str) else ""
+
+
+def _cell_lines(number: int, cell: dict[str, Any]) -> Iterator[str]:
+    yield f"[Cell {number}, {str(cell.get('cell_type', 'unknown'))[:20]}]"
+    yield from _joined(cell.get("source")).split("\n")
+    for output in _outputs(cell):
+        text = _joined(output.get("text")) or _joined(_data(output).get("text/plain"))
+        if output.get("output_type") == "error":
+            text = f"{output.get('ename')}: {output.get('evalue')}"
+        if text:
+            yield "[Output]"
+            yield from text.rstrip("\n").split("\n")
+
+
+def _outputs(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    outputs: Any = cell.get("outputs")
+    yield from filter(_is_object, cast("list[Any]", outputs) if isinstance(outputs, list) else ())
+
+
+def _data(output: dict[str, Any]) -> dict[str, Any]:
+    data: Any = output.get("data")
+    return data if _is_object(data) else {}
+
+
+def _images(cells: Iterable[dict[str, Any]]) -> Iterator[ImageContent]:
+    for cell in cells:
+        for output in _outputs(cell):
+            for mime_type in ("image/png", "image/jpeg"):
+                try:
+                    data = base64.b64decode(_joined(_data(output).get(mime_type)))
+                except (binascii.Error, ValueError):
+                    continue
+                if image_type(data[:_HEAD]) == mime_type and len(data) <= MAX_IMAGE:
+                    yield ImageContent(data, mime_type)

@@ -1,0 +1,163 @@
+"""read_file on what isn't plain text: images, PDFs, notebooks."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sys
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from pegboard import ImageContent, ToolError
+from pegboard_files import contents
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+IMAGES = {
+    "image/png": PNG,
+    "image/jpeg": b"\xff\xd8\xff\xe0" + b"\0" * 20,
+    "image/gif": b"GIF89a" + b"\0" * 20,
+    "image/webp": b"RIFF\0\0\0\0WEBPVP8 ",
+}
+
+
+def pdf(*pages: str, password: str | None = None) -> bytes:
+    """A PDF with one line of text a page."""
+    writer = PdfWriter()
+    font = DictionaryObject(
+        {NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1")}
+        | {NameObject("/BaseFont"): NameObject("/Helvetica")}
+    )
+    for text in pages:
+        page = writer.add_blank_page(200, 200)
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode() if text else b"")
+        page[NameObject("/Contents")] = writer._add_object(stream)
+        page[NameObject("/Resources")] = DictionaryObject(
+            {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
+        )
+    if password is not None:
+        writer.encrypt(password, algorithm="RC4-128")
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("mime_type", "data"), IMAGES.items())
+def test_an_image_is_shown_whatever_it_is_called(write, files, mime_type, data):
+    write({"a.dat": data})
+    result = files.read_file("a.dat")
+    assert result.text == f"'a.dat': {mime_type}, {len(data)} bytes."
+    assert result.content[1] == ImageContent(data, mime_type)
+
+
+def test_an_image_that_no_model_takes_is_refused_with_its_size(top, write, files):
+    write({"a.png": PNG})
+    with (top / "a.png").open("r+b") as file:
+        file.truncate(contents.MAX_IMAGE + 1)
+    with pytest.raises(ToolError, match="an image of 3,750,001 bytes, and at most 3,750,000"):
+        files.read_file("a.png")
+
+
+def test_the_text_of_a_pdf_is_shown_page_by_page(write, files):
+    write({"a.pdf": pdf("Hello", "World")})
+    assert files.read_file("a.pdf").text == "1\t[Page 1 of 2]\n2\tHello\n3\t[Page 2 of 2]\n4\tWorld"
+    assert files.read_file("a.pdf", 3, 1).text == "3\t[Page 2 of 2]\n[Lines 3-3 of 4. Read on with offset=4.]"
+
+
+def test_of_a_long_pdf_no_more_pages_are_read_than_are_shown(write, files, monkeypatch):
+    from pypdf import PageObject
+
+    write({"a.pdf": pdf(*(f"page {n}" for n in range(30)))})
+    real, read = PageObject.extract_text, []
+    monkeypatch.setattr(PageObject, "extract_text", lambda self: read.append(1) or real(self))
+    assert files.read_file("a.pdf", limit=3).text.endswith("3\t[Page 2 of 30]\n[Lines 1-3. Read on with offset=4.]")
+    assert len(read) < 4
+
+
+def test_a_pdf_without_text_says_so(write, files):
+    write({"a.pdf": pdf("", "")})
+    assert files.read_file("a.pdf").text == "[A PDF of 2 pages without text, such as scanned ones.]"
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.7\nnothing", b"%PDF-", pdf("secret", password="x")])
+def test_a_damaged_or_encrypted_pdf_is_refused(write, files, data):
+    write({"a.pdf": data})
+    with pytest.raises(ToolError, match="damaged, or encrypted"):
+        files.read_file("a.pdf")
+
+
+def test_without_its_extra_a_pdf_says_what_to_install(write, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    write({"a.pdf": pdf("Hello")})
+    with pytest.raises(ToolError, match=r"pip install 'pegboard-files\[pdf\]'"):
+        files.read_file("a.pdf")
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {
+            "cell_type": "code",
+            "source": "print(1)",
+            "outputs": [
+                {"output_type": "stream", "text": ["1\n"]},
+                {"output_type": "display_data", "data": {"image/png": base64.b64encode(PNG).decode()}},
+                {"output_type": "execute_result", "data": {"text/plain": ["42"]}},
+                {"output_type": "error", "ename": "ValueError", "evalue": "no"},
+            ],
+        },
+    ]
+}
+
+
+def test_a_notebook_is_shown_by_its_cells_with_outputs(write, files):
+    write({"a.ipynb": json.dumps(NOTEBOOK)})
+    result = files.read_file("a.ipynb")
+    rows = [row.partition("\t")[2] for row in result.text.split("\n")[:-1]]
+    assert rows == [
+        *("[Cell 1, markdown]", "# Title", "text", "[Cell 2, code]", "print(1)"),
+        *("[Output]", "1", "[Output]", "42", "[Output]", "ValueError: no"),
+    ]
+    assert result.text.endswith("\n[A notebook, shown by its cells. To edit it, read it with raw=true.]")
+    assert result.content[1:] == (ImageContent(PNG, "image/png"),)
+    assert files.read_file("a.ipynb", raw=True).startswith('1\t{"cells"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no json", "[]", '{"cells": 1}', "[" * 10_000, '{"a": 1}'],
+)
+def test_what_is_only_called_a_notebook_is_shown_as_text(write, files, text):
+    write({"a.ipynb": text})
+    assert isinstance(files.read_file("a.ipynb"), str)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [1, None, "x"],
+        [{"cell_type": 5, "source": 7, "outputs": [1, {"data": 3}, {"data": {"image/png": "%%"}}]}],
+        [{"source": ["a", 5], "outputs": {"x": 1}}, {"outputs": [{"data": {"image/png": "AAAA"}}]}],
+    ],
+)
+def test_a_damaged_notebook_is_shown_as_far_as_it_goes(write, files, cells):
+    write({"a.ipynb": json.dumps({"cells": cells})})
+    assert len(files.read_file("a.ipynb").content) == 1
+
+
+def test_of_very_many_images_of_a_notebook_the_first_are_shown(write, files):
+    output = {"data": {"image/png": base64.b64encode(PNG).decode()}}
+    write({"a.ipynb": json.dumps({"cells": [{"source": "", "outputs": [output] * 20}]})})
+    assert len(files.read_file("a.ipynb").content) == 1 + contents.MAX_IMAGES
+
+
+@pytest.mark.parametrize("head", [b"%PDF-1.7", b"{"])
+def test_a_huge_document_is_refused_without_being_read(top, files, head):
+    with (top / "a.ipynb").open("wb") as file:
+        file.write(head)
+        file.truncate(1 << 30)
+    with pytest.raises(ToolError, match="1,073,741,824 bytes, and at most 33,554,432"):
+        files.read_file("a.ipynb")

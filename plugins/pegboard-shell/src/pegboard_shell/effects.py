@@ -1,0 +1,102 @@
+"""Effects of commands: which surely change nothing, and which may destroy something.
+
+The permissions' own reader takes a line apart, so that what is wrapped (`sudo`, `sh -c`, `xargs`, `find -exec`) and
+what can't be read for sure count as they do in rules: the first for what destroys, both never for what only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from pegboard import Permissions, Rule, Tool
+
+_READERS: Final = """
+    [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold
+    free getent grep groups head hexdump id jq join ls lsblk lscpu md5sum nl nproc od paste pgrep printenv printf ps pwd
+    readlink realpath rev rg seq sha1sum sha256sum sha512sum sort stat strings tac tail test tr tree true tsort tty type
+    uname unexpand uniq uptime wc whereis which who whoami
+"""
+_READ_SUBCOMMANDS: Final = {
+    "git": """
+        blame cat-file describe diff grep log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
+        show-ref status version
+    """,
+    "cargo": "metadata tree version",
+    "go": "env list version",
+    "pip": "check freeze list show",
+    "npm": "ls list view",
+    "docker": "images inspect logs ps version",
+    "kubectl": "describe get logs version",
+}
+_READ_FORMS: Final = """
+    find *|sed -n *|< *|command -v *|date|date +*|hostname|git branch|git branch -a|git branch -r|git branch -v*
+    git remote -v|git stash list *|git tag -l *
+"""
+_EXCEPTIONS: Final = """
+    find *-delete*|find *-exec*|find *-ok*|find *-fprint*|find *-fls*|rg *--pre*|rg *--hostname-bin*|sort -*o*
+    sort * -*o*|sort *--compress-prog*|sed *w*|sed *e*|sed * -*i*|git *--output*|git *--ext-diff*|git *--textconv*
+    git grep *-O*|git grep *--open*|uniq * ?*|tree *-*o*|file *-*C*|cat /dev/*|printf -v*|go env *-w*|go env *-u*
+    go list *-toolexec*|go list *-exec*|pip *--log*|pip *--report*
+"""
+"""What those before have in common with others: an option that writes, runs something or never ends."""
+
+_DESTROYERS: Final = """
+    rm *|rmdir *|unlink *|shred *|truncate *|dd *of=*|mkfs*|wipefs *|blkdiscard *|fdisk *|parted *|kill *|killall *
+    pkill *|reboot *|shutdown *|halt *|poweroff *|crontab -r*|userdel *|groupdel *|chmod -R *|chown -R *|find *-delete*
+    rsync *--del*|mv * /dev/null|dropdb *|redis-cli *flush*
+    git reset *--hard*|git clean *|git checkout -- *|git checkout * -- *|git checkout .*|git checkout -f*|git restore *
+    git push *--force*|git push *-f*|git push *--delete*|git push *--mirror*|git branch *-D *|git branch *--delete*
+    git stash drop*|git stash clear*|git reflog expire*|git filter-branch *|git update-ref -d*|git rebase *
+    docker *prune*|docker rm *|docker * rm *|docker rmi *|podman *prune*|kubectl *delete *|helm *uninstall *
+    helm *delete *|terraform *destroy*|terraform apply *|aws * delete*|aws s3 rm *|gcloud * delete *|az * delete *
+    consul kv delete *|vault * delete *|gh repo delete *|gh release delete *|cargo yank *|npm unpublish *
+    npm uninstall *|pip uninstall *|apt *remove *|apt *purge *|apt-get *remove *|apt-get *purge *
+"""
+
+
+def _patterns(text: str) -> list[str]:
+    return [each.strip() for line in text.split("\n") for each in line.split("|") if each.strip()]
+
+
+_READING: Final = Permissions(
+    [
+        *(Rule("shell", f"{name} *", "allow") for name in _READERS.split()),
+        *(
+            Rule("shell", f"{of} {name} *", "allow")
+            for of, names in _READ_SUBCOMMANDS.items()
+            for name in names.split()
+        ),
+        *(Rule("shell", form, "allow") for form in _patterns(_READ_FORMS)),
+        *(Rule("shell", form, "deny") for form in _patterns(_EXCEPTIONS)),
+    ]
+)
+_DESTROYING: Final = Permissions([Rule("shell", form, "deny") for form in _patterns(_DESTROYERS)])
+_PROBE: Final = Tool.from_schema(
+    "shell",
+    {"type": "object", "properties": {"command": {}}, "required": ["command"], "additionalProperties": False},
+    permission="shell",
+    permission_arguments={"command": "command"},
+)
+
+
+def only_reads(arguments: Mapping[str, Any]) -> bool:
+    """Whether a command surely changes nothing; of one that isn't known, it doesn't say so."""
+    return _decision(_key(arguments), destroys=False) == "allow"
+
+
+def destroys(arguments: Mapping[str, Any]) -> bool:
+    """Whether a command may destroy what was there, as far as can be seen; one that can't be read may."""
+    return _decision(_key(arguments), destroys=True) == "deny"
+
+
+def _key(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
+    command: Any = arguments.get("command")
+    return command if isinstance(command, str) else tuple(command or ())
+
+
+@lru_cache(512)
+def _decision(command: str | tuple[str, ...], *, destroys: bool) -> str | None:
+    asked = command if isinstance(command, str) else list(command)
+    return (_DESTROYING if destroys else _READING).decide(_PROBE, {"command": asked}).action

@@ -1,0 +1,118 @@
+"""A sandbox for commands: bubblewrap, where the system has it and lets it work.
+
+What is inside sees the whole file system, and may change nothing of it, or only what is below the root; it has a `/tmp`
+and process ids of its own, none of the sockets in `/run`, and no network unless it is given. It ends with its command.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field
+
+from pegboard_shell.settings import Level
+
+_PLACES: Final = "/usr/local/bin:/usr/bin:/bin"  # no folder that a command could have written to
+_PROBE_SECONDS: Final = 20.0
+_PROTECTED: Final = (".git",)  # its hooks and settings are run by whoever uses git here, outside of the sandbox
+_REFUSALS: Final = (
+    *("read-only file system", "permission denied", "operation not permitted", "network is unreachable"),
+    *("could not resolve host", "temporary failure in name resolution", "name or service not known"),
+    *("network unreachable", "failed to lookup address", "getaddrinfo"),
+)
+"""What programs say, in lower case, where a sandbox has refused them something."""
+
+MISSING: Final = "no sandbox was found: bubblewrap (bwrap) isn't installed"
+
+
+@define(eq=False)
+class Sandbox:
+    """The sandbox of this system, looked for when it is first needed.
+
+    Attributes:
+        level: What commands in it may change.
+        network: Whether they reach the network.
+        program: The program that makes it; `None`: looked for in the system's own folders.
+    """
+
+    level: Level
+    network: bool = False
+    program: str | None = None
+    _lack: str | None = field(default=None, init=False)
+    _is_known: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was looked for already."""
+        return self._is_known
+
+    @property
+    def lack(self) -> str | None:
+        """Why commands run without it, in a few words; `None` where they run in it. Blocks at its first use."""
+        with self._lock:
+            if not self._is_known:
+                self._lack = self._missing()
+                self._is_known = True
+            return self._lack
+
+    def wrapped(self, argv: Sequence[str], root: str, folder: str, *, reads: bool = False) -> list[str]:
+        """A command that runs another one in it.
+
+        Args:
+            argv: The other.
+            root: What it may change, at the level `workspace-write`.
+            folder: Where it starts.
+            reads: Whether it needs to change nothing.
+        """
+        assert self.program is not None
+        writes = self.level == "workspace-write" and not reads
+        writes = writes and root != "/"  # there it would keep nothing
+        places = ["--bind" if writes else "--ro-bind", root, root] if root != "/" else []
+        for name in _PROTECTED if writes else ():
+            path = Path(root, name)
+            if path.exists() and not path.is_symlink():
+                places += ["--ro-bind", str(path), str(path)]
+        return [self.program, *self._walls(), *places, "--chdir", folder, "--", *argv]
+
+    def _walls(self) -> list[str]:
+        walls = ["--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        walls += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108  a new one
+        if Path("/run").is_dir():
+            walls += ["--tmpfs", "/run"]
+        names = Path("/etc/resolv.conf").resolve()
+        if self.network and names.is_relative_to("/run") and names.is_file():
+            walls += ["--ro-bind", str(names), str(names)]
+        return walls if self.network else [*walls, "--unshare-net"]
+
+    def _missing(self) -> str | None:
+        if self.level == "none":
+            return "the setting sandbox is 'none'"
+        self.program = self.program or shutil.which("bwrap", path=_PLACES)
+        if self.program is None:
+            return MISSING
+        try:
+            tried = subprocess.run(  # noqa: S603  the system's own program
+                [self.program, *self._walls(), "--", "/bin/sh", "-c", ":"],
+                capture_output=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                timeout=_PROBE_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"no sandbox works: {self.program} failed ({type(error).__name__})"
+        if tried.returncode == 0:
+            return None
+        said = tried.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
+        return f"no sandbox works: {said[0]:.200}"
+
+
+def may_be_refused(text: str) -> bool:
+    """Whether a program's output speaks of something that a sandbox may have refused; a guess."""
+    recent = text[-20_000:].lower()
+    return any(refusal in recent for refusal in _REFUSALS)

@@ -1,0 +1,199 @@
+"""Settings of the shell tools, and the environment and the folder that commands get by them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from attrs import frozen
+
+from pegboard import ToolError
+
+Level: TypeAlias = Literal["workspace-write", "read-only", "none"]
+"""What commands may change: what is below the root, nothing, or whatever the user may."""
+
+INHERITED: Final = (
+    *("HOME", "LOGNAME", "USER", "PATH", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME"),
+)
+"""The variables of the host that commands get by default."""
+
+_FIXED: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
+MOST_SECONDS: Final = 3_600
+
+
+@frozen(kw_only=True)
+class Settings:
+    """Settings of the shell tools.
+
+    Attributes:
+        root: The folder that commands run in or below, `~` allowed; `None` is the call's, else the process's own.
+        shell: The absolute path of what runs command lines; `None` is bash where there is one, else sh.
+        time_limit: Seconds that a command may take, where the call doesn't say.
+        longest: Seconds that a call may ask for at most.
+        grace: Seconds between asking a command to end and killing it.
+        output_limit: Bytes of output that are kept of a command, half of them of its beginning.
+        inherit: The names of the variables that commands get from the host's environment; `*` stands for anything.
+        environment: Variables that commands get besides.
+        sandbox: What commands may change, where the system has a sandbox.
+        network: Whether commands in the sandbox reach the network.
+        sessions: How many sessions may be kept.
+    """
+
+    root: str | None = None
+    shell: str | None = None
+    time_limit: float = 120.0
+    longest: float = 600.0
+    grace: float = 2.0
+    output_limit: int = 16 << 20
+    inherit: tuple[str, ...] = INHERITED
+    environment: Mapping[str, str] = {}
+    sandbox: Level = "workspace-write"
+    network: bool = False
+    sessions: int = 16
+
+
+def settings_from(table: Mapping[str, Any]) -> Settings:
+    """Reads the plugin's settings.
+
+    Raises:
+        ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
+    """
+    for key, value in table.items():
+        if key not in _CHECKS:
+            near = get_close_matches(key, _CHECKS, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(_CHECKS)}."
+            raise ValueError(f"plugins.shell.{key}: there is no such setting. {hint}")
+        wanted, fits = _CHECKS[key]
+        if not fits(value):
+            raise ValueError(f"plugins.shell.{key}: {value!r:.100} is not {wanted}.")
+    given = dict(table)
+    if "inherit" in given:
+        given["inherit"] = tuple(given["inherit"])
+    return Settings(**given)
+
+
+def _is_time(value: Any) -> bool:
+    return _is_number(value) and 0 < value <= MOST_SECONDS
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def _is_environment(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    pairs = cast("Mapping[Any, Any]", value).items()
+    return all(
+        _is_text(name) and "=" not in name and isinstance(text, str) and "\0" not in text for name, text in pairs
+    )
+
+
+_TIME: Final = (f"a number of seconds above 0 and at most {MOST_SECONDS:,}", _is_time)
+_CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "root": ("the path of a folder", _is_text),
+    "shell": ("the absolute path of a shell", lambda value: _is_text(value) and value.startswith("/")),
+    "time_limit": _TIME,
+    "longest": _TIME,
+    "grace": ("a number of seconds from 0 to 60", lambda value: _is_number(value) and 0 <= value <= 60),
+    "output_limit": ("64 KiB to 1 GiB in bytes", lambda value: type(value) is int and 1 << 16 <= value <= 1 << 30),
+    "inherit": (
+        "a list of names of variables",
+        lambda value: isinstance(value, list | tuple) and all(map(_is_text, value)),  # pyright: ignore[reportUnknownArgumentType]
+    ),
+    "environment": ("a table of texts", _is_environment),
+    "sandbox": ("'workspace-write', 'read-only' or 'none'", lambda value: value in Level.__args__),
+    "network": ("true or false", lambda value: isinstance(value, bool)),
+    "sessions": ("a number from 1 to 256", lambda value: type(value) is int and 1 <= value <= 256),
+}
+
+
+def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a command: what is inherited by name, what keeps programs from asking, what the user sets.
+
+    Relative folders in `PATH` are left out: there, a file that a command has written could pass for a program.
+    """
+    environment = {name: value for name, value in host.items() if _is_inherited(name, settings.inherit)}
+    environment |= _FIXED
+    environment |= settings.environment
+    path = environment.get("PATH", _DEFAULT_PATH).split(":")
+    environment["PATH"] = ":".join(folder for folder in path if folder.startswith("/")) or _DEFAULT_PATH
+    return environment
+
+
+def _is_inherited(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def shell_by(settings: Settings) -> str:
+    """What runs command lines."""
+    return settings.shell or next((each for each in _SHELLS if os.access(each, os.X_OK)), "/bin/sh")
+
+
+@frozen
+class Folder:
+    """The folder that a command runs in, held open: whatever is put in its place is another folder.
+
+    Attributes:
+        root: The absolute path of the root, links resolved.
+        path: The absolute path of the folder, links resolved.
+        entry: What leads to it as long as it is held open.
+        descriptor: Holds it open; the owner closes it.
+    """
+
+    root: str
+    path: str
+    entry: str
+    descriptor: int
+
+
+def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder:
+    """The folder that a command runs in.
+
+    Args:
+        settings: Have the root.
+        work_dir: The call's folder.
+        folder: As the model names it, relative to the root.
+
+    Raises:
+        ToolError: It isn't there, isn't a folder, or isn't below the root.
+    """
+    try:
+        root = (Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()).resolve()
+        path = (root / folder).resolve()
+        if not path.is_relative_to(root):
+            hint = f"Name one relative to {root}; a command may still name files elsewhere."
+            raise ToolError(f"The folder {folder!r:.200} isn't below the working folder.", hint=hint)
+        opened = _opened_below(root, path.relative_to(root).parts)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        hint = "Run ls to see which folders there are; without a folder, it is the working folder."
+        raise ToolError(f"The folder {folder!r:.200} can't be entered: {reason}.", hint=hint) from None
+    # Where the system has it: no other way to enter a folder is safe from links, and runs no code in a fork.
+    entry = f"/proc/self/fd/{opened}" if Path("/proc/self/fd").is_dir() else str(path)
+    return Folder(str(root), str(path), entry, opened)
+
+
+def _opened_below(root: Path, parts: tuple[str, ...]) -> int:
+    """A descriptor of the folder, opened part by part and never through a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened = os.open(root, flags)
+    for part in parts:
+        try:
+            inner = os.open(part, flags, dir_fd=opened)
+        finally:
+            os.close(opened)
+        opened = inner
+    return opened

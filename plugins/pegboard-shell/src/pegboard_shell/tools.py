@@ -1,0 +1,436 @@
+"""The tools and their answers. Docstrings and parameters are what a model reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from annotated_types import Gt, Le, MaxLen, MinLen
+from attrs import Factory, define, field, frozen
+
+from pegboard import (
+    Concurrency,
+    ModelRequest,
+    Preview,
+    ResultLimits,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
+from pegboard_shell.effects import destroys, only_reads
+from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
+from pegboard_shell.process import TIMED_OUT, RunningCommand
+from pegboard_shell.sandbox import Sandbox, may_be_refused
+from pegboard_shell.sessions import Session, Sessions, owner_of
+from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, shell_by
+
+Words = Annotated[list[Annotated[str, MaxLen(30_000)]], MinLen(1), MaxLen(1_000)]
+Line = Annotated[str, MinLen(1), MaxLen(30_000)]
+Seconds = Annotated[float, Gt(0), Le(MOST_SECONDS)]
+Wait = Annotated[float, Gt(0), Le(300)]
+PathText = Annotated[str, MinLen(1), MaxLen(4_096)]
+Key = Annotated[str, MinLen(1), MaxLen(40)]
+Marker = Annotated[str, MinLen(1), MaxLen(1_000)]
+
+_LEAST_LEFT: Final = 1.0  # seconds that a call keeps back to answer in
+_MARGIN: Final = 120.0  # what the registry gives a call beyond the longest limit, to start and to end
+_LIMITS: Final = ResultLimits(keep="middle")
+_NOT_FOUND: Final = 127
+_UNSANDBOXED: Final = "shell_unsandboxed"
+
+
+def _concurrency(arguments: Mapping[str, Any]) -> Concurrency:
+    return Concurrency() if only_reads(arguments) else Concurrency("key", ("folder",))
+
+
+@frozen
+class Wanted:
+    """What a model asks for; see `shell`."""
+
+    command: str | list[str]
+    folder: str
+    timeout: float | None
+    background: bool
+    wait: float
+    until: str | None
+
+
+@define(eq=False)
+class ShellTools:
+    """The tools, bound to their settings, a sandbox and their sessions.
+
+    Attributes:
+        settings: How they work.
+        sandbox: What commands run in.
+        sessions: The commands that go on.
+    """
+
+    settings: Settings = field(factory=Settings)
+    sandbox: Sandbox = field(
+        default=Factory(lambda self: Sandbox(self.settings.sandbox, self.settings.network), takes_self=True)
+    )
+    sessions: Sessions = field(default=Factory(lambda self: Sessions(self.settings.sessions), takes_self=True))
+
+    async def shell(  # noqa: PLR0913  (what a model may say)
+        self,
+        command: Line | Words,
+        folder: PathText = ".",
+        timeout: Seconds | None = None,  # noqa: ASYNC109  (the command's)
+        *,
+        background: bool = False,
+        wait: Wait = 10.0,
+        until: Marker | None = None,
+        call: ToolContext,
+    ) -> ToolResult:
+        """Runs a command: a line for the shell, or a list of a program and its arguments.
+
+        Gives what it writes to standard output and standard error, in its order, and in brackets at the end its exit
+        code and what else is to know. The input of the command is empty. What it leaves running is ended with it; to
+        let something run on, such as a server, pass background=true instead of "&".
+
+        Args:
+            command: Such as "make test 2>&1 | tail -20", or ["python", "-m", "pytest"] without a shell.
+            folder: The folder to run it in, relative to the working folder.
+            timeout: Seconds that it may take; then it is ended, and its exit code is 124.
+            background: Lets it run on as a session, which has an input, after "wait" seconds at most.
+            wait: With background: how many seconds to wait for its end.
+            until: With background: waits no longer than until it has written this text, such as "ready".
+            call: The running call.
+        """
+        return await self._run(call, Wanted(command, folder, timeout, background, wait, until), inside=True)
+
+    async def shell_unsandboxed(  # noqa: PLR0913  (what a model may say)
+        self,
+        command: Line | Words,
+        folder: PathText = ".",
+        timeout: Seconds | None = None,  # noqa: ASYNC109  (the command's)
+        *,
+        background: bool = False,
+        wait: Wait = 10.0,
+        until: Marker | None = None,
+        call: ToolContext,
+    ) -> ToolResult:
+        """Runs a command as shell does, but outside of the sandbox; the user is asked first.
+
+        Only for what failed in the sandbox and can't be done there, such as an access to the network.
+
+        Args:
+            command: A line for the shell, or a list of a program and its arguments.
+            folder: The folder to run it in, relative to the working folder.
+            timeout: Seconds that it may take; then it is ended, and its exit code is 124.
+            background: Lets it run on as a session, which has an input, after "wait" seconds at most.
+            wait: With background: how many seconds to wait for its end.
+            until: With background: waits no longer than until it has written this text, such as "ready".
+            call: The running call.
+        """
+        return await self._run(call, Wanted(command, folder, timeout, background, wait, until), inside=False)
+
+    async def write_stdin(  # noqa: PLR0913  (what a model may say)
+        self,
+        session: Key,
+        text: Line,
+        wait: Wait = 1.0,
+        until: Marker | None = None,
+        *,
+        close: bool = False,
+        call: ToolContext,
+    ) -> ToolResult:
+        r"""Writes to the input of a command that runs as a session, and gives what it has written since.
+
+        Args:
+            session: The session, as shell has named it.
+            text: What to write, as it is: end a line with "\n".
+            wait: How many seconds to wait for its end.
+            until: Waits no longer than until it has written this text, such as a prompt.
+            close: Closes the input behind the text.
+            call: The running call.
+        """
+        known = self.sessions.get(session, owner_of(call))
+        data = text.encode()
+        try:
+            written = known.command.write(data)
+        except BrokenPipeError:
+            hint = f'Read what it has written with poll_session(session="{session}").'
+            raise ToolError(f"The command of session {session!r} reads no input any more.", hint=hint) from None
+        notes: list[str] = []
+        if written < len(data):
+            notes.append(
+                f"Only {written:,} of {len(data):,} bytes were written: it doesn't read. Go on behind them later."
+            )
+        elif close:
+            known.command.close_input()
+        return await self._answer(call, known, wait, until, notes)
+
+    async def poll_session(
+        self, session: Key, wait: Wait = 10.0, until: Marker | None = None, *, call: ToolContext
+    ) -> ToolResult:
+        """Gives what a command that runs as a session has written since the last call, and its exit code at its end.
+
+        Args:
+            session: The session, as shell has named it.
+            wait: How many seconds to wait for its end.
+            until: Waits no longer than until it has written this text, such as "ready".
+            call: The running call.
+        """
+        return await self._answer(call, self.sessions.get(session, owner_of(call)), wait, until, [])
+
+    async def end_session(self, session: Key, *, call: ToolContext) -> ToolResult:
+        """Ends a command that runs as a session, with all that it has started, and gives the rest of its output.
+
+        Args:
+            session: The session, as shell has named it.
+            call: The running call.
+        """
+        known = self.sessions.get(session, owner_of(call))
+        known.command.end()
+        return await self._answer(call, known, self.settings.grace + _MARGIN, None, [])
+
+    # What the permissions ask ------------------------------------------------------------------------------------
+
+    def wants_approval(self, _arguments: Mapping[str, Any]) -> bool:
+        """Whether a person confirms a command: one that runs without a sandbox."""
+        return self.sandbox.lack is not None
+
+    def wants_input_approved(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a person confirms an input: of a command without a sandbox."""
+        return not self.sessions.is_in_sandbox(str(arguments.get("session")))
+
+    def preview(self, arguments: Mapping[str, Any]) -> Preview:
+        """The command as it would run, and where."""
+        lack = self.sandbox.lack
+        where = self._walls(arguments) if lack is None else f"without a sandbox, with all that you may do: {lack}"
+        return _previewed(arguments, where)
+
+    def preview_unsandboxed(self, arguments: Mapping[str, Any]) -> Preview:
+        """The same for one that leaves the sandbox."""
+        return _previewed(arguments, "OUTSIDE OF THE SANDBOX, with all that you may do")
+
+    def preview_input(self, arguments: Mapping[str, Any]) -> Preview:
+        """The input, and the command that reads it."""
+        shown = self.sessions.shown(str(arguments.get("session")))
+        return Preview(f"Write to a running command: {shown:.800}", str(arguments.get("text")))
+
+    async def offered(self, request: ModelRequest) -> ModelRequest | None:
+        """The request without `shell_unsandboxed` where there is no sandbox to leave."""
+        if await self._lack() is None or request.tools is None:
+            return None
+        return request.evolve(tools=request.tools.without("shell", {_UNSANDBOXED: "there is no sandbox to leave"}))
+
+    def _walls(self, arguments: Mapping[str, Any]) -> str:
+        level = "read-only" if only_reads(arguments) else self.settings.sandbox
+        return f"in a sandbox: {level}, {'network' if self.settings.network else 'no network'}"
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    async def _run(self, call: ToolContext, wanted: Wanted, *, inside: bool) -> ToolResult:
+        settings = self.settings
+        inside = inside and await self._lack() is None
+        if wanted.background:
+            self.sessions.check_room(owner_of(call))
+        running = self._command(call, wanted, inside=inside)
+        running.start()
+        if wanted.background:
+            return await self._begin(call, wanted, running, inside=inside)
+        limit = min(wanted.timeout or settings.time_limit, settings.longest)
+        if call.remaining is not None:
+            limit = min(limit, max(call.remaining - settings.grace - _LEAST_LEFT, _LEAST_LEFT))
+        show = None if call.listener is None else partial(_show, call)
+        in_time = await running.follow(limit, show)
+        notes = [] if in_time else [f"It was ended after its limit of {limit:g} s."]
+        return self._result(running, notes, inside=inside, in_time=in_time)
+
+    async def _lack(self) -> str | None:
+        """As in `Sandbox`, off the loop where it isn't known yet."""
+        if not self.sandbox.is_known:
+            await asyncio.to_thread(lambda: self.sandbox.lack)
+        return self.sandbox.lack
+
+    def _command(self, call: ToolContext, wanted: Wanted, *, inside: bool) -> RunningCommand:
+        settings, environment = self.settings, environment_by(self.settings)
+        command, background = wanted.command, wanted.background
+        opened = open_folder(settings, call.work_dir, wanted.folder)
+        try:
+            if isinstance(command, str):
+                argv = [shell_by(settings), "-c", command]
+            else:
+                argv = _found(command, environment["PATH"], opened.path)
+            entry = opened.entry
+            if inside:
+                reads = not background and only_reads({"command": command})
+                argv, entry = self.sandbox.wrapped(argv, opened.root, opened.path, reads=reads), "/"
+            output = OutputBuffer(settings.output_limit)
+            return RunningCommand(
+                argv, environment, entry, output, settings.grace, has_input=background, holds=opened.descriptor
+            )
+        except BaseException:
+            os.close(opened.descriptor)
+            raise
+
+    async def _begin(self, call: ToolContext, wanted: Wanted, running: RunningCommand, *, inside: bool) -> ToolResult:
+        """A session of a command that was started, and the first that it writes."""
+        try:
+            await running.until(lambda: running.pid is not None, None)
+            session = self.sessions.keep(running, owner_of(call), _text_of(wanted.command), in_sandbox=inside)
+            try:
+                return await self._answer(call, session, wanted.wait, wanted.until, [])
+            except BaseException:
+                self.sessions.forget(session)
+                raise
+        except BaseException:  # the model won't learn of it
+            running.end(now=True)
+            raise
+
+    async def _answer(
+        self, call: ToolContext, session: Session, wait: float, until: str | None, notes: list[str]
+    ) -> ToolResult:
+        """What a session has written, once it has ended, has written `until`, or the wait is over."""
+        command = session.command
+        if call.remaining is not None:
+            wait = max(min(wait, call.remaining - _LEAST_LEFT), 0.0)
+        await command.until(lambda: command.is_over or (until is not None and command.has_written(until)), wait)
+        if command.is_over:
+            self.sessions.forget(session)
+            return self._result(command, notes, inside=session.in_sandbox, in_time=True)
+        key = session.key
+        notes.append(f'Session {key} runs on: poll_session(session="{key}") reads on, end_session ends it.')
+        facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
+        return _told(command.taken(), notes, facts)
+
+    def _result(self, command: RunningCommand, notes: list[str], *, inside: bool, in_time: bool) -> ToolResult:
+        """What a command gave that has ended, or should have."""
+        if command.pid is None:
+            raise ToolError(f"The command can't be started: {_reason(command.failure)}.") from command.failure
+        output, left = command.taken(), command.leftovers
+        if not command.is_over:
+            notes.append(f"Process {command.pid} could not be ended.")
+        if left.ended and not inside:
+            notes.append(f"What it had left running was ended: {_processes(left.ended)}.")
+        if left.running:
+            notes.append(f"{_processes(len(left.running))} of it can't be ended: {', '.join(map(str, left.running))}.")
+        if left.holds_output:
+            notes.append("Something that it has started runs on and can't be ended from here.")
+        code = command.exit_code if in_time else TIMED_OUT
+        notes.insert(0, f"Exit code {code}{_by_signal(command.exit_code) if in_time else ''}, {command.seconds:.1f} s.")
+        if not in_time:
+            notes.append("Ask for a longer timeout, or pass background=true.")
+        elif inside and code and may_be_refused(output.text):
+            where = "" if self.settings.sandbox == "read-only" else " outside of the working folder"
+            net = "" if self.settings.network else " and reaches no network"
+            notes.append(f"It ran in a sandbox, where it changes nothing{where}{net}.")
+            notes.append(f"{_UNSANDBOXED} runs it outside, once the user has agreed.")
+        facts = {"exit_code": code, "seconds": round(command.seconds, 3)}
+        return _told(output, notes, {**facts, "sandbox": self.settings.sandbox if inside else None})
+
+
+def _text_of(command: str | Sequence[str]) -> str:
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def _previewed(arguments: Mapping[str, Any], where: str) -> Preview:
+    background = ", in the background" if arguments.get("background") else ""
+    return Preview(f"Run in {arguments.get('folder') or '.'}{background}, {where}", _text_of(arguments["command"]))
+
+
+def _found(argv: Sequence[str], path: str, folder: str) -> list[str]:
+    """The program's path and its arguments.
+
+    Raises:
+        ToolError: There is no such program.
+    """
+    program = argv[0]
+    found = os.path.join(folder, program) if "/" in program else shutil.which(program, path=path)  # noqa: PTH118
+    if not program or found is None or not os.access(found, os.X_OK) or Path(found).is_dir():
+        hint = "A list is a program and its arguments; pass a text to have a shell run it."
+        raise ToolError(f"There is no program {program!r:.200} to run.", hint=hint)
+    return [found, *argv[1:]]
+
+
+def _show(call: ToolContext, text: str, size: int) -> None:
+    """Hands out output as it comes, and of a flood only its length."""
+    if text:
+        call.emit(text)
+    elif size > MOST_SHOWN:
+        call.report(size, None, f"{size:,} bytes of output")
+
+
+def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
+    """An answer: the output, and the notes in brackets."""
+    if output.odd:
+        notes = [*notes, f"{output.odd:,} characters that are no text are shown as U+FFFD."]
+    end = "" if not output.text or output.text.endswith("\n") else "\n"
+    text = f"{output.text}{end}[{' '.join(notes)}]"
+    lost = {"lost_bytes": output.lost} if output.lost else {}
+    return ToolResult(TextContent(text), metadata={**facts, "output_bytes": output.size, **lost})
+
+
+def _by_signal(code: int | None) -> str:
+    with suppress(ValueError, TypeError):
+        return f" ({signal.Signals((code or 0) - 128).name})"
+    return ""
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"
+
+
+def _reason(failure: BaseException | None) -> str:
+    text = getattr(failure, "strerror", None) or str(failure)
+    return f"{text:.500}"
+
+
+def shell_tools(settings: Settings) -> Sequence[Tool]:
+    """The tools by these settings, with one sandbox and one set of sessions."""
+    tools = ShellTools(settings)
+    common: dict[str, Any] = {"tags": ("shell",), "open_world": True, "result_limits": _LIMITS, "output_schema": None}
+    runs: dict[str, Any] = {
+        "read_only": only_reads,
+        "destructive": destroys,
+        "concurrency": _concurrency,
+        "permission_arguments": {"command": "command"},
+        "timeout": MOST_SECONDS + _MARGIN,
+    }
+    of_session: dict[str, Any] = {"concurrency": Concurrency("key", ("session",)), "timeout": 300 + _MARGIN}
+    make = Tool.from_function
+    outside = make(
+        tools.shell_unsandboxed,
+        title="Run a command outside of the sandbox",
+        permission=_UNSANDBOXED,
+        preview=tools.preview_unsandboxed,
+        process_request=tools.offered,
+        **common,
+        **runs,
+    )
+    writes = make(
+        tools.write_stdin,
+        title="Write to a running command",
+        requires_confirmation=tools.wants_input_approved,
+        permission_arguments={"text": "command"},
+        preview=tools.preview_input,
+        **common,
+        **of_session,
+    )
+    return (
+        make(
+            tools.shell,
+            title="Run a command",
+            requires_confirmation=tools.wants_approval,
+            preview=tools.preview,
+            **common,
+            **runs,
+        ),
+        # Rules that deny a command to the shell, or ask about it, hold here too; those that allow it there don't.
+        outside.evolve(former_permissions=("shell",)),
+        writes.evolve(former_permissions=("shell",)),
+        make(tools.poll_session, title="Read a running command's output", read_only=True, **common, **of_session),
+        make(tools.end_session, title="End a running command", **common, **of_session),
+    )

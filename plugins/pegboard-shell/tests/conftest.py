@@ -1,0 +1,109 @@
+"""Registries with the shell tools in an empty folder, and what tells whether a process runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pegboard import Permissions, ToolRegistry, ToolResult
+from pegboard.testing import plugin_registry
+from pegboard_shell.sandbox import Sandbox
+
+collect_ignore = ["test_bubblewrap.py"] if Sandbox("workspace-write").lack else []
+PLAIN = {"sandbox": "none", "grace": 0.2}
+
+
+@pytest.fixture
+def top(tmp_path) -> Path:
+    """The root of the commands."""
+    folder = tmp_path / "top"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def board(top) -> Callable[..., ToolRegistry]:
+    """Makes registries with the tools; without a sandbox and without questions, unless told otherwise."""
+
+    def make(*, mode: str = "bypass", **settings: Any) -> ToolRegistry:
+        registry = plugin_registry("shell", settings={"shell": {"root": str(top), **PLAIN, **settings}})
+        registry.permissions = Permissions(mode=mode)
+        return registry
+
+    return make
+
+
+@pytest.fixture
+def run(board) -> Callable[..., Any]:
+    """Runs a command by the tool `shell`."""
+    registry = board()
+
+    async def shell(command: str | list[str], **arguments: Any) -> ToolResult:
+        return await registry.call("shell", {"command": command, **arguments})
+
+    return shell
+
+
+@pytest.fixture
+def fifo(tmp_path) -> Callable[[], Path]:
+    """Makes named pipes: reading one waits until a command has written into it."""
+    made = []
+
+    def make() -> Path:
+        made.append(tmp_path / f"pipe{len(made)}")
+        os.mkfifo(made[-1])
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def settled() -> Iterator[None]:
+    """No command runs on behind its test."""
+    yield
+    if command_threads():
+        gc.collect()  # a registry's sessions end with it
+    for thread in command_threads():
+        thread.join(30)
+    assert not command_threads()
+
+
+def command_threads() -> list[threading.Thread]:
+    """The threads that still look after a command."""
+    return [each for each in threading.enumerate() if each.name.startswith("pegboard-shell ")]
+
+
+@pytest.fixture
+def is_running() -> Callable[[int], bool]:
+    """Whether a process runs; one that has ended, and isn't waited for by its parent, doesn't."""
+
+    def look(pid: int) -> bool:
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        if Path("/proc/self/stat").exists():
+            return False
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    return look
+
+
+@pytest.fixture
+def join() -> Callable[[], None]:
+    """Blocks until the threads that look after commands have ended."""
+
+    def wait() -> None:
+        for thread in command_threads():
+            thread.join(30)
+
+    return wait

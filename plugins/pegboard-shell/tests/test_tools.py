@@ -1,0 +1,165 @@
+"""The tool `shell`, its answers and what it declares."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+import pegboard_shell
+from pegboard import Once, Permissions, ReadonlyContext, Rule, ToolCall
+from pegboard.testing import ScriptedApprover, check_plugin
+
+TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_stdin"]
+
+
+def test_the_plugin_stands_behind_one_entry_point():
+    (entry,) = [each for each in entry_points(group="pegboard") if each.name == "shell"]
+    assert entry.load() is pegboard_shell
+
+
+def test_its_tools_are_declared_with_caution(board):
+    specs = {tool.name: tool.spec for tool in board().tools()}
+    assert sorted(specs) == TOOLS
+    for name, spec in specs.items():
+        assert spec.tags == ("shell",)
+        assert spec.title
+        assert spec.annotations.open_world_hint is True
+        assert spec.annotations.read_only_hint is (True if name == "poll_session" else None)
+    assert specs["shell"].permission_arguments == {"command": "command"}
+    assert specs["shell_unsandboxed"].permission == "shell_unsandboxed"
+
+
+def test_every_parameter_is_described_and_bounded(board):
+    for tool in board().tools():
+        schema = tool.spec.input_schema
+        assert schema["additionalProperties"] is False
+        for name, part in schema["properties"].items():
+            assert part["description"], (tool.name, name)
+            for kind in part.get("anyOf", [part]):
+                assert {"boolean": True, "null": True}.get(kind["type"]) or any(key.startswith("m") for key in kind)
+
+
+async def test_a_line_is_run_by_a_shell_and_a_list_is_not(run):
+    assert (await run("echo one two | tr o 0")).text.startswith("0ne tw0\n[Exit code 0, ")
+    assert (await run(["echo", "one | two", "$HOME"])).text.startswith("one | two $HOME\n[Exit code 0, ")
+
+
+async def test_an_exit_code_is_a_result_and_no_error(run):
+    result = await run("echo out; echo err >&2; exit 3")
+    assert not result.is_error
+    assert result.text.startswith("out\nerr\n[Exit code 3, ")
+    assert result.metadata["exit_code"] == 3
+    assert (await run("kill -9 $$")).metadata["exit_code"] == 137
+    assert "(SIGKILL)" in (await run("kill -9 $$")).text
+
+
+async def test_a_command_runs_in_the_folder_that_is_named(run, top):
+    (top / "inner").mkdir()
+    assert (await run("pwd -P")).text.splitlines()[0] == str(top)
+    assert (await run(["pwd"], folder="inner")).text.splitlines()[0] == str(top / "inner")
+
+
+async def test_the_calls_folder_is_the_root_where_none_is_set(board, tmp_path):
+    registry = board(root=".")
+    result = await registry.call("shell", {"command": "pwd"}, context=ReadonlyContext(work_dir=str(tmp_path)))
+    assert result.text.splitlines()[0] == str(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["missing", "file", "..", "/etc", "out", "a\0b"])
+async def test_a_folder_that_cant_be_entered_is_refused(run, top, folder):
+    (top / "file").write_text("")
+    (top / "out").symlink_to("/etc")
+    result = await run("pwd", folder=folder)
+    assert result.is_error
+    assert "folder" in result.text
+    assert "/etc/" not in result.text
+
+
+@pytest.mark.parametrize("command", [["no-such-program"], ["./missing"], ["./file"], [""], ["/etc"], ["echo", "a\0b"]])
+async def test_a_program_that_isnt_there_is_named(run, top, command):
+    (top / "file").write_text("")
+    result = await run(command)
+    assert result.is_error
+    assert "There is no program" in result.text or "can't be started" in result.text
+
+
+async def test_a_line_with_a_missing_program_ends_as_the_shell_has_it(run):
+    result = await run("no-such-program")
+    assert result.metadata["exit_code"] == 127
+    assert "not found" in result.text
+
+
+async def test_output_comes_as_events_while_the_command_runs(board, fifo):
+    """The command waits until its first line was seen."""
+    gate, seen = fifo(), []
+    async for event in board().stream([ToolCall("shell", {"command": f"echo first; cat {gate}; echo last"})]):
+        content = getattr(event, "content", None)
+        if content is not None and not any(seen):
+            await asyncio.to_thread(gate.write_text, "go\n")
+        seen.append(content)
+    assert event.result.text.startswith("first\ngo\nlast\n")
+    assert next(filter(None, seen)) == "first\n"
+
+
+async def test_without_a_sandbox_a_person_is_asked_and_told_so(board):
+    registry = board(mode="default")
+    with ScriptedApprover([Once()]) as approver:
+        registry.approver = approver
+        assert not (await registry.call("shell", {"command": "ls"})).is_error
+    shown = approver.requests[0].to_text()
+    assert "without a sandbox" in shown
+    assert "ls" in shown
+
+
+async def test_rules_decide_by_the_commands_of_a_line(board):
+    registry = board()
+    registry.permissions = Permissions([Rule("shell", "echo *", "allow"), Rule("shell", "curl *", "deny", forbid=True)])
+    assert not (await registry.call("shell", {"command": "echo a && echo b"})).is_error
+    assert (await registry.call("shell", {"command": "echo a && id"})).is_error, "nobody is there to be asked"
+    for name in ("shell", "shell_unsandboxed"):
+        assert (await registry.call(name, {"command": "sh -c 'curl x'"})).is_error, name
+    assert (await registry.call("shell_unsandboxed", {"command": "echo a"})).is_error, "a rule for the shell is none"
+
+
+async def test_plan_mode_runs_what_changes_nothing(board, top):
+    registry = board()
+    registry.permissions = Permissions([Rule("shell", "*", "allow")], mode="plan")
+    assert not (await registry.call("shell", {"command": "ls | sort"})).is_error
+    assert (await registry.call("shell", {"command": "touch made"})).is_error
+    assert not (top / "made").exists()
+
+
+async def test_what_destroys_asks(board, top):
+    registry = board(mode="default")
+    (top / "file").write_text("")
+    with ScriptedApprover([Once()]) as approver:
+        registry.approver = approver
+        await registry.call("shell", {"command": "rm file"})
+    assert approver.requests[0].reason == "marks this call destructive"
+    assert not (top / "file").exists()
+
+
+def test_it_brings_no_tools_where_there_are_no_process_groups(monkeypatch):
+    monkeypatch.delattr(os, "killpg")
+    with pytest.raises(RuntimeError, match="Linux and macOS"):
+        pegboard_shell.pegboard_register_tools(print, {})
+
+
+@pytest.mark.slow
+def test_the_plugin_is_as_it_should_be():
+    """It loads whole, its manifest is true, its schemas judge as they say, importing it is cheap."""
+    check_plugin("shell")
+
+
+@pytest.mark.slow
+def test_it_is_listed_without_being_imported():
+    code = "import sys; from pegboard.__main__ import run; sys.argv = ['registry', 'list', '--plugin', 'shell']\n"
+    code += "try:\n    run()\nexcept SystemExit:\n    pass\nassert 'pegboard_shell' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "shell_unsandboxed" in done.stdout
