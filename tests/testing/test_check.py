@@ -171,7 +171,8 @@ def test_hooks_that_are_none_or_take_something_else_are_found() -> None:
         def pegboard_register_commands(self, group) -> None:
             raise ValueError("no command")
 
-    assert "mark a function pegboard_register_tools(register) with @hookimpl" in findings(Unmarked())
+    assert "pegboard_register_tools is never called: put @hookimpl above it" in findings(Unmarked())
+    assert "mark a function pegboard_register_tools(register) with @hookimpl" in findings(object())
     assert "it doesn't load: PluginValidationError" in findings(Wrong())
     assert "pegboard_register_commands raised ValueError: no command" in findings(Raising())
 
@@ -394,7 +395,7 @@ def test_examples_run_unless_they_are_asked_not_to() -> None:
     assert check_plugin(plugin, run_examples=False).ran == 0
     assert called == []
     assert check_plugin(plugin).ran == 1
-    assert called == [1]
+    assert set(called) == {1}  # twice where the machine was busy: what blocks the loop is watched again
 
 
 def test_only_tools_marked_read_only_are_run() -> None:
