@@ -15,9 +15,9 @@ from pegboard.cli.output import Status, complain, write
 from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
 from pegboard.plugins.discovery import discover
-from pegboard.plugins.manager import noted
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
+from pegboard.plugins.side_effects import noted
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
