@@ -42,11 +42,10 @@ from pegboard import (
     tool,
 )
 from pegboard.cli.commands.chat import read_conversation, write_conversation
-from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import discover
 from pegboard.tools.content import ErrorKind
-from pegboard_guard import verify
+from pegboard_guard import FileApprovals, verify
 from pegboard_guard.journal_file import JournalFile, decode_or_none
 from pegboard_processes import ChildProcesses
 

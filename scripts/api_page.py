@@ -83,7 +83,7 @@ TOPICS = {  # heading: what stands below it, and the names
         "See [Decide what may run](../how-to/decide-what-may-run.md) and [Ask a person](../how-to/ask-a-person.md).",
         """
         Permissions PermissionRules Rule read_permissions Approver ApprovalRequest Once Always Reject Later
-        ask_later Grants MemoryGrants FileApprovals PendingCall PendingCalls confirmation_call
+        ask_later Grants MemoryGrants PendingCall PendingCalls confirmation_call
         original_call_from answer_from_result
         """,
     ),

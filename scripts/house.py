@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = [ROOT / "src" / "pegboard", *sorted(ROOT.glob("plugins/*/src/*/"))]
+# What the goal of the tests' lines was set for; what came or grew later is held by "tests per line" alone.
+FIRST = ["anthropic", "bedrock", "google", "guard", "ollama", "openai", "processes", "search"]
 COMMANDS = "commands"  # a folder of verbs: a command may be named like what it is about
 BRIEF = 5  # lines; a file with no more only marks a package
 
@@ -40,6 +42,7 @@ RULES = {  # of every package
     "class names twice": Limit(0),
     "import cycles": Limit(0),
     "files in cycles": Limit(0),
+    "tests per line": Limit(1.5),  # lines of a plugin's own tests for one of its own
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the rule or besides
     "pegboard": {
@@ -61,7 +64,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    "tests": {"lines": Limit(73_000, goal=65_000)},  # 4,000 of them pegboard-mcp's, which is new
+    "tests": {"lines": Limit(66_800, goal=63_000)},  # of the core and of the first plugins
 }
 
 
@@ -160,15 +163,21 @@ def figures_of_a_call() -> dict[str, float]:
     }
 
 
+def lines_in(*folders: Path) -> int:
+    """How many lines of Python stand in folders."""
+    return sum(path.read_text(encoding="utf-8").count("\n") for folder in folders for path in folder.rglob("*.py"))
+
+
 def figures_of_the_tests() -> dict[str, float]:
-    """How long the tests are, the plugins' own included."""
-    files = [*(ROOT / "tests").rglob("*.py"), *ROOT.glob("plugins/*/tests/**/*.py")]
-    return {"lines": sum(path.read_text(encoding="utf-8").count("\n") for path in files)}
+    """How long the tests of the core and of the first plugins are."""
+    return {"lines": lines_in(ROOT / "tests", *(ROOT / "plugins" / f"pegboard-{name}" / "tests" for name in FIRST))}
 
 
 def main() -> int:
     """Prints the table; gives the exit code."""
     found = {package.name: figures_of(package) for package in PACKAGES}
+    for plugin in PACKAGES[1:]:
+        found[plugin.name]["tests per line"] = round(lines_in(plugin.parents[1] / "tests") / lines_in(plugin), 2)
     found |= {"one call": figures_of_a_call(), "tests": figures_of_the_tests()}
     failed = 0
     for part, figures in found.items():

@@ -59,7 +59,9 @@ def try_plugins(place: Path, wheels: Path, environment: dict[str, str]) -> None:
     names = " ".join(str(wheel_of(wheels, plugin.name)) for plugin in PLUGINS)
     checks = " && ".join(f".venv/bin/registry manifest check {plugin.name}" for plugin in PLUGINS)
     shell(
-        f".venv/bin/pip install -q {names} && .venv/bin/registry plugins && .venv/bin/registry doctor && {checks}",
+        f".venv/bin/pip install -q {names} && .venv/bin/registry plugins && .venv/bin/registry doctor && {checks} && "
+        ".venv/bin/registry call update_memory operation=create name=user content=Ann && "
+        ".venv/bin/registry call load_artifacts",
         place,
         environment,
     )

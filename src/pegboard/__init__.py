@@ -59,7 +59,6 @@ _MODULES = {
     "Exporter": "request.exporter",
     "ExpressionError": "errors",
     "FatalToolError": "errors",
-    "FileApprovals": "dispatch.approval.grants",
     "FileContent": "tools.content",
     "Found": "toolsets.search",
     "Grammar": "tools.spec",

@@ -8,11 +8,7 @@ from pegboard.catalogue import (
     Problem as Problem,
 )
 from pegboard.config.config import Config as Config, load_config as load_config
-from pegboard.dispatch.approval.grants import (
-    FileApprovals as FileApprovals,
-    Grants as Grants,
-    MemoryGrants as MemoryGrants,
-)
+from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
 from pegboard.dispatch.approval.pending import (
     PendingCall as PendingCall,
     PendingCalls as PendingCalls,

@@ -74,8 +74,12 @@ class Contributions:
         if self._provided_services is None:
             from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
 
+            def packages(path: str) -> tuple[str, ...]:
+                return _installed().packages_offering("services", path)
+
             with self._lock:
-                self._provided_services = self._provided_services or Services({type(self): self}, plugins=self)
+                made = self._provided_services or Services(of_plugins=self._service_of_plugins, packages=packages)
+                self._provided_services = made
         return self._provided_services
 
     @property
@@ -210,19 +214,6 @@ class Contributions:
         given = self.services.provide(service, value, scope=scope)
         return Handle(lambda: self.services.withdraw(given))
 
-    def plugin_service(self, path: str) -> Any:
-        """The service that a plugin brings for the type of this path, once that plugin has been loaded; or `None`.
-
-        Raises:
-            PluginError: A plugin offers it, but failed.
-        """
-        self.lazy_plugins.load_offering("services", path)
-        return self._registered("services", path)
-
-    def service_packages(self, path: str) -> tuple[str, ...]:
-        """The packages whose plugins provide a service for the type of this path: installed ones, and pegboard's."""
-        return _installed().packages_offering("services", path)
-
     def known(self, kind: str) -> tuple[str, ...]:
         """The names of a kind that there are, registered or offered by an installed plugin, sorted; imports none.
 
@@ -303,6 +294,10 @@ class Contributions:
                 if offered is not None and name not in self._catalogue.extras.get(kind, {}):
                     self._swap(self._catalogue.with_extra(kind, name, *offered))
         return self._registered(kind, name)
+
+    def _service_of_plugins(self, path: str) -> Any:
+        self.lazy_plugins.load_offering("services", path)
+        return self._registered("services", path)
 
     def _registered(self, kind: str, name: str) -> Any:
         found = self._catalogue.extras.get(kind, {}).get(name)

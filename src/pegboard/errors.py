@@ -98,15 +98,10 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
         "openai-chat": "pegboard-openai",
     },
     "executors": {"process": "pegboard-processes"},
-    "services": dict.fromkeys(
-        (
-            "pegboard.tools.stores.Artifacts",
-            "pegboard.tools.stores.Memory",
-            "pegboard.dispatch.truncate.ResultTexts",
-            "pegboard_memory.router.MessageRouter",
-        ),
-        "pegboard-memory",
-    ),
+    "services": {
+        "pegboard.tools.stores.Artifacts": "pegboard-memory",
+        "pegboard.tools.stores.Memory": "pegboard-memory",
+    },
 }
 """Which first-party package provides what, by kind and name: for hints on what to install, and nothing else."""
 

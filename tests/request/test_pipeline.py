@@ -283,7 +283,8 @@ NO_TOOLS = quick(lambda request: request.evolve(tools=[1]))
 def test_what_a_plugins_step_does_wrong_costs_only_itself(function, cause):
     """Law 4 of the house: it is named, with its cause, and everything else works."""
     told = []
-    pipeline = attrs.evolve(ABC.insert_after("a", "bad", function, owner=FILES), timeout=0.05)
+    pipeline = ABC.insert_after("a", "bad", function, owner=FILES)
+    pipeline = attrs.evolve(pipeline, timeout=0.05 if function is never else 30)
     made = process(pipeline, observe=lambda who, error: told.append((who, type(error).__name__)))
     assert made.instructions == ("a", "b", "c")
     assert made.problems == (ProcessorProblem("bad", cause, FILES),)
@@ -292,7 +293,7 @@ def test_what_a_plugins_step_does_wrong_costs_only_itself(function, cause):
 
 @pytest.mark.parametrize(("function", "cause"), FAULTS)
 def test_what_the_hosts_step_does_wrong_is_raised(function, cause):
-    pipeline = attrs.evolve(ABC.insert_after("a", "bad", function), timeout=0.05)
+    pipeline = attrs.evolve(ABC.insert_after("a", "bad", function), timeout=0.05 if function is never else 30)
     with pytest.raises(ProcessorError) as caught:
         process(pipeline)
     assert caught.value.processor == "bad"
@@ -447,10 +448,10 @@ def test_one_place_has_to_be_named(places):
         Placed(print, **places)
 
 
-SHORT = Runner(timeout=0.05)
+SHORT, PATIENT = Runner(timeout=0.05), Runner(timeout=30)
 
 
-def ask_runner(function, *arguments, runner=SHORT):
+def ask_runner(function, *arguments, runner=PATIENT):
     return asyncio.run(runner.ask(Callback(function), *arguments))
 
 
@@ -477,7 +478,7 @@ def gives_a_coroutine(value):
 FUNCTIONS = [on_the_loop, off_the_loop, later, gives_a_coroutine]
 
 
-@pytest.mark.parametrize("runner", [SHORT, Runner(timeout=None)])
+@pytest.mark.parametrize("runner", [PATIENT, Runner(timeout=None)])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_kind_of_function_answers(function, runner):
     assert ask_runner(function, 1, runner=runner) == 2
@@ -508,7 +509,7 @@ def test_one_that_never_answers_is_given_up():
 
     for function in (waits, released.wait):
         with pytest.raises(ChainError, match=r"gave no answer within 0\.05 s") as caught:
-            ask_runner(function)
+            ask_runner(function, runner=SHORT)
         assert isinstance(caught.value.__cause__, TimeoutError)
     released.set()
 

@@ -8,7 +8,20 @@ import threading
 import pytest
 
 import pegboard_files
-from pegboard import Once, Permissions, ReadonlyContext, Reject, Rule, ToolCall, ToolRegistry
+from pegboard import (
+    ModelRequest,
+    Once,
+    Permissions,
+    ReadonlyContext,
+    Reject,
+    Rule,
+    ToolCall,
+    ToolRegistry,
+    register_plugin,
+    run_turn,
+    tool,
+)
+from pegboard.testing import ScriptedModel
 
 ALLOWED = Permissions([Rule("edit", "*", "allow")])
 
@@ -441,3 +454,71 @@ def test_an_allow_rule_has_to_cover_every_path_of_a_patch(top, write):
     both = patch("*** Add File: src/a", "+x", "*** Add File: b", "+x")
     assert registry.call_sync("apply_patch", {"input": both}).kind == "denied"
     assert not registry.call_sync("apply_patch", {"input": patch("*** Add File: src/a", "+x")}).is_error
+
+
+# Which model gets which ----------------------------------------------------------------------------------------------
+
+
+PATCHING = {"apply_patch", "write_file"}
+REPLACING = {"edit_file", "multi_edit", "write_file"}
+
+
+def with_plugin(top, **settings) -> ToolRegistry:
+    """A registry that has the plugin, with all that it brings."""
+    registry = ToolRegistry()
+    record = register_plugin(registry, pegboard_files, "files", settings={"root": str(top), **settings})
+    assert record.status == "loaded"
+    return registry
+
+
+def offered(registry, model):
+    """The edit tools that a model is offered."""
+    request = asyncio.run(registry.process(ModelRequest("hello", model=model)))
+    return {tool.name for tool in request.tools if "edit" in tool.spec.tags or tool.origin.plugin is None}
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("gpt-5", PATCHING),
+        ("openai/gpt-5.1-codex", PATCHING),
+        ("GPT-5-mini", PATCHING),
+        ("codex-mini-latest", PATCHING),
+        ("gpt-4.1", REPLACING),
+        ("claude-opus-4-5", REPLACING),
+        (None, REPLACING),
+    ],
+)
+def test_a_model_gets_the_edit_tools_that_it_knows(top, model, names):
+    assert offered(with_plugin(top), model) == names
+
+
+def test_the_settings_say_which_models_get_patches(top):
+    assert offered(with_plugin(top, patch_models=["claude-*"]), "claude-opus-4-5") == PATCHING
+    assert offered(with_plugin(top, patch_models=[]), "gpt-5") == REPLACING
+
+
+def test_where_there_is_no_choice_no_tool_is_left_out(top):
+    assert offered(with_plugin(top, tools="read-only"), "claude-opus-4-5") == set()
+    registry = with_plugin(top)
+    request = asyncio.run(
+        registry.process(ModelRequest("hello", tools=asyncio.run(registry.resolve(where="name:edit_file"))))
+    )
+    assert request.tools.names == ("edit_file",)
+
+
+def test_a_tool_of_the_host_is_left_alone(top):
+    @tool(name="patch")
+    def own() -> None:
+        """Patches."""
+
+    registry = with_plugin(top)
+    registry.register(own)
+    assert offered(registry, "gpt-5") == {*PATCHING, "patch"}
+
+
+def test_in_a_turn_the_name_of_the_model_itself_counts(top):
+    model = ScriptedModel(["done"], name="gpt-5")
+    asyncio.run(run_turn(model, "hello", with_plugin(top)))
+    assert "apply_patch" in model.requests[0].tools
+    assert "edit_file" not in model.requests[0].tools

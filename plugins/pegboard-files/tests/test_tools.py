@@ -292,11 +292,14 @@ def test_settings_are_read(table, settings):
         ({"rooot": "x"}, "plugins.files.rooot: there is no such setting. Did you mean 'root'?"),
         (
             {"x": 1},
-            "plugins.files.x: there is no such setting. Known are root, hidden, no_ignore, time_limit, read_first.",
+            "plugins.files.x: there is no such setting. Known are root, hidden, no_ignore, time_limit, read_first*.",
         ),
-        ({"root": 1}, "plugins.files.root: 1 is not the path of a folder."),
-        ({"root": ""}, "plugins.files.root: '' is not the path of a folder."),
-        ({"root": "a\0b"}, "plugins.files.root: 'a\\x00b' is not the path of a folder."),
+        ({"root": 1}, "plugins.files.root: 1 is not the path of a folder, or a list of some."),
+        ({"root": ""}, "plugins.files.root: '' is not the path of a folder, or a list of some."),
+        ({"root": "a\0b"}, "plugins.files.root: 'a\\x00b' is not the path of a folder, or a list of some."),
+        ({"root": []}, "plugins.files.root: [] is not the path of a folder, or a list of some."),
+        ({"tools": "some"}, "plugins.files.tools: 'some' is not 'read-only', 'coding' or 'all'."),
+        ({"patch_models": "gpt"}, "plugins.files.patch_models: 'gpt' is not a list of patterns for models' names."),
         ({"hidden": "yes"}, "plugins.files.hidden: 'yes' is not true or false."),
         ({"no_ignore": 1}, "plugins.files.no_ignore: 1 is not true or false."),
         ({"time_limit": 0}, "plugins.files.time_limit: 0 is not a number of seconds above 0."),
@@ -308,6 +311,62 @@ def test_settings_are_read(table, settings):
 def test_a_mistake_is_named_with_its_key_and_value(table, text):
     with pytest.raises(ValueError, match="^" + re.escape(text).replace(r"\*", ".*") + "$"):
         settings_from(table)
+
+
+SETS = {
+    "read-only": ["glob", "grep", "list_directory", "read_file"],
+    "coding": ["apply_patch", "edit_file", "glob", "grep", "list_directory", "read_file", "write_file"],
+    "all": ["apply_patch", "edit_file", "glob", "grep", "list_directory", "multi_edit", "read_file", "write_file"],
+}
+
+
+@pytest.mark.parametrize(("chosen", "names"), SETS.items())
+def test_the_settings_choose_a_set_of_tools(chosen, names):
+    registry = ToolRegistry()
+    pegboard_files.pegboard_register_tools(registry.register, {"tools": chosen})
+    assert sorted(tool.name for tool in registry.tools()) == names
+
+
+@pytest.fixture
+def several(tmp_path, top):
+    """Calls tools with two roots, in both of which they may edit."""
+    registry = ToolRegistry(permissions=Permissions([Rule("edit", "*", "allow")]))
+    other = tmp_path / "other"
+    other.mkdir()
+    roots = [str(top), str(other), str(tmp_path / "missing")]
+    pegboard_files.pegboard_register_tools(registry.register, {"root": roots})
+    return lambda name, **arguments: registry.call_sync(name, arguments)
+
+
+def test_relative_paths_are_in_the_first_root_and_absolute_ones_in_any(tmp_path, write, several):
+    write({"a.txt": "first KEY\n", "../other/sub/b.txt": "second KEY\n"})
+    other = tmp_path / "other"
+    assert several("read_file", path="a.txt").text == "1\tfirst KEY"
+    assert several("read_file", path=f"{other}/sub/b.txt").text == "1\tsecond KEY"
+    assert several("list_directory", path=str(other)).structured_content["path"] == str(other)
+    assert several("glob", pattern="*.txt", path=str(other)).text == f"{other}/sub/b.txt"
+    assert several("grep", pattern="KEY", path=str(other)).text == f"{other}/sub/b.txt\n1:second KEY"
+    assert several("grep", pattern="KEY").text == "a.txt\n1:first KEY"
+    edited = several("edit_file", path=f"{other}/sub/b.txt", old_string="second", new_string="2nd")
+    assert edited.text == f"Edited '{other}/sub/b.txt': 1 replacement, at line 1."
+
+
+def test_a_patch_may_move_a_file_from_one_root_to_another(tmp_path, top, write, several):
+    write({"a.txt": "1\n"})
+    moved = f"*** Begin Patch\n*** Update File: a.txt\n*** Move to: {tmp_path}/other/a.txt\n*** End Patch"
+    assert several("apply_patch", input=moved).text.endswith(f"M {tmp_path}/other/a.txt")
+    assert (tmp_path / "other" / "a.txt").read_text() == "1\n"
+    assert not (top / "a.txt").exists()
+
+
+def test_with_several_roots_there_is_still_no_way_out_of_each(tmp_path, write, several):
+    write({"../other/b.txt": "", "a": ""})
+    (tmp_path / "other" / "link").symlink_to(tmp_path / "secret.txt")
+    other = tmp_path / "other"
+    for path in (f"{other}/../secret.txt", f"{other}/link", f"{tmp_path}/secret.txt", f"{other}2/x", "../other/b.txt"):
+        assert "outside of the folder" in several("read_file", path=path).text
+    missing = several("read_file", path=f"{other}/c.txt")
+    assert missing.text == f"there is no '{other}/c.txt'. Did you mean '{other}/b.txt'?"
 
 
 def test_the_plugin_keeps_the_contract() -> None:

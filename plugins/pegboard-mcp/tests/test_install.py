@@ -51,11 +51,12 @@ ALL = pytest.mark.parametrize("program", PROGRAMS)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, tmp_path_factory, monkeypatch):
     """A home and a folder to work in, of which nothing is the user's."""
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))  # plugins are loaded once
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("CODEX_HOME", raising=False)

@@ -19,7 +19,7 @@ minor releases after it is deprecated, with a warning that names its successor. 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pluggy
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult
     from pegboard.tools.context import ReadonlyContext, ToolContext
-    from pegboard.tools.services import ServiceScope
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.toolset import Toolset
     from pegboard.turn.events import TurnOutcome
@@ -46,21 +45,8 @@ hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 
 
-class RegisterNamed(Protocol):
-    """Registers one named thing."""
-
-    def __call__(self, name: str, thing: Any, /) -> None:
-        """Keeps `thing` under `name`; a name that is taken is refused and reported."""
-        ...
-
-
-class RegisterService(Protocol):
-    """Registers one service."""
-
-    def __call__(self, kind: Any, thing: Any, /, *, scope: ServiceScope | None = None) -> None:
-        """Keeps `thing` for the type `kind`; a type that is taken is refused and reported."""
-        ...
-
+RegisterNamed: TypeAlias = Callable[[str, Any], None]
+"""Registers one thing under a name; a name that is taken is refused and reported."""
 
 # Register hooks ---------------------------------------------------------------------------------------------------
 
@@ -149,7 +135,7 @@ def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any
 
 
 @hookspec
-def pegboard_register_services(register: RegisterService, settings: Mapping[str, Any]) -> None:
+def pegboard_register_services(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
     """Brings services, which tools, processors and other plugins find by type. Since 0.2.
 
     What the host provides for a type stands before what plugins bring. A plugin that a manifest lists is imported when

@@ -246,8 +246,6 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
 
 
 def _register_service(loaded: LoadedPlugin, hook: str) -> Callable[..., None]:
-    keep = _register_extra(loaded, hook)
-
     def register(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
         from pegboard.tools.services import Services, path_of_kind
 
@@ -256,7 +254,7 @@ def _register_service(loaded: LoadedPlugin, hook: str) -> Callable[..., None]:
         except TypeError as error:
             loaded.faults.append(str(error))
         else:
-            keep(path_of_kind(kind), given)
+            _register_extra(loaded, hook)(path_of_kind(kind), given)
 
     return register
 

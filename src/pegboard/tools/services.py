@@ -9,7 +9,7 @@ import inspect
 import threading
 import types
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
@@ -400,23 +400,12 @@ class ServiceContainer:
         return await self.off_loop(function, *arguments)
 
 
-class _ServicePlugins(typing.Protocol):
-    """Plugins that bring services, asked by the paths of types; a registry is one."""
-
-    def plugin_service(self, path: str) -> Any:
-        """What `Services.provide` keeps, from the plugin that brings it, which is loaded for it; or `None`."""
-        ...
-
-    def service_packages(self, path: str) -> tuple[str, ...]:
-        """The packages that provide it, loaded or not."""
-        ...
-
-
 @define(eq=False)
 class _Shared:
     """State that services over others share with them."""
 
-    plugins: _ServicePlugins | None = None
+    of_plugins: Callable[[str], _Provided | None] = lambda _: None
+    packages: Callable[[str], Sequence[str]] = lambda _: ()
     lock: Any = field(factory=threading.RLock)
     opened: ServiceContainer | None = None
     defaults: dict[Any, Any] = field(factory=dict[Any, Any])
@@ -430,7 +419,8 @@ class Services:
         off_loop: Where plain factories that may block run; `None`: where they are asked for. May be set later, before
             the first service is opened.
         observe: Gets what fails while it is closed; by default the logger `pegboard` does. May be set later, too.
-        plugins: Asked for what isn't provided here.
+        of_plugins: Gives, by the path of a type, what a plugin provides for it, which is loaded for that; or `None`.
+        packages: Gives the packages whose plugins do, loaded or not.
     """
 
     def __init__(
@@ -439,12 +429,13 @@ class Services:
         *,
         off_loop: _OffLoop | None = None,
         observe: _Observer | None = None,
-        plugins: _ServicePlugins | None = None,
+        of_plugins: Callable[[str], _Provided | None] = lambda _: None,
+        packages: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         self.off_loop = off_loop
         self.observe = observe or log_failure
         self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
-        self._shared = _Shared(plugins)
+        self._shared = _Shared(of_plugins, packages)
 
     @classmethod
     def of(cls, values: Services | Mapping[Any, Any]) -> Services:
@@ -503,8 +494,7 @@ class Services:
             raise MissingServiceError(what, kind=kind)
         if below:
             return self._provided[below[0]]
-        plugins = self._shared.plugins
-        return None if plugins is None else plugins.plugin_service(path_of_kind(kind))
+        return self._shared.of_plugins(path_of_kind(kind))
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
         """The service of this type, opened if need be; raises as its factory does."""
@@ -545,8 +535,7 @@ class Services:
         if given is None:
             name = name_of_kind(kind)
             what = f"no {name} is provided; the host does it with registry.provide({name}, ...)"
-            packages = () if self._shared.plugins is None else self._shared.plugins.service_packages(path_of_kind(kind))
-            if packages:
+            if packages := self._shared.packages(path_of_kind(kind)):
                 what += f", or a plugin does once it is installed and loaded: {', '.join(packages)}"
             raise MissingServiceError(what, kind=kind)
         return given

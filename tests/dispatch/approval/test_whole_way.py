@@ -13,12 +13,12 @@ import pytest
 from attrs import evolve
 
 from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, tool
-from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Once, Reject
 from pegboard.errors import PendingError
 from pegboard.testing.scripted import ScriptedApprover
+from pegboard_guard import FileApprovals
 
 KEY = "a key of sixteen bytes or more"
 ANN = ReadonlyContext(session="s", user="ann")
@@ -359,7 +359,7 @@ sys.stdout.write(dispatched(board(), ("delete", {"path": "a"}), approver=ask_lat
 ANSWER = """
 import asyncio, sys
 from dispatch.approval.test_whole_way import ANN, KEY, Once, PendingCalls, board
-from pegboard.dispatch.approval.grants import FileApprovals
+from pegboard_guard import FileApprovals
 pending = PendingCalls.loads(sys.stdin.read(), KEY)
 answers = {call.id: Once() for call in pending}
 print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answers, context=ANN)).results[0].text)

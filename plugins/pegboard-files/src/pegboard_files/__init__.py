@@ -8,7 +8,7 @@ from typing import Any
 
 from pegboard import hookimpl
 
-__all__ = ["pegboard_register_tools"]
+__all__ = ["pegboard_register_processors", "pegboard_register_tools"]
 
 
 @hookimpl
@@ -30,6 +30,19 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
         raise RuntimeError("pegboard-files works on Linux and macOS: this system can't open files below a directory.")
     reading = FileTools(settings_from(settings))
     register(reading)
-    editing = EditTools(reading.settings, reading.seen)
-    register(editing)
-    register(editing.patch_tool())
+    for tool in EditTools(reading.settings, reading.seen).tools():
+        register(tool)
+
+
+@hookimpl
+def pegboard_register_processors(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings the step that leaves each model the edit tools that it knows.
+
+    Args:
+        register: Registers it with the registry.
+        settings: `[plugins.files]`, see `Settings`.
+    """
+    from pegboard_files.edit_tools import EditToolChoice
+    from pegboard_files.tools import settings_from
+
+    register("edit_tools", EditToolChoice(settings_from(settings).patch_models))

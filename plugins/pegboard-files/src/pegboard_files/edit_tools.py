@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
@@ -13,17 +14,19 @@ from attrs import define, evolve, field, frozen
 from pegboard import (
     Concurrency,
     Grammar,
+    ModelRequest,
     Preview,
     ReadonlyContext,
     Tool,
     ToolContext,
     ToolError,
     ToolResult,
+    quick,
     tool,
 )
 from pegboard_files.editing import MAX_SHOWN, Diff, EditedText, diff_of, replaced
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
-from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root, resolve, root_place
+from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
 from pegboard_files.tools import PathText, Settings
 from pegboard_files.writing import MAX_EDITED, Change, FileState, SeenFiles, commit, read_state, session_of
@@ -32,6 +35,9 @@ MAX_TEXT: Final = 1 << 20
 """Characters of one argument that holds text."""
 
 MAX_EDITS: Final = 100
+
+EDITS_BY: Final = "edits_by"
+"""In a tool's `meta`: how it edits, `"replacement"` or `"patch"`."""
 
 NewText = Annotated[str, MaxLen(MAX_TEXT)]
 OldText = Annotated[str, MinLen(1), MaxLen(MAX_TEXT)]
@@ -95,16 +101,15 @@ class EditTools:
     seen: SeenFiles = field(factory=SeenFiles)
 
     def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
-        return str(root_place(self.settings.root, context.work_dir))
+        return str(root_place(self.settings.main_root, context.work_dir))
 
     def _preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
         """What a person is asked: the diff; a call that would fail says why."""
         try:
-            with opened_root(self.settings.root, context.work_dir) as root:
-                planned = self._plan(arguments, root, session_of(context))
+            with opened_roots(self.settings.roots, context.work_dir) as roots:
+                planned = self._plan(arguments, roots, session_of(context))
                 for change in planned.changes:
-                    state = change.before
-                    self.seen.note(session_of(context), root.place(state.parts), state.stamp, shown=True)
+                    self.seen.note(session_of(context), change.before.place, change.before.stamp, shown=True)
         except ToolError as error:
             return Preview(f"This call would fail: {error.text}")
         counts = planned.counts
@@ -136,7 +141,7 @@ class EditTools:
         """
         return self._run({"path": path, "content": content}, call)
 
-    @tool(title="Edit a file", idempotent=False, **_CHANGES)
+    @tool(title="Edit a file", idempotent=False, meta={EDITS_BY: "replacement"}, **_CHANGES)
     def edit_file(
         self,
         path: PathText,
@@ -161,7 +166,7 @@ class EditTools:
         arguments = {"path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all}
         return self._run(arguments, call)
 
-    @tool(title="Edit a file in several places", idempotent=False, **_CHANGES)
+    @tool(title="Edit a file in several places", idempotent=False, meta={EDITS_BY: "replacement"}, **_CHANGES)
     def multi_edit(
         self,
         path: PathText,
@@ -180,10 +185,19 @@ class EditTools:
         """
         return self._run({"path": path, "edits": edits}, call)
 
+    def tools(self) -> Iterator[Any]:
+        """Those of the set that the settings name."""
+        if self.settings.tools == "read-only":
+            return
+        yield from (self.write_file, self.edit_file, self.patch_tool())
+        if self.settings.tools == "all":
+            yield self.multi_edit
+
     def patch_tool(self) -> Tool:
         """The tool that applies patches: a freeform one, which models without such tools give its text as `input`."""
         options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
         options |= {"title": "Apply a patch", "check": _faults, "permission_values": _named, "idempotent": False}
+        options["meta"] = {EDITS_BY: "patch"}
         options["examples"] = [{"input": "*** Begin Patch\n*** Add File: notes.txt\n+Buy milk.\n*** End Patch"}]
         return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
 
@@ -205,11 +219,11 @@ class EditTools:
 
     def _run(self, arguments: Mapping[str, Any], call: ToolContext | None) -> ToolResult:
         call = call or ToolContext()
-        with self._opened(call) as root:
-            planned = self._plan(arguments, root, session_of(call))
+        with self._opened(call) as roots:
+            planned = self._plan(arguments, roots, session_of(call))
             stamps = commit(planned.changes, self._deadline())
             for change, stamp in zip(planned.changes, stamps, strict=True):  # what a session has written, it knows
-                self.seen.note(session_of(call), root.place(change.before.parts), stamp)
+                self.seen.note(session_of(call), change.before.place, stamp)
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
         return ToolResult(planned.text, metadata={"diff": cut, **planned.counts})
@@ -218,24 +232,26 @@ class EditTools:
         return Deadline(self.settings.time_limit)
 
     @contextmanager
-    def _opened(self, call: ToolContext) -> Generator[OpenRoot]:
-        """The root, open for one call: what rules deny to read or to edit can be neither."""
+    def _opened(self, call: ToolContext) -> Generator[Roots]:
+        """The roots, open for one call: what rules deny to read or to edit can be neither."""
 
         def allows(place: str) -> bool:
             return call.allows("read_file", place) and call.allows("edit", place)
 
-        with opened_root(self.settings.root, call.work_dir, allows) as root:
-            yield root
+        with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
+            yield roots
 
-    def _plan(self, arguments: Mapping[str, Any], root: OpenRoot, session: object) -> Planned:
+    def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object) -> Planned:
         """What a call with these arguments would do; changes nothing."""
         if "input" in arguments:
-            run = PatchRun(root, partial(self.seen.check, session), self._deadline())
+            run = PatchRun(roots, partial(self.seen.check, session), self._deadline())
             return run.planned(read_patch(arguments["input"]))
-        state = read_state(root, resolve(root, arguments["path"], create="content" in arguments))
-        self.seen.check(session, state, read_first=self.settings.read_first and "content" in arguments)
-        if "content" in arguments:
-            return written(state, arguments["content"])
+        path, content = arguments["path"], arguments.get("content")
+        root = roots.of(path)
+        state = read_state(root, resolve(root, path, create=content is not None))
+        self.seen.check(session, state, read_first=self.settings.read_first and content is not None)
+        if content is not None:
+            return written(state, content)
         edits = arguments.get("edits") or [arguments]
         return edited(state, [each if isinstance(each, Edit) else _edit_of(each) for each in edits])
 
@@ -254,6 +270,37 @@ def _faults(arguments: Mapping[str, Any]) -> list[str]:
 def _named(arguments: Mapping[str, Any], _context: ReadonlyContext) -> dict[str, list[str]]:
     """The paths in a patch, for rules."""
     return {"path": [path for file in read_patch(arguments["input"]) for path in file.paths]}
+
+
+@frozen
+class EditToolChoice:
+    """Request processor that leaves each model the edit tools that it knows: `apply_patch`, or the others.
+
+    Tools that a host or another plugin brings under these names stay.
+
+    Attributes:
+        patch_models: Patterns for the names of the models that get `apply_patch`.
+    """
+
+    patch_models: tuple[str, ...] = field(converter=tuple[str, ...])
+
+    @quick
+    def __call__(self, request: ModelRequest, context: ReadonlyContext) -> ModelRequest | None:
+        """Leaves out apply_patch, or edit_file and multi_edit, by the model's name."""
+        if request.tools is None:
+            return None
+        model = (request.model or context.model or "").rpartition("/")[2].lower()
+        patches = any(fnmatchcase(model, pattern.lower()) for pattern in self.patch_models)
+        kinds = {tool.name: tool.spec.meta.get(EDITS_BY) for tool in request.tools}
+        if {"patch", "replacement"} - set(kinds.values()):
+            return None  # there is no choice
+        left_out = "replacement" if patches else "patch"
+        reason = f"model {model!r} {'knows' if patches else 'is not known to know'} apply_patch"
+        return request.evolve(
+            tools=request.tools.without(
+                "edit_tools", {name: reason for name, kind in kinds.items() if kind == left_out}
+            )
+        )
 
 
 def _edit_of(arguments: Mapping[str, Any]) -> Edit:
@@ -336,15 +383,15 @@ class PatchRun:
     """A patch that is being applied to what is on disk; nothing is written.
 
     Attributes:
-        root: What can't be left.
+        roots: What can't be left.
         check: Raises where a file isn't what the session has seen.
         deadline: When to give up.
     """
 
-    root: OpenRoot
+    roots: Roots
     check: Callable[[FileState], None]
     deadline: Deadline
-    _files: dict[Parts, _PatchedFile] = field(init=False, factory=dict[Parts, _PatchedFile])
+    _files: dict[str, _PatchedFile] = field(init=False, factory=dict[str, _PatchedFile])
 
     def planned(self, patch: Sequence[FilePatch]) -> Planned:
         """What the patch would do.
@@ -370,14 +417,16 @@ class PatchRun:
         )
 
     def _file(self, path: str) -> _PatchedFile:
-        parts = resolve(self.root, path, create=True)
-        if parts not in self._files:
-            state = read_state(self.root, parts)
+        root = self.roots.of(path)
+        parts = resolve(root, path, create=True)
+        place = root.place(parts)
+        if place not in self._files:
+            state = read_state(root, parts)
             self.check(state)
-            self._files[parts] = _PatchedFile(state, state.data)
+            self._files[place] = _PatchedFile(state, state.data)
             if sum(len(file.before.data or b"") for file in self._files.values()) > MAX_PATCHED:
                 raise ToolError("The patch changes too many large files: make several of it.")
-        return self._files[parts]
+        return self._files[place]
 
     def _absent(self, path: str) -> _PatchedFile:
         file = self._file(path)
@@ -388,7 +437,7 @@ class PatchRun:
     def _present(self, path: str) -> _PatchedFile:
         file = self._file(path)
         if file.data is None:
-            resolve(self.root, path)  # names what looks like it
+            resolve(self.roots.of(path), path)  # names what looks like it
             raise ToolError(f"there is no {file.before.name!r} any more.")
         return file
 

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
@@ -117,8 +117,8 @@ def kind_of(mode: int) -> Kind:
 
 
 @contextmanager
-def worded(parts: Parts) -> Generator[None]:
-    """Words what the system refuses for the model: the path below the root and the reason.
+def worded(name: str) -> Generator[None]:
+    """Words what the system refuses for the model: the path as it knows it and the reason.
 
     Raises:
         ToolError: Instead of an `OSError`, which would name paths of the host.
@@ -127,11 +127,9 @@ def worded(parts: Parts) -> Generator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENOENT):
-            raise ToolError(
-                f"{shown_path(parts)!r} changed while it was being opened. Try again.", retryable=True
-            ) from error
+            raise ToolError(f"{name!r} changed while it was being opened. Try again.", retryable=True) from error
         reason = os.strerror(error.errno) if error.errno else "it can't be read"
-        raise ToolError(f"{shown_path(parts)!r}: {reason}.") from error
+        raise ToolError(f"{name!r}: {reason}.") from error
 
 
 @define(eq=False)
@@ -144,12 +142,14 @@ class OpenRoot:
         fd: Its descriptor.
         places: Absolute paths that mean the root: a model may write them, and links may lead there.
         allows: Whether the rules let a call read an absolute path; `None`: any.
+        is_absolute: Whether a model knows what is below it by absolute paths.
         denied: Whether they have kept something out of a directory.
     """
 
     fd: int
     places: tuple[str, ...]
     allows: Callable[[str], bool] | None = None
+    is_absolute: bool = False
     denied: bool = field(default=False, init=False)
     _allowed: dict[Parts, bool] = field(factory=dict[Parts, bool], init=False)
     _kept_parts: Parts = field(default=(), init=False)
@@ -195,8 +195,12 @@ class OpenRoot:
         return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
 
     def shown(self, parts: Parts) -> str:
-        """The path by which a model knows what stands there."""
-        return shown_path(parts)
+        """The path by which a model knows what stands there: relative to the root, or absolute."""
+        return shown(self.place(parts)) if self.is_absolute else shown_path(parts)
+
+    def holds(self, path: str) -> bool:
+        """Whether an absolute path begins in it."""
+        return any(f"{path}/".startswith(place.rstrip("/") + "/") for place in self.places)
 
     def is_allowed(self, parts: Parts) -> bool:
         """Whether the rules let what stands there be read."""
@@ -207,7 +211,7 @@ class OpenRoot:
     def check(self, parts: Parts) -> None:
         """Goes on where the rules allow what stands there; raises `ToolError` where they don't."""
         if not self.is_allowed(parts):
-            raise ToolError(f"{shown_path(parts)!r} can't be read: the permission rules of this program deny it.")
+            raise ToolError(f"{self.shown(parts)!r} can't be read: the permission rules of this program deny it.")
 
     def status(self, parts: Parts) -> os.stat_result:
         """The status of what stands there; of a link, its own.
@@ -234,7 +238,7 @@ class OpenRoot:
         finally:
             os.close(listed)
         if len(found) > MAX_CHILDREN:
-            raise ToolError(f"{shown_path(parts)!r} has more than {MAX_CHILDREN:,} entries: too many to list.")
+            raise ToolError(f"{self.shown(parts)!r} has more than {MAX_CHILDREN:,} entries: too many to list.")
         allowed = [child for child in found if self.is_allowed((*parts, child.name))]
         self.denied = self.denied or len(allowed) < len(found)
         return allowed
@@ -248,10 +252,10 @@ class OpenRoot:
         """
         self.check(parts)
         # Opening a device can do something by itself, so it is looked at first.
-        _regular(parts, self.status(parts))
+        _regular(self.shown(parts), self.status(parts))
         opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
         try:
-            _regular(parts, os.fstat(opened))
+            _regular(self.shown(parts), os.fstat(opened))
         except ToolError:
             os.close(opened)
             raise
@@ -263,11 +267,53 @@ def root_place(setting: str | None, work_dir: str | None) -> Path:
     return Path(work_dir or ".").absolute() / Path(setting or ".").expanduser()
 
 
+@define(eq=False)
+class Roots:
+    """The folders that a call can reach, each opened when it is asked for.
+
+    Attributes:
+        main: Where relative paths start.
+        others: The paths of the others; what is in them has absolute paths.
+    """
+
+    main: OpenRoot
+    others: Sequence[str] = ()
+    _stack: ExitStack = field(factory=ExitStack)
+    _opened: dict[str, OpenRoot | None] = field(factory=dict[str, "OpenRoot | None"], init=False)
+
+    def of(self, path: str) -> OpenRoot:
+        """The root that a path is in: the main one, unless it is absolute and in another alone."""
+        if path.startswith("/") and not self.main.holds(path):
+            for other in self.others:
+                root = self._open(other)
+                if root is not None and root.holds(path):
+                    return root
+        return self.main
+
+    def _open(self, other: str) -> OpenRoot | None:
+        if other not in self._opened:
+            self._opened[other] = None
+            with suppress(ToolError):  # one that isn't there holds nothing
+                root = self._stack.enter_context(opened_root(other, None, self.main.allows))
+                root.is_absolute, self._opened[other] = True, root
+        return self._opened[other]
+
+
+@contextmanager
+def opened_roots(
+    roots: Sequence[str], work_dir: str | None = None, allows: Callable[[str], bool] | None = None
+) -> Generator[Roots]:
+    """The roots, open for one call: the first where relative paths start, and others; see `opened_root`."""
+    with ExitStack() as stack:
+        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows))
+        yield Roots(main, roots[1:], stack)
+
+
 @contextmanager
 def opened_root(
     setting: str | None, work_dir: str | None = None, allows: Callable[[str], bool] | None = None
 ) -> Generator[OpenRoot]:
-    """The root, open for one call.
+    """One root, open for one call.
 
     Args:
         setting: Its path, `~` allowed; a relative one starts at `work_dir`. `None` is `work_dir` itself.
@@ -303,12 +349,12 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
     return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
-def _regular(parts: Parts, found: os.stat_result) -> None:
+def _regular(name: str, found: os.stat_result) -> None:
     kind = kind_of(found.st_mode)
     if kind == "directory":
-        raise ToolError(f"{shown_path(parts)!r} is a directory. Use list_directory or glob to look into it.")
+        raise ToolError(f"{name!r} is a directory. Use list_directory or glob to look into it.")
     if kind != "file":
-        raise ToolError(f"{shown_path(parts)!r} is no regular file (a pipe, socket, device or link): not opened.")
+        raise ToolError(f"{name!r} is no regular file (a pipe, socket, device or link): not opened.")
 
 
 MAX_LINKS: Final = 40
@@ -445,7 +491,7 @@ class MissingError(ToolError):
 
 
 def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
-    near = [shown_path((*parent, name)) for name in near_misses(part, _names(root, parent))]
+    near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     return MissingError(f"there is no {shown(asked)!r}.{hint}")
 

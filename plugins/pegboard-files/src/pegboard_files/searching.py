@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.root import Deadline, OpenRoot, Parts, shown, shown_path
+from pegboard_files.root import Deadline, OpenRoot, Parts, shown
 from pegboard_files.text import BinaryFileError, blocks_of, line_at, lines_of, text_of
 
 Case: TypeAlias = Literal["sensitive", "ignore", "smart"]
@@ -263,7 +263,7 @@ class Search:
             if self.mode == "files":
                 break
         if count:
-            self.files.append(FileCount(shown_path(parts), count if self.mode == "counts" else None))
+            self.files.append(FileCount(self.root.shown(parts), count if self.mode == "counts" else None))
 
     def _take(self, parts: Parts, file: BinaryIO) -> list[Match]:
         """The matches of one file, without context, as far as there may be place for them."""
@@ -273,7 +273,7 @@ class Search:
             if len(self.matches) + len(found) == self.limit or size > MAX_BYTES:
                 self.full = True
                 break
-            found.append(Match(shown_path(parts), line, text))
+            found.append(Match(self.root.shown(parts), line, text))
             size += _size(text)
         return found
 

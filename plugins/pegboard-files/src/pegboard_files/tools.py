@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Final, Protocol
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, cast
 
 import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
@@ -24,7 +24,7 @@ from pegboard_files.root import (
     Parts,
     kind_of,
     near_misses,
-    opened_root,
+    opened_roots,
     resolve,
     root_place,
     shown_path,
@@ -41,18 +41,34 @@ class Settings:
     """Settings of the file tools.
 
     Attributes:
-        root: The folder that can't be left, `~` allowed; `None` is the working directory at the time of a call.
+        root: The folder that can't be left, or several, `~` allowed: relative paths start in the first, and the others
+            are reached by absolute ones. `None` is the working directory at the time of a call.
+        tools: Which tools there are: `"read-only"`, `"coding"` (each job once) or `"all"`.
+        patch_models: The models that get `apply_patch` in place of `edit_file` and `multi_edit`, by patterns for their
+            names; `*` stands for anything.
         hidden: Whether hidden files are always listed and searched, not only when a call asks for it.
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
         time_limit: Seconds after which a call stops with what it has.
         read_first: Whether a session must have read a file before it replaces all of it.
     """
 
-    root: str | None = None
+    root: str | Sequence[str] | None = None
     hidden: bool = False
     no_ignore: bool = False
     time_limit: float = 30.0
     read_first: bool = True
+    tools: Literal["read-only", "coding", "all"] = "all"
+    patch_models: Sequence[str] = ("gpt-5*", "*codex*")
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """All of them."""
+        return [self.root] if isinstance(self.root, str) else self.root or []
+
+    @property
+    def main_root(self) -> str | None:
+        """The one where relative paths start."""
+        return next(iter(self.roots), None)
 
 
 def settings_from(table: Mapping[str, Any]) -> Settings:
@@ -72,16 +88,24 @@ def settings_from(table: Mapping[str, Any]) -> Settings:
     return Settings(**table)
 
 
+def _are_paths(value: Any) -> bool:
+    """Whether it is a list of texts that aren't empty."""
+    texts = cast("list[Any]", value) if isinstance(value, list | tuple) else []
+    return bool(texts) and all(isinstance(text, str) and text != "" and "\0" not in text for text in texts)
+
+
 def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 _CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
-    "root": ("the path of a folder", lambda value: isinstance(value, str) and value != "" and "\0" not in value),
+    "root": ("the path of a folder, or a list of some", lambda value: _are_paths([value]) or _are_paths(value)),
     "hidden": ("true or false", lambda value: isinstance(value, bool)),
     "no_ignore": ("true or false", lambda value: isinstance(value, bool)),
     "time_limit": ("a number of seconds above 0", _is_time),
     "read_first": ("true or false", lambda value: isinstance(value, bool)),
+    "tools": ("'read-only', 'coding' or 'all'", lambda value: value in ("read-only", "coding", "all")),
+    "patch_models": ("a list of patterns for models' names", lambda value: value == [] or _are_paths(value)),
 }
 
 
@@ -279,7 +303,7 @@ class FileTools:
     seen: SeenFiles = field(factory=SeenFiles)
 
     def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
-        return str(root_place(self.settings.root, context.work_dir))
+        return str(root_place(self.settings.main_root, context.work_dir))
 
     _READS: ClassVar[Any] = {
         "read_only": True,
@@ -314,9 +338,9 @@ class FileTools:
             raw: Shows the text of the file itself, such as a notebook's JSON.
             call: The running call.
         """
-        with self._opened(call) as root:
+        with self._opened(call, path) as root:
             parts = resolve(root, path)
-            with worded(parts), root.open_file(parts) as file:
+            with worded(root.shown(parts)), root.open_file(parts) as file:
                 stamp = stamp_of(os.fstat(file.fileno()))
                 wanted = root.shown(parts), offset, limit, self._deadline()
                 contents = None if raw else read_contents(file, *wanted)
@@ -348,12 +372,12 @@ class FileTools:
             limit: How many entries to list at most.
             call: The running call.
         """
-        with self._opened(call) as root:
+        with self._opened(call, path) as root:
             start = directory_of(root, path)
             walk = self._walk(root, hidden=hidden, no_ignore=no_ignore)
             entries, total = listed(walk, start, offset, limit)
             note = listing_note(walk, offset, len(entries), total)
-            return answer(DirectoryListing(shown_path(start), entries, total, note))
+            return answer(DirectoryListing(root.shown(start), entries, total, note))
 
     @tool(title="Find files by name", **_READS)
     def glob(  # noqa: PLR0913  (what a model may say)
@@ -385,7 +409,7 @@ class FileTools:
             call: The running call.
         """
         wanted = globs([pattern], exclude)
-        with self._opened(call) as root:
+        with self._opened(call, path) as root:
             start = directory_of(root, path)
             walk = self._walk(root, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
             files, more = found(walk, start, wanted, offset, limit)
@@ -432,11 +456,11 @@ class FileTools:
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
         wanted = globs(include, exclude)
-        with self._opened(call) as root:
+        with self._opened(call, path) as root:
             start = resolve(root, path)
             walk = self._walk(root, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
-            with worded(start):
+            with worded(root.shown(start)):
                 if kind_of(root.status(start).st_mode) == "directory":
                     search.run(_files(walk, start, wanted))
                 else:
@@ -446,12 +470,12 @@ class FileTools:
             return answer(GrepResult(search.matches, search.files, search.searched, truncated, note))
 
     @contextmanager
-    def _opened(self, call: ToolContext | None) -> Generator[OpenRoot]:
-        """The root, open for one call; what rules deny to `read_file` is denied to all tools."""
+    def _opened(self, call: ToolContext | None, path: str) -> Generator[OpenRoot]:
+        """The root of a path, open for one call; what rules deny to `read_file` is denied to all tools."""
         call = call or ToolContext()
         allows = partial(call.allows, "read_file")
-        with opened_root(self.settings.root, call.work_dir, allows) as root:
-            yield root
+        with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
+            yield roots.of(path)
 
     def _deadline(self) -> Deadline:
         return Deadline(self.settings.time_limit)
@@ -477,4 +501,4 @@ def _search_one(search: Search, parts: Parts) -> None:
     try:
         search.search(parts)
     except BinaryFileError:
-        raise ToolError(f"{shown_path(parts)!r} is not a text file: there are no lines to search.") from None
+        raise ToolError(f"{search.root.shown(parts)!r} is not a text file: there are no lines to search.") from None

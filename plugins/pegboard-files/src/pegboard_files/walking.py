@@ -354,18 +354,18 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
         ToolError: There is no such directory.
     """
     parts = resolve(root, path)
-    with worded(parts):
+    with worded(root.shown(parts)):
         kind = kind_of(root.status(parts).st_mode)
     if kind == "file":
-        raise ToolError(f"{shown_path(parts)!r} is a file, not a directory. Use read_file or grep.")
+        raise ToolError(f"{root.shown(parts)!r} is a file, not a directory. Use read_file or grep.")
     if kind != "directory":
-        raise ToolError(f"{shown_path(parts)!r} is not a directory.")
+        raise ToolError(f"{root.shown(parts)!r} is not a directory.")
     return parts
 
 
 def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
     """A page of a directory's entries, and how many there are in all."""
-    with worded(start):
+    with worded(walk.root.shown(start)):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
     return [DirectoryEntry(shown(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
@@ -375,12 +375,11 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
 
 def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
     """A page of what globs match below a directory, and whether there is more."""
-    with worded(start):
+    with worded(walk.root.shown(start)):
         matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
         page = list(islice(matching, offset, offset + limit + 1))
-    return [FoundFile(shown_path(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]], len(
-        page
-    ) > limit
+    files = [FoundFile(walk.root.shown(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]]
+    return files, len(page) > limit
 
 
 def _matches(entry: Entry, start: Parts, globs: Globs) -> bool:

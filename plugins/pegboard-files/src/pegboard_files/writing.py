@@ -67,6 +67,11 @@ class FileState:
         """Its path, as a model reads it."""
         return self.root.shown(self.parts)
 
+    @property
+    def place(self) -> str:
+        """Its absolute path."""
+        return self.root.place(self.parts)
+
 
 def read_state(root: OpenRoot, parts: Parts) -> FileState:
     """Reads a file that is to be changed, or finds that there is none.
@@ -84,7 +89,7 @@ def read_state(root: OpenRoot, parts: Parts) -> FileState:
     except (FileNotFoundError, NotADirectoryError):
         root.check(parts)
         return FileState(root, parts)
-    with worded(parts), root.open_file(parts) as file:
+    with worded(name), root.open_file(parts) as file:
         status = os.fstat(file.fileno())
         if status.st_size > MAX_EDITED:
             raise ToolError(
@@ -473,7 +478,7 @@ class SeenFiles:
         """
         if state.stamp is None:
             return
-        key = session, state.root.place(state.parts)
+        key = session, state.place
         stamp, read = self._seen.get(key, (None, False))
         if stamp not in (None, state.stamp):
             if not read:  # it is shown anew with the next call

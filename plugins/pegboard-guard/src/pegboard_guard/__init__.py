@@ -12,6 +12,7 @@ from pegboard_guard.order import ComesAfter, ComesBefore, Cooldown, Exclusive, O
 from pegboard_guard.rules import CallLimits, Limit
 
 if TYPE_CHECKING:
+    from pegboard_guard.approvals import FileApprovals
     from pegboard_guard.journal import Journal
     from pegboard_guard.journal_file import Broken, Report, verify, verify_all
 
@@ -24,6 +25,7 @@ __all__ = (
     "Cooldown",
     "DoomLoop",
     "Exclusive",
+    "FileApprovals",
     "Guard",
     "Journal",
     "Limit",
@@ -34,6 +36,10 @@ __all__ = (
     "verify_all",
 )
 
-_MODULES = {"Journal": "journal", **dict.fromkeys(("Broken", "Report", "verify", "verify_all"), "journal_file")}
-"""The journal's names, imported at first use: it loads asyncio and hashlib."""
+_MODULES = {
+    "FileApprovals": "approvals",
+    "Journal": "journal",
+    **dict.fromkeys(("Broken", "Report", "verify", "verify_all"), "journal_file"),
+}
+"""Names that are imported at first use, as the journal loads asyncio and hashlib."""
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import threading
@@ -54,14 +55,18 @@ class Sessions:
     Attributes:
         most: How many there may be; where there are more, those that have ended go, the one that wasn't used longest
             first.
+        running: Those that are kept, by key.
+        owner: The process that has started them.
     """
 
     most: int
-    _sessions: dict[str, Session] = field(factory=dict[str, Session], init=False)
+    running: dict[str, Session] = field(factory=dict[str, Session], init=False)
+    owner: int = field(factory=os.getpid, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        weakref.finalize(self, _end_all, self._sessions, os.getpid())
+        weakref.finalize(self, _end_all, self.running, self.owner).atexit = False
+        _EVERY.add(self)
 
     def check_room(self, owner: Owner) -> None:
         """Makes room for one more.
@@ -70,13 +75,11 @@ class Sessions:
             ToolError: All of them still run.
         """
         with self._lock:
-            ended = sorted(
-                (each for each in self._sessions.values() if each.command.is_over), key=lambda each: each.used
-            )
-            for each in ended[: max(0, len(self._sessions) + 1 - self.most)]:
-                del self._sessions[each.key]
-            if len(self._sessions) >= self.most:
-                own = ", ".join(each.key for each in self._sessions.values() if each.owner == owner)
+            ended = sorted((each for each in self.running.values() if each.command.is_over), key=lambda each: each.used)
+            for each in ended[: max(0, len(self.running) + 1 - self.most)]:
+                del self.running[each.key]
+            if len(self.running) >= self.most:
+                own = ", ".join(each.key for each in self.running.values() if each.owner == owner)
                 hint = f"End one of yours first ({own})." if own else "They are other conversations'; try again later."
                 raise ToolError(f"There are {self.most} sessions already, and all of them run.", hint=hint)
 
@@ -93,7 +96,7 @@ class Sessions:
             raise
         session = Session(secrets.token_hex(4), owner, command, shown, in_sandbox)
         with self._lock:
-            self._sessions[session.key] = session
+            self.running[session.key] = session
         return session
 
     def get(self, key: str, owner: Owner) -> Session:
@@ -102,9 +105,9 @@ class Sessions:
         Raises:
             ToolError: There is none of this key.
         """
-        session = self._sessions.get(key)
+        session = self.running.get(key)
         if session is None or session.owner != owner:
-            own = [each.key for each in list(self._sessions.values()) if each.owner == owner]
+            own = [each.key for each in list(self.running.values()) if each.owner == owner]
             there = f"There are {', '.join(own)}." if own else "There are none; start one with background=true."
             raise ToolError(f"There is no session {key[:40]!r}. {there}", hint=_HINT)
         session.used = time.monotonic()
@@ -112,27 +115,37 @@ class Sessions:
 
     def is_in_sandbox(self, key: str) -> bool:
         """Whether there is such a session, and it can't leave a sandbox."""
-        session = self._sessions.get(key)
+        session = self.running.get(key)
         return session is not None and session.in_sandbox
 
     def shown(self, key: str) -> str:
         """The command of a session, for people; `""` where there is none."""
-        session = self._sessions.get(key)
+        session = self.running.get(key)
         return "" if session is None else session.shown
 
     def forget(self, session: Session) -> None:
         """Its end was told."""
         with self._lock:
-            self._sessions.pop(session.key, None)
+            self.running.pop(session.key, None)
 
 
-def _end_all(sessions: dict[str, Session], owner: int) -> None:
-    """Ends what still runs, when the registry is gone or the program ends; one that was forked off ends nothing."""
-    if os.getpid() != owner:
-        return
+def _end_all(sessions: dict[str, Session], owner: int) -> list[RunningCommand]:
+    """Ends what still runs, and gives it; a program that was forked off ends nothing. Waits for nothing."""
     running = [each.command for each in list(sessions.values()) if not each.command.is_over]
+    if os.getpid() != owner:
+        return []
     for command in running:
         command.end(now=True)
+    return running
+
+
+_EVERY: Final = weakref.WeakSet[Sessions]()
+
+
+@atexit.register
+def _end_at_exit() -> None:
+    """Ends all sessions, and waits for that: daemons among them are found by what is looked for at their end."""
+    running = [command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)]
     limit = time.monotonic() + _END_SECONDS
     for command in running:
         command.join(limit - time.monotonic())

@@ -220,9 +220,9 @@ class ShellTools:
         shown = self.sessions.shown(str(arguments.get("session")))
         return Preview(f"Write to a running command: {shown:.800}", str(arguments.get("text")))
 
-    def offered(self, request: ModelRequest) -> ModelRequest | None:
+    async def offered(self, request: ModelRequest) -> ModelRequest | None:
         """The request without `shell_unsandboxed` where there is no sandbox to leave."""
-        if self.sandbox.lack is None or request.tools is None:
+        if await self._lack() is None or request.tools is None:
             return None
         return request.evolve(tools=request.tools.without("shell", {_UNSANDBOXED: "there is no sandbox to leave"}))
 
@@ -234,9 +234,7 @@ class ShellTools:
 
     async def _run(self, call: ToolContext, wanted: Wanted, *, inside: bool) -> ToolResult:
         settings = self.settings
-        if inside and not self.sandbox.is_known:
-            await asyncio.to_thread(lambda: self.sandbox.lack)
-        inside = inside and self.sandbox.lack is None
+        inside = inside and await self._lack() is None
         if wanted.background:
             self.sessions.check_room(owner_of(call))
         running = self._command(call, wanted, inside=inside)
@@ -250,6 +248,12 @@ class ShellTools:
         in_time = await running.follow(limit, show)
         notes = [] if in_time else [f"It was ended after its limit of {limit:g} s."]
         return self._result(running, notes, inside=inside, in_time=in_time)
+
+    async def _lack(self) -> str | None:
+        """As in `Sandbox`, off the loop where it isn't known yet."""
+        if not self.sandbox.is_known:
+            await asyncio.to_thread(lambda: self.sandbox.lack)
+        return self.sandbox.lack
 
     def _command(self, call: ToolContext, wanted: Wanted, *, inside: bool) -> RunningCommand:
         settings, environment = self.settings, environment_by(self.settings)

@@ -40,6 +40,8 @@ def around(request, monkeypatch, tmp_path):
     monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # no SDK reads the system's certificates, at each start
     prefixes = request.getfixturevalue("vendor").variables if "vendor" in request.fixturenames else ()
     for name in [name for name in os.environ if prefixes and name.startswith(prefixes)]:
         monkeypatch.delenv(name)

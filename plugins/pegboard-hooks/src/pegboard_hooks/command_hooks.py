@@ -1,0 +1,344 @@
+"""`CommandHooks`: programs that are asked before tools run, and told after.
+
+A program reads one JSON object from standard input, and answers by its exit code and what it writes; names and
+meanings are those of codex and Claude Code, so that their hook programs work here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from attrs import define, field, frozen
+from jiter import from_json
+
+from pegboard import (
+    Abort,
+    ApprovalRequest,
+    ChangeArguments,
+    Deny,
+    ExpressionError,
+    Once,
+    Predicate,
+    ReadonlyContext,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolResult,
+    hookimpl,
+)
+from pegboard.errors import operator_log
+from pegboard.schema.converter import json_key
+from pegboard.schema.json import digest_of
+from pegboard.tools.visible import visible
+from pegboard.toolsets.expression import parse_predicate
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
+from pegboard_hooks.settings import read_table
+
+BEFORE: Final = "PreToolUse"
+AFTER: Final = "PostToolUse"
+PERMISSION: Final = "hook"
+"""What a call needs that a program asks about; the pattern is the tool's name and a digest of the arguments."""
+
+MOST_TEXT: Final = 10_000
+"""How much of what a program says the model reads, in characters."""
+
+_ALLOWED: Final = "pegboard_hooks.allowed"
+_NOTES: Final = "pegboard_hooks.notes"
+_HAS_RUN: Final = (None, "tool_failure", "timeout", "aborted", "crashed", "invalid_output", "unknown_outcome")
+
+
+class HookError(Exception):
+    """A hook's program failed, or its answer can't be read."""
+
+
+@frozen(kw_only=True)
+class HookSettings(ProgramSettings):
+    """A program that is asked before tools run, or told after.
+
+    Attributes:
+        command: The program and its arguments.
+        where: A predicate on tools, as text: which calls it is about; all by default.
+        timeout: Seconds that it may take.
+        on_failure: What becomes of the call where the program fails; by default `"deny"` before a call, and `"allow"`
+            after one.
+        may_allow: Whether its answer "allow" counts: then no person is asked about the call.
+    """
+
+    command: tuple[str, ...] = ()
+    where: str | None = None
+    timeout: float = 10.0
+    on_failure: Literal["deny", "allow"] | None = None
+    may_allow: bool = False
+    predicate: Predicate | None = field(init=False, repr=False, metadata=json_key(""))
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if not self.command or not self.command[0]:
+            raise ValueError('command: it has to name a program, as in ["python3", "/home/ann/check.py"]')
+        check_program(self.command[0])
+        if not 0 < self.timeout <= 600:
+            raise ValueError(f"timeout: it has to be more than 0 and at most 600 seconds, not {self.timeout:g}")
+        try:
+            predicate = None if self.where is None else parse_predicate(self.where)
+        except ExpressionError as error:
+            raise ValueError(f"where: {str(error).partition(chr(10))[0]}") from None
+        object.__setattr__(self, "predicate", predicate)
+
+    @property
+    def words(self) -> list[str]:
+        """The program and its arguments, `~` filled in."""
+        return [os.path.expanduser(word) if word.startswith("~/") else word for word in self.command]  # noqa: PTH111  texts are wanted
+
+    def is_about(self, tool: Tool, context: ReadonlyContext) -> bool:
+        """Whether it is asked about calls of a tool."""
+        return self.predicate is None or self.predicate(tool, context)
+
+
+@frozen(kw_only=True)
+class _Specific:
+    event: str | None = field(default=None, metadata=json_key("hookEventName"))
+    decision: Literal["allow", "deny", "ask"] | None = field(default=None, metadata=json_key("permissionDecision"))
+    reason: str | None = field(default=None, metadata=json_key("permissionDecisionReason"))
+    arguments: Mapping[str, Any] | None = field(default=None, metadata=json_key("updatedInput"))
+    context: str | None = field(default=None, metadata=json_key("additionalContext"))
+
+
+@frozen(kw_only=True)
+class _Output:
+    goes_on: bool = field(default=True, metadata=json_key("continue"))
+    stop_reason: str | None = field(default=None, metadata=json_key("stopReason"))
+    is_quiet: bool = field(default=False, metadata=json_key("suppressOutput"))
+    message: str | None = field(default=None, metadata=json_key("systemMessage"))
+    decision: Literal["block", "approve"] | None = None
+    reason: str | None = None
+
+
+@frozen
+class Answer:
+    """Answer of a hook's program.
+
+    Attributes:
+        decision: What it decides, or `None`.
+        reason: Why.
+        arguments: What the call shall run with, or `None`.
+        context: What the model shall read beside the result, or `None`.
+        stop: Why the turn shall end, or `None`.
+        message: For the operator, or `None`.
+    """
+
+    decision: Literal["allow", "deny", "ask"] | None = None
+    reason: str = ""
+    arguments: Mapping[str, Any] | None = None
+    context: str | None = None
+    stop: str | None = None
+    message: str | None = None
+
+    @classmethod
+    def read(cls, run: Finished, event: str) -> Answer:
+        """Reads what a program answers to an event.
+
+        Exit code 2 denies, with standard error as the reason. With 0, an object on standard output is the answer;
+        other text is for people, and means nothing.
+
+        Raises:
+            HookError: It failed, or the answer can't be read; with what it did.
+        """
+        said = run.stderr.decode(errors="replace").strip()
+        if run.ended is not None:
+            raise HookError(run.ended)
+        if run.code == 2:
+            return cls("deny", said or "no reason was given")
+        if run.code != 0:
+            raise HookError(f"exited with {run.code}" + (f": {said:.500}" if said else ""))
+        try:
+            text = run.stdout.decode().strip()
+            if not text.startswith("{"):
+                return cls()
+            data = from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True)
+            own = read_table(_Specific, data.pop("hookSpecificOutput", {}), "hookSpecificOutput")
+            return cls._of(read_table(_Output, data, ""), own, event)
+        except (ValueError, RecursionError) as error:
+            raise HookError(f"answered what can't be read: {error}") from None
+
+    @classmethod
+    def _of(cls, output: _Output, own: _Specific, event: str) -> Answer:
+        if own.event not in (None, event):
+            raise ValueError(f"hookSpecificOutput.hookEventName: this was {event}, not {own.event!r:.80}")
+        if event == AFTER and (own.decision is not None or own.arguments is not None):
+            raise ValueError(f"hookSpecificOutput: the tool has run; a {AFTER} hook decides nothing about it")
+        old = {"block": "deny", "approve": "allow"}
+        decision: Any = own.decision or old.get(output.decision or "")
+        reason = own.reason or output.reason or ("" if decision != "deny" else "no reason was given")
+        stop = None if output.goes_on else output.stop_reason or "a hook ends it"
+        return cls(decision, reason, own.arguments, own.context, stop, output.message)
+
+
+@define(eq=False)
+class _Verdict:
+    """What the programs that were asked have decided so far.
+
+    Attributes:
+        arguments: What the call goes on with.
+        changed: Whether a program has changed them.
+        allowed: Whether one that may has allowed the call with these arguments.
+        asking: The reasons of those that want a person to be asked.
+        notes: What the model shall read beside the result.
+    """
+
+    arguments: dict[str, Any]
+    changed: bool = False
+    allowed: bool = False
+    asking: list[str] = field(factory=list[str])
+    notes: list[str] = field(factory=list[str])
+
+    def take(self, hook: HookSettings, answer: Answer) -> Deny | Abort | None:
+        """Adds an answer; gives what ends the call."""
+        if answer.stop is not None:
+            return Abort(answer.stop)
+        if answer.decision == "deny":
+            return Deny(_for_the_model(answer.reason))
+        if answer.arguments is not None:
+            self.arguments, self.changed, self.allowed = dict(answer.arguments), True, False
+        if answer.decision == "allow" and hook.may_allow:
+            self.allowed = True
+        if answer.decision == "ask":
+            self.asking.append(answer.reason or "no reason was given")
+        if answer.context is not None:
+            self.notes.append(answer.context)
+        return None
+
+
+class CommandHooks:
+    """Asks programs before tools run, in their order, and tells programs after.
+
+    Each is asked about the arguments as the one before has left them, and the first that denies ends it. What they
+    have changed is validated, and the permission rules see it as they see a model's own.
+
+    Args:
+        before: Asked before a call.
+        after: Told after a call that has run.
+        broken: What is wrong with other settings of this kind: then no call runs.
+    """
+
+    def __init__(self, before: Sequence[HookSettings], after: Sequence[HookSettings] = (), broken: str = "") -> None:
+        self._before = tuple(before)
+        self._after = tuple(after)
+        self._broken = broken
+
+    @hookimpl
+    async def pegboard_before_tool(
+        self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
+    ) -> ChangeArguments | Deny | Abort | None:
+        """Asks the programs that are about the tool."""
+        if self._broken:
+            raise HookError(f"no call runs while settings of hooks are wrong: {self._broken}")
+        verdict = _Verdict(ChangeArguments(dict(arguments)).arguments)
+        for hook in self._before:
+            if hook.is_about(tool, context.request):
+                answer = await _asked(hook, BEFORE, context, tool, verdict.arguments)
+                ends = None if answer is None else verdict.take(hook, answer)
+                if ends is not None:
+                    return ends
+        if verdict.asking:
+            await _ask(context, tool, verdict)
+        elif verdict.allowed:
+            context.values[_ALLOWED] = (tool.name, verdict.arguments)
+        context.values[_NOTES] = verdict.notes
+        return ChangeArguments(verdict.arguments) if verdict.changed else None
+
+    @hookimpl
+    async def pegboard_approve_call(self, request: ApprovalRequest, context: ToolContext) -> Once | None:
+        """Approves a call that a program has allowed, with the arguments that it has allowed it with."""
+        allowed = context.values.get(_ALLOWED)
+        same = request.subject == "call" and allowed == (request.call.name, json.loads(request.arguments_text))
+        return Once() if same else None
+
+    @hookimpl
+    async def pegboard_after_tool(
+        self, context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
+    ) -> ToolResult | Abort | None:
+        """Tells the programs that are about the tool; what they say stands behind the result."""
+        if tool is None or result.kind not in _HAS_RUN:
+            return None
+        notes: list[str] = context.values.pop(_NOTES, [])
+        given = ChangeArguments(dict(arguments)).arguments
+        for hook in self._after:
+            if not hook.is_about(tool, context.request):
+                continue
+            answer = await _asked(hook, AFTER, context, tool, given, tool_response=result.to_json())
+            if answer is None:
+                continue
+            if answer.stop is not None:
+                return Abort(answer.stop)
+            notes += [text for text in (answer.decision and answer.reason, answer.context) if text]
+        if not notes:
+            return None
+        return result.evolve(content=(*result.content, *(TextContent(_for_the_model(note)) for note in notes)))
+
+
+async def _asked(
+    hook: HookSettings, event: str, context: ToolContext, tool: Tool, arguments: Mapping[str, Any], **more: Any
+) -> Answer | None:
+    """What a program answers; `None` where it failed and that doesn't matter.
+
+    Raises:
+        HookError: It failed.
+    """
+    folder = context.work_dir
+    facts = {
+        "hook_event_name": event,
+        "session_id": context.session,
+        "turn_id": context.invocation,
+        "cwd": folder or os.getcwd(),  # noqa: PTH109  a text is wanted
+        "model": context.model,
+        "user": context.user,
+        "agent": context.agent,
+        "tool_name": tool.name,
+        "tool_input": arguments,
+        "tool_use_id": context.call_id,
+        **more,
+    }
+    log, name = operator_log().getChild("hooks"), visible(" ".join(hook.command))[:200]
+    try:
+        run = await run_program(
+            hook.words,
+            given=json.dumps(facts).encode() + b"\n",
+            seconds=hook.timeout,
+            cwd=hook.folder(folder),
+            env=hook.environment(),
+        )
+        answer = Answer.read(run, event)
+        if event == BEFORE and answer.arguments is not None and (problems := tool.check(answer.arguments)):
+            raise HookError(f"changed the arguments to what {tool.name} doesn't take: {problems[0]}")  # noqa: TRY301  as the rest
+    except (HookError, OSError, ValueError) as error:
+        text = f"the hook {name!r} {error}" if isinstance(error, HookError) else f"the hook {name!r}: {error}"
+        if (hook.on_failure or ("deny" if event == BEFORE else "allow")) == "deny":
+            raise HookError(text) from error
+        log.warning("%s", text)
+        return None
+    if answer.message:
+        log.warning("the hook %r says: %s", name, visible(answer.message))
+    if answer.decision == "allow" and not hook.may_allow:
+        log.info("the hook %r allows a call of %s, and may not (may_allow = true)", name, tool.name)
+    return answer
+
+
+async def _ask(context: ToolContext, tool: Tool, verdict: _Verdict) -> None:
+    """Asks a person, who sees what programs have changed.
+
+    Raises:
+        CallError: `denied` or `rejected`; `confirmation_required`, where the answer comes later.
+    """
+    facts: dict[str, Any] = {"asked by a hook": verdict.asking}
+    if verdict.changed:
+        facts["arguments as changed by a hook"] = verdict.arguments
+    pattern = f"{tool.name} {digest_of(verdict.arguments).removeprefix('sha256:')[:16]}"
+    await context.ask(PERMISSION, [pattern], [f"{tool.name} *"], facts)
+
+
+def _for_the_model(text: str) -> str:
+    shown = visible(text.strip(), newlines=True)
+    return shown if len(shown) <= MOST_TEXT else f"{shown[:MOST_TEXT]} [... cut]"

@@ -1,0 +1,284 @@
+"""Command-line programs as tools: a command with placeholders, each filled with one typed argument, and no shell.
+
+`["git", "log", ["--author={author}"], "-n", "{count}", "--", "{path}"]`: a placeholder is filled in where it stands,
+so that what the model gives is never split into words. What is in brackets of its own is left out as a whole where an
+argument in it isn't given, or is false; one that is true stands for nothing. A list is filled in where the placeholder
+is all there is to a word, as so many words.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from string import Formatter
+from typing import Any, Final, Literal, cast
+
+from attrs import field, frozen
+
+from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
+from pegboard.errors import did_you_mean, suggest
+from pegboard.tools.spec import is_valid_name
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
+
+TYPES: Final = ("string", "integer", "number", "boolean", "array")
+_PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+_LATER_SECONDS: Final = 10.0  # the program's own limit passes first, which says more
+
+
+@frozen
+class _Word:
+    """A word of the command: texts, and the names of arguments between them."""
+
+    parts: tuple[tuple[str, str | None], ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, name in self.parts if name is not None]
+
+    @property
+    def is_one_argument(self) -> bool:
+        return len(self.parts) == 1 and not self.parts[0][0] and self.parts[0][1] is not None
+
+    @property
+    def may_be_option(self) -> bool:
+        """Whether it begins with what the model gives."""
+        return bool(self.parts) and not self.parts[0][0]
+
+    def filled(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The words that it stands for."""
+        if self.is_one_argument and isinstance(given := arguments[self.names[0]], list):
+            return [*map(_text_of, cast("list[Any]", given))]
+        texts = (text + ("" if name is None else _text_of(arguments[name])) for text, name in self.parts)
+        return ["".join(texts)]
+
+
+def _text_of(value: Any) -> str:
+    if value is True:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _word(template: Any, place: str) -> _Word:
+    if not isinstance(template, str):
+        raise ValueError(f"{place}: has to be a text, not {type(template).__name__}")  # noqa: TRY004  the one error of settings
+    parts: list[tuple[str, str | None]] = []
+    try:
+        for text, name, how, conversion in Formatter().parse(template):
+            if name is not None and (not name.isidentifier() or how or conversion):
+                raise ValueError(f"{{{name}}} is no argument's name; write {{{{ and }}}} for brackets")  # noqa: TRY301  as the parser's own
+            parts.append((text, name))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    return _Word(tuple(parts))
+
+
+@frozen(kw_only=True)
+class ToolSettings(ProgramSettings):
+    """A command-line program that is a tool.
+
+    Attributes:
+        command: The program and its arguments, with placeholders such as `{count}`; what stands in brackets of its own
+            is left out where an argument in it isn't given.
+        description: What the model reads.
+        arguments: The arguments by name, each as JSON Schema says it (`type` is one of `string`, `integer`, `number`,
+            `boolean` and `array`, which is one of texts); with `options = true`, its value may begin with `-`.
+        stdin: What the program reads from standard input, with placeholders; nothing by default.
+        timeout: Seconds that it may take.
+        success: The exit codes that are no failure.
+        permission: What a call needs; `""` for one that just runs. By default `"shell"`, or `""` where `read_only` is
+            true. Rules look at the whole command, as they do at a shell's.
+        concurrency: How calls share; by default `"shared"` where `read_only` is true, else `"exclusive"`.
+        title: For people.
+        tags: For predicates.
+        read_only: Whether it changes nothing.
+        destructive: Whether it may destroy what was there.
+        idempotent: Whether the same call twice has the effect of one.
+        open_world: Whether it reaches outside.
+    """
+
+    command: Any = ()
+    description: str
+    arguments: Mapping[str, Any] = field(factory=dict[str, Any])
+    stdin: str | None = None
+    timeout: float = 60.0
+    success: tuple[int, ...] = (0,)
+    permission: str | None = None
+    concurrency: Literal["shared", "exclusive"] | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if not self.groups or self.groups[0][0] or self.groups[0][1][0].names or not self.program:
+            raise ValueError("command: it has to begin with the name of a program, which no argument is part of")
+        check_program(self.program)
+        if not 0 < self.timeout <= 86_400:
+            raise ValueError(f"timeout: it has to be more than 0 and at most 86,400 seconds, not {self.timeout:g}")
+        for name, schema in self.arguments.items():
+            if not isinstance(schema, Mapping) or cast("Mapping[str, Any]", schema).get("type") not in TYPES:
+                raise ValueError(f"arguments.{name}: type has to be one of {', '.join(TYPES)}")
+        self._check_names()
+
+    def _check_names(self) -> None:
+        used = {name for word in self._all_words() for name in word.names}
+        for name in used - {*self.arguments}:
+            raise ValueError(f"command: there is no argument {name!r}.{did_you_mean(suggest(name, self.arguments))}")
+        for name in {*self.arguments} - used:
+            raise ValueError(f"arguments.{name}: command has no {{{name}}}")
+        for word in self._all_words():
+            for name in word.names:
+                if self.arguments[name]["type"] == "array" and not word.is_one_argument:
+                    raise ValueError(f"command: {{{name}}} is a list, and has to be a word by itself")
+        for is_optional, words in self.groups:
+            for name in (name for word in words for name in word.names):
+                if self.arguments[name]["type"] == "boolean" and not is_optional:
+                    raise ValueError(f'command: {{{name}}} is true or false; put it in brackets: ["--all{{{name}}}"]')
+
+    @cached_property
+    def groups(self) -> tuple[tuple[bool, tuple[_Word, ...]], ...]:
+        """The words of the command; with each group of them, whether it may be left out."""
+        given: Any = self.command
+        if not isinstance(given, list | tuple):
+            raise ValueError('command: has to be a list, as in ["git", "log", "-n", "{count}"]')  # noqa: TRY004  as above
+        found: list[tuple[bool, tuple[_Word, ...]]] = []
+        for index, each in enumerate(cast("Sequence[Any]", given)):
+            place = f"command[{index}]"
+            if isinstance(each, list | tuple):
+                found.append((True, tuple(_word(word, place) for word in cast("Sequence[Any]", each))))
+            else:
+                found.append((False, (_word(each, place),)))
+        return tuple(found)
+
+    @cached_property
+    def _input(self) -> _Word | None:
+        return None if self.stdin is None else _word(self.stdin, "stdin")
+
+    def _all_words(self) -> Iterator[_Word]:
+        yield from (word for _, words in self.groups for word in words)
+        if self._input is not None:
+            yield self._input
+
+    @property
+    def program(self) -> str:
+        """The program's name, or its path."""
+        return self.groups[0][1][0].filled({})[0]
+
+    def words(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The program and its arguments, for a call."""
+        return [text for word in self._shown(arguments) for text in word.filled(arguments)]
+
+    def _shown(self, arguments: Mapping[str, Any]) -> Iterator[_Word]:
+        for is_optional, words in self.groups:
+            names = [name for word in words for name in word.names]
+            if not (is_optional and any(arguments.get(name) in (None, False, []) for name in names)):
+                yield from words
+
+    def given(self, arguments: Mapping[str, Any]) -> bytes | None:
+        """What the program reads, for a call."""
+        return None if self._input is None else self._input.filled(arguments)[0].encode()
+
+    def problems(self, arguments: Mapping[str, Any]) -> list[str]:
+        """What would be an option, or no argument at all, by the arguments that give it."""
+        found: list[str] = []
+        given = self.with_defaults(arguments)
+        for word in self._shown(given):
+            free = all(self.arguments[name].get("options") is True for name in word.names)
+            for text in word.filled(given):
+                if word.may_be_option and text.startswith("-") and not free:
+                    found.append(f"{word.names[0]}: must not begin with '-': {self.program} would read it as an option")
+                if "\0" in text:
+                    found.append(f"{word.names[0]}: must not hold a NUL character")
+        return found
+
+    def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with the defaults of others."""
+        defaults = {name: schema["default"] for name, schema in self.arguments.items() if "default" in schema}
+        return {**defaults, **arguments}
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The tool's input schema. An argument is required that stands outside brackets and has no default."""
+        properties: dict[str, Any] = {}
+        for name, given in self.arguments.items():
+            shown = {key: value for key, value in given.items() if key != "options"}
+            properties[name] = {**shown, "items": {"type": "string"}} if shown["type"] == "array" else shown
+        needed = [word for is_optional, words in self.groups if not is_optional for word in words]
+        needed += [] if self._input is None else [self._input]
+        names = {name for word in needed for name in word.names if "default" not in self.arguments[name]}
+        required = [name for name in self.arguments if name in names]
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def command_tool(name: str, settings: ToolSettings) -> Tool:
+    """The tool that runs a command-line program.
+
+    Raises:
+        ValueError: No tool can have the name.
+        PegboardError: An argument's schema is refused.
+    """
+    if not is_valid_name(name):
+        raise ValueError(f"{name!r:.80} can't be a tool's name: use A-Z, a-z, 0-9, '_' and '-', a letter first")
+    reads = settings.read_only is True
+    permission = settings.permission if settings.permission is not None else "" if reads else "shell"
+
+    def words_of(arguments: Mapping[str, Any]) -> list[str]:
+        return settings.words(settings.with_defaults(arguments))
+
+    def preview(arguments: Mapping[str, Any]) -> Preview:
+        return Preview(shlex.join(words_of(arguments)))
+
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        given = settings.with_defaults(arguments)
+        words = settings.words(given)
+        try:
+            finished = await run_program(
+                [settings.program, *words[1:]],
+                given=settings.given(given),
+                seconds=settings.timeout,
+                cwd=settings.folder(context.work_dir),
+                env=settings.environment(**_PLAIN_OUTPUT),
+            )
+        except OSError as error:
+            raise ToolError(f"{name} can't run: {error}. Do without it, or say so.") from error
+        return _result(settings, words, finished)
+
+    return Tool.from_schema(
+        name,
+        settings.schema,
+        run,
+        description=settings.description,
+        title=settings.title,
+        tags=settings.tags,
+        read_only=settings.read_only,
+        destructive=settings.destructive,
+        idempotent=settings.idempotent,
+        open_world=settings.open_world,
+        concurrency=settings.concurrency or ("shared" if reads else "exclusive"),
+        permission=permission or None,
+        permission_arguments={"command": "command"},
+        permission_values=lambda arguments, _context: {"command": words_of(arguments)},
+        preview=preview,
+        check=settings.problems,
+        timeout=settings.timeout + _LATER_SECONDS,
+    )
+
+
+def _result(settings: ToolSettings, words: Sequence[str], finished: Finished) -> ToolResult:
+    said, complained = (each.decode(errors="replace").rstrip("\n") for each in (finished.stdout, finished.stderr))
+    parts = [said, f"[standard error]\n{complained}" if complained else ""]
+    facts = {"command": list(words), "exit_code": finished.code}
+    if finished.ended is None and finished.code in settings.success:
+        return ToolResult("\n".join(filter(None, parts)) or "(no output)", metadata=facts)
+    if finished.ended is not None:
+        kind: Any = "timeout" if finished.ended.startswith("took") else "limit"
+        what = f"{settings.program} {finished.ended}, and was ended. Ask for less; what it wrote until then:"
+    else:
+        kind, what = "tool_failure", f"{settings.program} failed with exit code {finished.code}:"
+    text = "\n".join(filter(None, [what, *parts]))
+    return ToolResult(text, is_error=True, kind=kind, metadata=facts)

@@ -1,0 +1,261 @@
+"""`FileToolset`: the tools of Python files in folders that the user names, read again when they change."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from attrs import frozen
+
+from pegboard import DefinitionError, ReadonlyContext, Tool, ToolsetBase
+from pegboard.errors import PegboardError, cause_of, log_failure
+from pegboard.files import read_bounded
+from pegboard.threads import off_loop
+from pegboard.tools.spec import is_valid_name
+from pegboard.tools.tool import ATTRIBUTE
+from pegboard.tools.typed import as_tools
+from pegboard.toolsets.toolset import Offer, ToolsetProblem
+
+NAME: Final = "files_of_tools"
+FOLDERS: Final = ("tool", "tools")
+"""Where the files are, in each folder that is named."""
+
+LOAD_SECONDS: Final = 10.0
+"""How long one file may take to run."""
+
+MOST_FILES: Final = 500
+_MOST_BYTES: Final = 1_000_000
+_LOOK_MS: Final = 2_000
+
+
+@frozen(eq=False)
+class _File:
+    """A file as it was read.
+
+    Attributes:
+        stamp: Its times and size, by which a change is seen.
+        module: The name of the module that it became, or `None`.
+        tools: What it brings.
+        problem: Why it brings nothing, or `None`.
+    """
+
+    stamp: tuple[int, ...]
+    module: str | None = None
+    tools: tuple[Tool, ...] = ()
+    problem: str | None = None
+
+
+class FileToolset(ToolsetBase):
+    """The tools of the files `{tool,tools}/*.py` in some folders; of two tools of one name, the first counts.
+
+    A tool that is called `default`, or as its file, has the file's name; others have `FILE_NAME`, or the name that
+    `@tool(name=...)` gives them. Files are looked at whenever tools are asked for, and read again where they have
+    changed; each is run by itself, and one that fails costs only its own tools.
+
+    Args:
+        folders: Absolute paths; `~` is filled in.
+        watches: Whether changes are announced as they happen, without being asked for.
+
+    Raises:
+        ValueError: A folder isn't absolute: what is found in the working folder isn't the user's to trust.
+    """
+
+    def __init__(self, folders: Sequence[str], *, watches: bool = False) -> None:
+        self.name = NAME
+        self.folders = tuple(Path(folder).expanduser() for folder in folders)
+        for folder in self.folders:
+            if not folder.is_absolute():
+                raise ValueError(f"folders: {str(folder)!r:.200} isn't absolute; name it in full, or from ~")
+        self._watches = watches
+        self._files: dict[Path, _File] = {}
+        self._subscribers: list[Callable[[], None]] = []
+        self._end: threading.Event | None = None
+        self._looking = threading.Lock()
+
+    @property
+    def publishes(self) -> list[str]:
+        """The files and the folders that they are in."""
+        return [*map(str, self._places()), *map(str, self._found())]
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """The tools of all files, as they are now."""
+        del context
+        await self.refresh()
+        files = self._files
+        causes = [f"{path}: {file.problem}" for path, file in files.items() if file.problem]
+        missing = [folder for folder in self.folders if not folder.is_dir()]
+        causes += [f"{folder} is no folder; make it, or take it out of 'folders'" for folder in missing]
+        problems = [ToolsetProblem(self.name, cause) for cause in causes]
+        tools: dict[str, Tool] = {}
+        for path, file in files.items():
+            for tool in file.tools:
+                if tools.setdefault(tool.name, tool) is not tool:
+                    text = f"{path}: another file brings a tool {tool.name!r}, too; rename one"
+                    problems.append(ToolsetProblem(self.name, text, tool.name))
+        return Offer(tools.values(), problems)
+
+    async def refresh(self) -> bool:
+        """Reads what has changed; gives whether anything had."""
+        return await off_loop(self._refresh)
+
+    def _refresh(self) -> bool:
+        with self._looking:
+            stamps = {path: stamp for path in self._found() if (stamp := _stamp(path)) is not None}
+            before = self._files
+            if stamps == {path: file.stamp for path, file in before.items()}:
+                return False
+            self._files = {
+                path: before[path] if path in before and before[path].stamp == stamp else _read(path, stamp)
+                for path, stamp in stamps.items()
+            }
+            kept = {file.module for file in self._files.values()}
+            for file in before.values():
+                if file.module is not None and file.module not in kept:
+                    sys.modules.pop(file.module, None)
+            return True
+
+    def on_change(self, function: Callable[[], None]) -> None:
+        """Subscribes a function to changes of the files; the first starts watching, where that is wanted."""
+        self._subscribers.append(function)
+        if self._watches:
+            self.watch()
+
+    def watch(self) -> None:
+        """Calls the subscribers whenever a file has come, changed or gone, until it is closed."""
+        if self._end is None:
+            self._end = threading.Event()
+            threading.Thread(target=self._watch, args=[self._end], name=NAME, daemon=True).start()
+
+    def close(self) -> None:
+        """Ends watching."""
+        if self._end is not None:
+            self._end.set()
+            self._end = None
+
+    def _watch(self, stop: threading.Event) -> None:
+        from watchfiles import watch  # it loads anyio
+
+        try:
+            while not stop.is_set():
+                places = [place for place in self._places() if place.is_dir()]
+                if not places:
+                    stop.wait(_LOOK_MS / 1_000)
+                    continue
+                for _ in watch(
+                    *places,
+                    recursive=False,
+                    watch_filter=None,
+                    stop_event=stop,
+                    debounce=100,
+                    step=20,
+                    rust_timeout=_LOOK_MS,
+                    yield_on_timeout=True,  # what the system doesn't tell of is seen, too
+                ):
+                    if self._refresh():
+                        for subscriber in tuple(self._subscribers):
+                            subscriber()
+                    if places != [place for place in self._places() if place.is_dir()]:
+                        break
+        except Exception as error:  # noqa: BLE001  no caller hears it
+            log_failure("watching files of tools", error)
+
+    def _places(self) -> Iterator[Path]:
+        for folder in self.folders:
+            yield folder
+            yield from (folder / name for name in FOLDERS)
+
+    def _found(self) -> list[Path]:
+        found = (path for folder in self.folders for name in FOLDERS for path in sorted((folder / name).glob("*.py")))
+        return [path for path in found if not path.name.startswith((".", "_"))][:MOST_FILES]
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
+
+
+def _read(path: Path, stamp: tuple[int, ...]) -> _File:
+    """Runs a file, in a thread of its own: one that doesn't end is left behind."""
+    read: list[_File] = []
+    thread = threading.Thread(target=lambda: read.append(_outcome(path, stamp)), name=NAME, daemon=True)
+    thread.start()
+    thread.join(LOAD_SECONDS)
+    late = f"it took more than {LOAD_SECONDS:g} s to run; it isn't run again until it changes"
+    return read[0] if read else _File(stamp, problem=late)
+
+
+def _outcome(path: Path, stamp: tuple[int, ...]) -> _File:
+    """What running a file gives; whatever it raises costs only itself."""
+    try:
+        return _loaded(path, stamp)
+    except BaseException as error:  # noqa: BLE001  a file may raise anything
+        cause = str(error) if isinstance(error, PegboardError) else cause_of(error)
+        return _File(stamp, problem=f"{cause}{_line_in(path, error)}")
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    """Where in the file it was raised."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f", line {line}" if line else ""
+
+
+def _loaded(path: Path, stamp: tuple[int, ...]) -> _File:
+    source = read_bounded(str(path), _MOST_BYTES)
+    digest = hashlib.sha256(os.fsencode(path) + b"\0" + source).hexdigest()[:16]
+    module = ModuleType(f"pegboard_hooks_file_{path.stem}_{digest}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # annotations are looked up in it
+    try:
+        exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102  the user's own file; a bytecode cache would miss a change within a second
+        tools = tuple(_tools_of(module, path.stem))
+    except BaseException:
+        sys.modules.pop(module.__name__, None)
+        raise
+    return _File(stamp, module.__name__, tools)
+
+
+def _tools_of(module: ModuleType, file: str) -> Iterator[Tool]:
+    """The tools that a module defines, under their names here.
+
+    Raises:
+        DefinitionError: There is none, or one can't be a tool.
+    """
+    found = False
+    for export, thing in vars(module).items():
+        if export.startswith("_") or not _is_export(export, thing, module, file):
+            continue
+        for tool in as_tools(thing):
+            found = True
+            name = file if export in ("default", file) else f"{file}_{export}"
+            own = tool.name if tool.name != export else name
+            if not is_valid_name(own):
+                hint = "Give the file another name, or the tool one by @tool(name=...)."
+                raise DefinitionError(f"{own!r:.80} can't be a tool's name.", hint=hint)
+            yield tool if own == tool.name else tool.with_spec(name=own)
+    if not found:
+        hint = f"Put @tool above a function, or define one that is called 'default' or {file!r}."
+        raise DefinitionError("it brings no tool.", hint=hint)
+
+
+def _is_export(export: str, thing: Any, module: ModuleType, file: str) -> bool:
+    """Whether a module's attribute is a tool of its own: not a function that it imports."""
+    if isinstance(thing, Tool):
+        return True
+    if not callable(thing) or getattr(thing, "__module__", None) != module.__name__ or isinstance(thing, type):
+        return False
+    return hasattr(thing, ATTRIBUTE) or export in ("default", file)

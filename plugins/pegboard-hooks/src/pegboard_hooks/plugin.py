@@ -1,0 +1,113 @@
+"""The plugin: hooks, tools that are files, and tools that are programs, as `[plugins.hooks]` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pegboard import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
+_KEYS: Final = ("before", "after", "tools", "folders", "watch")
+_ROUND_CALLS: Final = ("pegboard_before_tool", "pegboard_approve_call", "pegboard_after_tool")
+
+
+class Hooks:
+    """What one registry gets of the settings. Without hooks in them, calls aren't touched.
+
+    What is wrong with a tool or a hook after calls costs that alone. What is wrong with a hook before calls, or a key
+    that there isn't, which may have been meant for one, has no call run.
+
+    Args:
+        settings: `before` and `after`, lists of tables (see `HookSettings`); `tools`, tables by name (see
+            `ToolSettings`); `folders` and `watch` (see `FileToolset`).
+    """
+
+    def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
+        self._settings = settings
+        self._faults: list[str] = []
+        if not settings.keys() <= {"tools", "folders", "watch"}:
+            self._guard_calls()
+
+    def _guard_calls(self) -> None:
+        from pegboard_hooks.command_hooks import CommandHooks
+        from pegboard_hooks.settings import check_keys
+
+        broken: list[str] = []
+        try:
+            check_keys(self._settings, _KEYS, "plugins.hooks")
+        except ValueError as error:
+            broken.append(str(error))
+        before, after = [*self._hooks("before", broken)], [*self._hooks("after", self._faults)]
+        self._faults = [*broken, *self._faults]
+        hooks = CommandHooks(before, after, "; ".join(broken))
+        for name in _ROUND_CALLS:  # the class itself has none, so that it costs calls nothing
+            setattr(self, name, getattr(hooks, name))
+
+    def _hooks(self, key: str, faults: list[str]) -> Iterator[Any]:
+        from pegboard_hooks.command_hooks import HookSettings
+        from pegboard_hooks.settings import read_table
+
+        tables: Any = self._settings.get(key, ())
+        if not isinstance(tables, list | tuple):
+            faults.append(f"plugins.hooks.{key}: has to be a list of tables: [[plugins.hooks.{key}]]")
+            return
+        for index, table in enumerate(cast("list[Any]", tables)):
+            try:
+                yield read_table(HookSettings, table, f"plugins.hooks.{key}[{index}]")
+            except ValueError as error:
+                faults.append(str(error))
+
+    @hookimpl
+    def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
+        """Brings the programs of the settings.
+
+        Raises:
+            ValueError: Something is wrong with the settings of hooks or of a tool; the others are there.
+        """
+        tables: Any = self._settings.get("tools", {})
+        if tables:
+            from pegboard import PegboardError
+            from pegboard_hooks.command_tools import ToolSettings, command_tool
+            from pegboard_hooks.settings import read_table
+
+            if not isinstance(tables, Mapping):
+                self._faults.append("plugins.hooks.tools: has to be a table of tools: [plugins.hooks.tools.NAME]")
+                tables = {}
+            for name, table in cast("Mapping[str, Any]", tables).items():
+                place = f"plugins.hooks.tools.{name}"
+                try:
+                    register(command_tool(name, read_table(ToolSettings, table, place)))
+                except PegboardError as error:
+                    self._faults.append(f"{place}: {error}")
+                except ValueError as error:
+                    text = str(error)
+                    self._faults.append(text if text.startswith(place) else f"{place}: {text}")
+        if self._faults:
+            raise ValueError("; ".join(self._faults))
+
+    @hookimpl
+    def pegboard_register_toolsets(self, register: Callable[[Any], None]) -> None:
+        """Brings the tools of the files in the folders of the settings.
+
+        Raises:
+            ValueError: They aren't absolute paths.
+        """
+        folders: Any = self._settings.get("folders", ())
+        if not folders:
+            return
+        from pegboard_hooks.file_tools import FileToolset
+
+        if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
+            raise ValueError("plugins.hooks.folders: has to be a list of absolute paths")
+        register(FileToolset(cast("list[str]", folders), watches=self._settings.get("watch") is True))
+
+    @hookimpl
+    def pegboard_register_commands(self, group: click.Group) -> None:
+        """Adds `registry watch`."""
+        from pegboard_hooks.watch import watch_command
+
+        group.add_command(watch_command)

@@ -1,0 +1,223 @@
+"""Running one program: never by a shell, bounded in time and output, ended with all that it has started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+from attrs import define, field, frozen
+
+MOST_BYTES: Final = 1_000_000
+"""How much a program may write to standard output, and to standard error; with more it is ended."""
+
+DRAIN_SECONDS: Final = 0.5
+"""How long what a program has started may hold its output once the program itself has ended."""
+
+TERMINATE_SECONDS: Final = 1.0
+"""How long a program may take to end once it is told to; then it is killed."""
+
+_INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+
+
+@frozen(kw_only=True)
+class ProgramSettings:
+    """How a program is started.
+
+    Attributes:
+        env: Variables for it, besides the few that every program gets (`HOME`, `PATH` and the like).
+        inherit: Names of variables of this process that it gets too.
+        cwd: The folder that it runs in; `None` is that of the call, else the process's own.
+    """
+
+    env: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    inherit: tuple[str, ...] = ()
+    cwd: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.cwd is not None and not Path(self.cwd).expanduser().is_absolute():
+            raise ValueError(f"cwd: {self.cwd!r:.200} isn't absolute; leave it out for the call's own folder")
+        if not all(isinstance(value, str) for value in cast("Mapping[str, object]", self.env).values()):
+            raise ValueError("env: values have to be texts")
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """All variables that the program gets."""
+        names = (*_INHERITED, *self.inherit)
+        inherited = {name: value for name in names if (value := os.environ.get(name)) is not None}
+        return {**inherited, **more, **self.env}
+
+    def folder(self, of_call: str | None) -> str | None:
+        """The folder that it runs in."""
+        return of_call if self.cwd is None else str(Path(self.cwd).expanduser())
+
+
+def check_program(name: str) -> None:
+    """Raises `ValueError` for a program that the folder in which it runs could replace by another."""
+    if os.sep in name and not name.startswith(("/", "~/")):
+        raise ValueError(f"{name!r:.200} is a relative path; give it in full, or the name of a program on PATH")
+
+
+def program_path(name: str) -> str:
+    """Where a program is: by its path, or by its name in one of the absolute folders of `PATH`.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
+    found = shutil.which(os.path.expanduser(name), path=os.pathsep.join(folders))  # noqa: PTH111  a text is wanted
+    if found is None:
+        raise FileNotFoundError(f"there is no program {name!r:.200} that may be run; install it, or correct its name")
+    return found
+
+
+@frozen
+class Finished:
+    """A program that has run.
+
+    Attributes:
+        code: Its exit code; that of a signal is negative.
+        stdout: What it wrote to standard output, as far as that was taken.
+        stderr: Likewise.
+        ended: Why it was ended, as what it did: `"took more than 10 s"`; or `None`.
+    """
+
+    code: int | None
+    stdout: bytes
+    stderr: bytes
+    ended: str | None = None
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@define(eq=False)
+class _Watcher(asyncio.SubprocessProtocol):
+    """What a program does.
+
+    Attributes:
+        most: How many bytes of each output are taken.
+        output: What it wrote, by file descriptor.
+        over: Done once it has exited, or has written too much.
+        exited: Done once it has exited.
+        closed: Done once nothing holds its output any more, too.
+    """
+
+    most: int
+    output: dict[int, bytearray] = field(factory=lambda: {1: bytearray(), 2: bytearray()})
+    over: asyncio.Future[None] = field(factory=_future)
+    exited: asyncio.Future[None] = field(factory=_future)
+    closed: asyncio.Future[None] = field(factory=_future)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Takes output, as far as there is room."""
+        taken = self.output[fd]
+        taken += data[: self.most + 1 - len(taken)]
+        if self.floods:
+            _set(self.over)
+
+    def process_exited(self) -> None:
+        """It has ended by itself, or was ended."""
+        _set(self.over)
+        _set(self.exited)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Its output is closed, too."""
+        del exc
+        _set(self.closed)
+
+    @property
+    def floods(self) -> bool:
+        """Whether it has written too much."""
+        return any(len(taken) > self.most for taken in self.output.values())
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def run_program(  # noqa: PLR0913  one a fact
+    words: Sequence[str],
+    *,
+    given: bytes | None = None,
+    seconds: float,
+    most: int = MOST_BYTES,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Finished:
+    """Runs a program to its end, in a process group of its own, which is ended with it.
+
+    What leaves the group (`setsid`) lives on. Where the caller is cancelled, the program is ended, too.
+
+    Args:
+        words: The program and its arguments, as they are.
+        given: What it reads from standard input; `None`: nothing.
+        seconds: How long it may take.
+        most: How many bytes it may write to each of its outputs.
+        cwd: The folder that it runs in.
+        env: All of its variables.
+
+    Raises:
+        OSError: It can't be started.
+        ValueError: Its arguments can't be handed over: they hold a NUL.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            partial(_Watcher, most),
+            program_path(words[0]),
+            *words[1:],
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    )
+    try:
+        transport, watcher = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])  # asyncio itself would end the program, and leave what that has started
+        if starting.exception() is None:
+            await _end(*starting.result())
+        raise
+    try:
+        if given is not None:
+            stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+            stdin.write(given)
+            stdin.close()
+        await asyncio.wait([watcher.over], timeout=seconds)
+        ended = None if watcher.over.done() else f"took more than {seconds:g} s"
+        if watcher.exited.done():
+            await asyncio.wait([watcher.closed], timeout=DRAIN_SECONDS)
+    finally:
+        await _end(transport, watcher)
+    if watcher.floods:
+        ended = f"wrote more than {most:,} bytes"
+    stdout, stderr = (bytes(watcher.output[fd][:most]) for fd in (1, 2))
+    return Finished(transport.get_returncode(), stdout, stderr, ended)
+
+
+async def _end(transport: asyncio.SubprocessTransport, watcher: _Watcher) -> None:
+    """Ends a program, if it still runs, and whatever is left of its group."""
+    group = transport.get_pid()
+    try:
+        if not watcher.exited.done():
+            _kill(group, signal.SIGTERM)
+            await asyncio.wait([watcher.exited], timeout=TERMINATE_SECONDS)
+    finally:
+        _kill(group, signal.SIGKILL)
+        try:
+            await asyncio.wait([watcher.closed], timeout=TERMINATE_SECONDS)
+        finally:
+            transport.close()
+
+
+def _kill(group: int, number: int) -> None:
+    with suppress(OSError):  # it is gone
+        os.killpg(group, number)

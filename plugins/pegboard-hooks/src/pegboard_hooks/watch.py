@@ -1,0 +1,79 @@
+"""`registry watch`: the tools of files, and what changes in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pegboard.cli.options import Options, registry_options
+from pegboard.cli.output import one_line, remark, write_through
+from pegboard.cli.run import interruptible
+from pegboard.cli.session import Session, open_session
+from pegboard_hooks.file_tools import NAME, FileToolset
+
+if TYPE_CHECKING:
+    from pegboard import Tool
+
+
+@click.command("watch")
+@registry_options()
+@click.pass_obj
+def watch_command(options: Options) -> int:
+    """Show the tools of files, and each that comes, changes or goes, until Ctrl-C.
+
+    The files are those in `tool` and `tools` of the folders that the settings name (folders = ["~/my"] in
+    [plugins.hooks]). A file that is broken is named with the line, and brings its tools once it is mended.
+    """
+    session = open_session(options)
+    session.run(lambda: _watched(session))
+    return 0
+
+
+async def _watched(session: Session) -> None:
+    changed, loop, ends = asyncio.Event(), asyncio.get_running_loop(), False
+
+    def end() -> None:
+        nonlocal ends
+        ends = True
+        changed.set()
+
+    registry = session.registry
+    await registry.resolve(where=f"toolset:{NAME}")  # imports what brings the toolset
+    toolsets = [each for each in _all_of(registry.catalogue.toolsets) if isinstance(each, FileToolset)]
+    if not toolsets:
+        raise click.UsageError('no folders are set: write folders = ["~/my"] into [plugins.hooks] of pegboard.toml')
+    shown: Mapping[str, Tool] = {}
+    problems: frozenset[str] = frozenset()
+    with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)), interruptible(end):
+        for toolset in toolsets:
+            toolset.watch()
+        remark(f"Watching {', '.join(str(folder) for each in toolsets for folder in each.folders)}. Ctrl-C ends it.")
+        while not ends:
+            changed.clear()
+            resolved = await registry.resolve(where=f"toolset:{NAME}")
+            now = {tool.name: tool for tool in resolved}
+            wrong = frozenset(one_line(str(problem.cause)) for problem in resolved.problems)
+            lines = [*_lines(shown, now), *(f"broken   {each}" for each in sorted(wrong - problems))]
+            write_through("".join(f"{line}\n" for line in lines))
+            shown, problems = now, wrong
+            await changed.wait()
+
+
+def _lines(before: Mapping[str, Tool], now: Mapping[str, Tool]) -> Iterator[str]:
+    for name in sorted(before.keys() | now.keys()):
+        if name not in now:
+            yield f"removed  {name}"
+        elif name not in before:
+            yield f"added    {name}  {one_line(now[name].spec.description)}".rstrip()
+        elif now[name] is not before[name]:
+            yield f"changed  {name}  {one_line(now[name].spec.description)}".rstrip()
+
+
+def _all_of(toolsets: Iterable[Any]) -> Iterator[Any]:
+    """The toolsets, and those that they wrap."""
+    for toolset in toolsets:
+        yield toolset
+        yield from _all_of(getattr(toolset, "inner_toolsets", ()))

@@ -1,0 +1,180 @@
+"""Python files in folders are tools, and are read again when they change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+
+import pytest
+
+from pegboard import ReadonlyContext, ToolRegistry
+from pegboard_hooks import FileToolset, file_tools
+
+DICE = '''
+def default(sides: int = 6) -> str:
+    """Rolls."""
+    return f"one of {sides}"
+'''
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "tools").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def toolset(folder):
+    return FileToolset([str(folder)])
+
+
+def put(folder, name, source):
+    """Writes a file so that its stamp is another, however soon that is after the last."""
+    path = folder / "tools" / name
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    path.write_text(source)
+    if path.stat().st_mtime_ns <= before:
+        os.utime(path, ns=(before + 1, before + 1))
+    return path
+
+
+def offered(toolset):
+    offer = asyncio.run(toolset.tools(ReadonlyContext()))
+    return {tool.name: tool for tool in offer}, [problem.cause for problem in offer.problems]
+
+
+def called(toolset, name, arguments=None):
+    registry = ToolRegistry()
+    registry.register(toolset)
+    return registry.call_sync(name, arguments or {})
+
+
+def test_names_are_made_of_the_files_name(folder, toolset):
+    put(folder, "dice.py", DICE)
+    put(
+        folder,
+        "net.py",
+        "from pegboard import tool\nfrom os.path import join\n"
+        "@tool\ndef net() -> str:\n    return 'net'\n"
+        "@tool\ndef get() -> str:\n    return 'get'\n"
+        "@tool(name='own')\ndef named() -> str:\n    return 'own'\n"
+        "def helper() -> str:\n    return 'no tool'\n",
+    )
+    (folder / "tool").mkdir()
+    (folder / "tool" / "one.py").write_text("async def one() -> str:\n    return 'one'\n")
+    put(folder, "_hidden.py", DICE)
+    tools, problems = offered(toolset)
+    assert (sorted(tools), problems) == (["dice", "net", "net_get", "one", "own"], [])
+    assert called(toolset, "dice", {"sides": 4}).text == "one of 4"
+    assert called(toolset, "net_get").text == "get"
+
+
+def test_files_come_change_and_go(folder, toolset):
+    assert offered(toolset)[0] == {}
+    path = put(folder, "dice.py", DICE)
+    before = offered(toolset)[0]["dice"]
+    assert offered(toolset)[0]["dice"] is before
+    put(folder, "dice.py", DICE.replace("one of", "1 of"))
+    assert offered(toolset)[0]["dice"] is not before
+    assert called(toolset, "dice").text == "1 of 6"
+    path.unlink()
+    assert offered(toolset) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("def default(:\n", "SyntaxError"),
+        ("\n\n1 / 0\n", "ZeroDivisionError: division by zero, line 3"),
+        ("import sys\nsys.exit(3)\n", "SystemExit"),
+        ("import nosuch_module\n", "No module named 'nosuch_module'"),
+        ("x = 1\n", "it brings no tool"),
+        ("def default(a: object()) -> str:\n    return ''\n", "tool 'default': 'a'"),
+    ],
+)
+def test_a_broken_file_costs_only_itself_and_is_named_with_the_line(folder, toolset, source, wrong):
+    put(folder, "dice.py", DICE)
+    path = put(folder, "broken.py", source)
+    tools, problems = offered(toolset)
+    assert list(tools) == ["dice"]
+    assert len(problems) == 1
+    assert problems[0].startswith(f"{path}: ")
+    assert wrong in problems[0]
+    put(folder, "broken.py", DICE)
+    assert sorted(offered(toolset)[0]) == ["broken", "dice"]
+
+
+def test_a_file_that_doesnt_end_costs_only_itself_and_isnt_run_again(folder, toolset, monkeypatch):
+    monkeypatch.setattr(file_tools, "LOAD_SECONDS", 0.1)
+    put(folder, "dice.py", DICE)
+    offered(toolset)
+    sys.modules["hooks_test_gate"] = gate = type(sys)("hooks_test_gate")
+    gate.runs, gate.event = [], threading.Event()
+    put(folder, "endless.py", "import hooks_test_gate as gate\ngate.runs.append(1)\ngate.event.wait(60)\n")
+    for _ in range(2):
+        tools, (problem,) = offered(toolset)
+        assert "dice" in tools
+        assert "took more than 0.1 s" in problem
+    gate.event.set()
+    assert gate.runs == [1]
+    del sys.modules["hooks_test_gate"]
+
+
+def test_of_two_files_with_one_tool_the_first_counts(folder, toolset):
+    put(folder, "a.py", DICE.replace("def default", "def a"))
+    put(folder, "b.py", "from pegboard import tool\n@tool(name='a')\ndef x() -> str:\n    return 'b'\n")
+    tools, (problem,) = offered(toolset)
+    assert (list(tools), "another file brings a tool 'a', too" in problem) == (["a"], True)
+
+
+def test_a_module_that_is_gone_is_forgotten(folder, toolset):
+    path = put(folder, "passing.py", DICE)
+    for is_there in (True, False):
+        offered(toolset)
+        assert any(name.startswith("pegboard_hooks_file_passing_") for name in sys.modules) is is_there
+        path.unlink(missing_ok=True)
+
+
+def test_the_working_folder_is_never_looked_at_by_itself(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for relative in (".", "tools", ""):
+        with pytest.raises(ValueError, match="isn't absolute"):
+            FileToolset([relative])
+
+
+def test_a_folder_that_isnt_there_is_a_problem(tmp_path):
+    assert "is no folder" in offered(FileToolset([str(tmp_path / "nosuch")]))[1][0]
+
+
+def test_what_it_publishes_are_the_files_and_their_folders(folder, toolset):
+    path = put(folder, "dice.py", DICE)
+    assert {str(path), str(folder), str(folder / "tools")} <= {*toolset.publishes}
+
+
+@pytest.mark.parametrize("watches", [True, False])
+def test_changes_are_announced_as_they_happen(folder, watches, monkeypatch):
+    monkeypatch.setattr(file_tools, "_LOOK_MS", 50)
+    toolset, changed = FileToolset([str(folder)], watches=watches), threading.Event()
+    registry = ToolRegistry()
+    registry.register(toolset)
+    offered(toolset)
+    with registry.on_change(changed.set):
+        if not watches:
+            toolset.watch()
+        put(folder, "dice.py", DICE)
+        assert changed.wait(60)
+        changed.clear()
+        (folder / "tools" / "dice.py").unlink()
+        assert changed.wait(60)
+        changed.clear()
+        (folder / "tool").mkdir()
+        (folder / "tool" / "late.py").write_text(DICE)
+        assert changed.wait(60)
+    assert list(offered(toolset)[0]) == ["late"]
+    toolset.close()
+    for thread in threading.enumerate():
+        if thread.name == file_tools.NAME:
+            thread.join(60)
+            assert not thread.is_alive()

@@ -1,0 +1,163 @@
+"""The plugin, by its settings; and installed, as a wheel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pegboard import ToolRegistry, register_plugin, tool
+from pegboard_hooks.plugin import Hooks
+
+DENY = {"command": ["sh", "-c", "echo no >&2; exit 2"], "timeout": 30.0}
+PATTERN = {"a": {"type": "string", "pattern": 1}}
+TRUE = {"description": "Runs.", "command": ["true"], "read_only": True}
+
+
+@tool
+def greet() -> str:
+    """Greets."""
+    return "hello"
+
+
+def board(settings):
+    registry = ToolRegistry()
+    registry.register(greet)
+    return registry, register_plugin(registry, Hooks, "hooks", settings=settings)
+
+
+def test_without_hooks_calls_arent_touched():
+    for settings in ({}, {"tools": {"run": TRUE}}):
+        registry, record = board(settings)
+        assert record.status == "loaded"
+        assert not any(registry.catalogue.callbacks(stage) for stage in ("before_tool", "after_tool", "approve_call"))
+
+
+def test_hooks_and_tools_are_those_of_the_settings(tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
+    settings = {"before": [{**DENY, "where": "name:run"}], "tools": {"run": TRUE}, "folders": [str(tmp_path)]}
+    registry, record = board(settings)
+    assert record.status == "loaded"
+    assert registry.call_sync("run").text == "run was denied: no"
+    assert registry.call_sync("dice").text == "one"
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"before": [{**DENY, "comand": "x"}]}, "plugins.hooks.before[0].comand"),
+        ({"before": DENY}, "plugins.hooks.before: has to be a list of tables"),
+        ({"befor": [DENY]}, "plugins.hooks.befor: there is no such key"),
+    ],
+)
+def test_while_hooks_before_calls_cant_be_read_no_call_runs(settings, wrong):
+    registry, record = board({**settings, "tools": {"run": TRUE}})
+    assert (record.status, wrong in (record.cause or "")) == ("partial", True)
+    for name in ("greet", "run"):
+        result = registry.call_sync(name)
+        assert (result.kind, wrong in (result.detail or "")) == ("callback_failure", True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"after": [{"command": []}]}, "plugins.hooks.after[0]: command"),
+        ({"tools": {"bad": {"description": "x"}}}, "plugins.hooks.tools.bad: command"),
+        ({"tools": {"a b": TRUE}}, "plugins.hooks.tools.a b: 'a b' can't be a tool's name"),
+        ({"tools": {"bad": {**TRUE, "command": ["x", "{a}"], "arguments": PATTERN}}}, "plugins.hooks.tools.bad: "),
+        ({"folders": ["tools"]}, "isn't absolute"),
+        ({"folders": "/x"}, "has to be a list of absolute paths"),
+    ],
+)
+def test_anything_else_that_is_wrong_costs_only_itself(settings, wrong):
+    settings = {**settings, "tools": {"run": TRUE, **settings.get("tools", {})}}
+    registry, record = board(settings)
+    assert (record.status, wrong in (record.cause or "")) == ("partial", True)
+    assert registry.call_sync("run").text == "(no output)"
+    assert registry.call_sync("greet").text == "hello"
+
+
+def environment(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
+    return {**kept, "HOME": str(home), "PEGBOARD_BLOCK": "mcp,search"}
+
+
+@pytest.mark.slow
+def test_a_projects_settings_have_no_effect_until_they_are_trusted(tmp_path):
+    project, run = tmp_path / "project", {"cwd": tmp_path / "project", "env": environment(tmp_path), "text": True}
+    project.mkdir()
+    (project / "pegboard.toml").write_text(
+        '[plugins.hooks.tools.evil]\ndescription = "x"\nread_only = true\ncommand = ["touch", "was_run"]\n'
+        '[[plugins.hooks.before]]\ncommand = ["touch", "was_asked"]\n'
+    )
+
+    def registry(*words):
+        return subprocess.run([sys.executable, "-m", "pegboard", *words], **run, capture_output=True, check=False)
+
+    assert "evil" not in registry("list").stdout
+    assert registry("call", "glob", "pattern=*").returncode == 0
+    assert [path.name for path in project.iterdir()] == ["pegboard.toml"]
+    assert registry("config", "trust", "pegboard.toml").returncode == 0
+    assert "evil" in registry("list").stdout
+    assert registry("call", "evil").returncode == 0
+    assert (project / "was_asked").exists()
+    assert (project / "was_run").exists()
+
+
+def put(path, source):
+    """Writes a file at once: what watches would see one that is half there."""
+    whole = path.parents[1] / "whole"
+    whole.write_text(source)
+    whole.replace(path)
+
+
+@pytest.mark.slow
+def test_watch_shows_what_comes_changes_breaks_and_goes(tmp_path):
+    folder = tmp_path / "mine" / "tools"
+    folder.mkdir(parents=True)
+    words = ["-m", "pegboard", "watch", "--set", f"hooks.folders:={json.dumps([str(folder.parent)])}"]
+    with subprocess.Popen(
+        [sys.executable, *words], cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+    ) as running:
+        source = 'def default() -> str:\n    """Rolls."""\n    return "one"\n'
+        put(folder / "dice.py", source)
+        assert running.stdout.readline() == "added    dice  Rolls.\n"
+        put(folder / "dice.py", source.replace("one", "two"))
+        assert running.stdout.readline() == "changed  dice  Rolls.\n"
+        put(folder / "broken.py", "def (")
+        assert running.stdout.readline().startswith(f"broken   {folder}/broken.py: SyntaxError")
+        (folder / "dice.py").unlink()
+        assert running.stdout.readline() == "removed  dice\n"
+        running.terminate()
+        assert running.wait(60) == 0
+
+
+@pytest.mark.slow
+def test_it_works_installed_as_a_wheel(tmp_path):
+    """As an installer leaves it, with nothing of the checkout; `nox -s wheels` builds the wheel itself."""
+    source, site = Path(__file__).parents[1], tmp_path / "site"
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    shutil.copytree(source / "src" / "pegboard_hooks", site / "pegboard_hooks")
+    info = site / f"pegboard_hooks-{project['version']}.dist-info"
+    info.mkdir()
+    (name, thing), *_ = project["entry-points"]["pegboard"].items()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "entry_points.txt").write_text(f"[pegboard]\n{name} = {thing}\n")
+    (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
+    code = (
+        "import pegboard, pegboard_hooks, sys; assert pegboard_hooks.__file__.startswith(sys.argv[1]);"
+        "r = pegboard.load(block=['mcp'], settings={'hooks': {'tools': {'run': {'description': 'x', 'read_only': True,"
+        "'command': ['echo', 'hello']}}}}); print(r.call_sync('run').text)"
+    )
+    env = {**environment(tmp_path), "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", code, str(site)], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "hello\n", done.stderr

@@ -1,0 +1,112 @@
+"""Programs are bounded in time and output, and end with all that they have started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from pegboard_hooks.program import ProgramSettings, check_program, program_path, run_program
+
+
+def ran(script, **options):
+    return asyncio.run(run_program(["sh", "-c", script], **{"seconds": 30, **options}))
+
+
+def test_a_program_reads_and_writes():
+    done = ran('read a; echo "got $a"; echo bad >&2; exit 3', given=b"this\n")
+    assert (done.code, done.stdout, done.stderr, done.ended) == (3, b"got this\n", b"bad\n", None)
+
+
+def test_words_stay_what_they_are():
+    words = ["printf", "%s|", "a b", "$HOME", "`id`", "; rm -rf x", "*", ""]
+    assert asyncio.run(run_program(words, seconds=30)).stdout == b"a b|$HOME|`id`|; rm -rf x|*||"
+
+
+def test_what_it_doesnt_read_doesnt_matter():
+    assert ran("exec 0<&-; echo done", given=b"x" * 1_000_000).stdout == b"done\n"
+
+
+def test_one_that_reads_and_gets_nothing_ends():
+    assert ran("cat").stdout == b""
+
+
+def test_one_that_takes_too_long_is_ended_with_what_it_has_started(lifeline):
+    assert ran(f"{lifeline.held} sleep 600 & wait", seconds=0.3).ended == "took more than 0.3 s"
+    lifeline.wait()
+
+
+def test_one_that_ignores_its_end_is_killed(lifeline, monkeypatch):
+    monkeypatch.setattr("pegboard_hooks.program.TERMINATE_SECONDS", 0.1)
+    ran(f"trap '' TERM; {lifeline.held} while :; do sleep 1; done", seconds=0.3)
+    lifeline.wait()
+
+
+def test_one_that_floods_is_ended():
+    done = ran("yes", most=1_000)
+    assert (done.ended, len(done.stdout)) == ("wrote more than 1,000 bytes", 1_000)
+    assert ran("yes >&2", most=10).ended == "wrote more than 10 bytes"
+    assert ran("head -c 1000 /dev/zero", most=1_000).ended is None
+
+
+def test_what_it_leaves_behind_is_ended_and_not_waited_for(lifeline, monkeypatch):
+    monkeypatch.setattr("pegboard_hooks.program.DRAIN_SECONDS", 0.01)
+    done = ran(f"{lifeline.held} sleep 600 & echo begun")
+    assert (done.code, done.stdout, done.ended) == (0, b"begun\n", None)
+    lifeline.wait()
+
+
+def test_one_whose_caller_is_cancelled_is_ended_whenever_that_is(lifeline):
+    async def cancelled(steps):
+        running = asyncio.create_task(run_program(["sh", "-c", f"{lifeline.held} sleep 600 & wait"], seconds=600))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    for steps in range(12):
+        asyncio.run(cancelled(steps))
+        lifeline.wait()
+
+
+def test_one_that_dies_has_the_signals_code():
+    assert ran("kill -9 $$").code == -9
+
+
+def test_one_that_isnt_there_is_named(monkeypatch):
+    with pytest.raises(FileNotFoundError, match="no program 'nosuch'"):
+        asyncio.run(run_program(["nosuch"], seconds=1))
+    with pytest.raises(FileNotFoundError):
+        program_path("/nosuch/program")
+
+
+def test_a_program_is_never_found_in_the_working_folder(tmp_path, monkeypatch):
+    program = tmp_path / "evil"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f":.:{os.defpath}")
+    with pytest.raises(FileNotFoundError):
+        program_path("evil")
+    for path in ("./evil", "bin/evil"):
+        with pytest.raises(ValueError, match="relative"):
+            check_program(path)
+
+
+def test_variables_are_named_to_be_handed_over(monkeypatch):
+    monkeypatch.setenv("SECRET", "s")
+    monkeypatch.setenv("GIVEN", "g")
+    settings = ProgramSettings(inherit=("GIVEN", "MISSING"), env={"OWN": "o"})
+    found = settings.environment(MORE="m")
+    assert {"GIVEN": "g", "OWN": "o", "MORE": "m"}.items() <= found.items()
+    assert not {"SECRET", "MISSING"} & found.keys()
+
+
+def test_a_folder_is_named_in_full(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert ProgramSettings(cwd="~/x").folder("/call") == f"{tmp_path}/x"
+    assert ProgramSettings().folder("/call") == "/call"
+    with pytest.raises(ValueError, match="cwd"):
+        ProgramSettings(cwd="x")

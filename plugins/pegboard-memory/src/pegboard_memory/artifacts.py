@@ -1,0 +1,162 @@
+"""`DirectoryArtifacts`: pegboard's `Artifacts` in a folder, each version a file that is written once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from attrs import field, frozen
+
+from pegboard import ArtifactError, Artifacts, ToolResult
+from pegboard.tools.content import Content
+from pegboard.tools.stores import _checked_name  # pyright: ignore[reportPrivateUsage]
+
+MOST_BYTES: Final = 64 << 20
+"""Bytes of one version, as it is written."""
+
+_USER: Final = "user:"
+_VERSION: Final = re.compile(r"([1-9][0-9]*)\.json")
+_LEFT_BEHIND: Final = 3_600.0  # seconds after which a file that a killed program was writing is swept
+
+
+@frozen
+class DirectoryArtifacts(Artifacts):
+    """Artifacts in a folder, which threads and processes share.
+
+    The folders are named by digests of user, conversation and name, so that no name leads anywhere. A version is
+    written beside its place and then put there whole, under the next number that is free.
+
+    Attributes:
+        folder: Where; made by the first save, for its owner alone.
+        most_bytes: How long one version may be.
+    """
+
+    folder: Path = field(converter=Path)
+    most_bytes: int = MOST_BYTES
+
+    async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
+        """Keeps a new version; the first is 1."""
+        return await asyncio.to_thread(self._save, name, content, user, session)
+
+    async def load(
+        self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
+    ) -> Content:
+        """One version, the latest by default."""
+        return await asyncio.to_thread(self._load, name, version, user, session)
+
+    async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
+        """The names of all artifacts of the conversation and of the user, sorted."""
+        return await asyncio.to_thread(self._list, user, session)
+
+    async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
+        """Forgets all versions at once; does nothing where there are none."""
+        await asyncio.to_thread(self._delete, name, user, session)
+
+    def _save(self, name: str, content: Content, user: str | None, session: str | None) -> int:
+        data = json.dumps(ToolResult(content).to_data()["content"], ensure_ascii=False).encode(errors="replace")
+        if len(data) > self.most_bytes:
+            raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
+        place = self._place(_checked_name(name), user, session)
+        with _told(name):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sweep(place)
+            _put(place, ["name"], name.encode())
+            latest = max(_versions(place), default=0)
+            return 1 + latest + _put(place, (f"{latest + each}.json" for each in range(1, 1 << 30)), data)
+
+    def _load(self, name: str, version: int | None, user: str | None, session: str | None) -> Content:
+        place = self._place(_checked_name(name), user, session)
+        wanted = version if version is not None else max(_versions(place), default=0)
+        try:
+            with _told(name):
+                (part,) = json.loads((place / f"{wanted}.json").read_bytes())
+                return ToolResult.from_data({"content": [part]}).content[0]
+        except FileNotFoundError:
+            what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
+            raise ArtifactError(f"there is no {what}.", name=name) from None
+        except ValueError as error:
+            raise ArtifactError(f"{name}, version {wanted}, is damaged and can't be read.", name=name) from error
+
+    def _list(self, user: str | None, session: str | None) -> tuple[str, ...]:
+        names: set[str] = set()
+        with _told(""):
+            for scope in {self._scope(name, user, session) for name in ("", _USER)}:
+                for place in scope.glob("*/name"):
+                    with suppress(FileNotFoundError):
+                        names.add(place.read_text(encoding="utf-8"))
+        return tuple(sorted(names))
+
+    def _delete(self, name: str, user: str | None, session: str | None) -> None:
+        place = self._place(_checked_name(name), user, session)
+        gone = self.folder / f"gone-{uuid4().hex}"
+        with _told(name), suppress(FileNotFoundError):
+            place.rename(gone)  # at once; what is left of it after a kill is no artifact
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _scope(self, name: str, user: str | None, session: str | None) -> Path:
+        whose = [user] if name.startswith(_USER) else [user, session]
+        return self.folder / _digest(json.dumps(whose))
+
+    def _place(self, name: str, user: str | None, session: str | None) -> Path:
+        return self._scope(name, user, session) / _digest(name)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:40]
+
+
+def _versions(place: Path) -> Generator[int]:
+    with suppress(FileNotFoundError):
+        for each in os.listdir(place):  # noqa: PTH208  names alone
+            if found := _VERSION.fullmatch(each):
+                yield int(found[1])
+
+
+def _put(place: Path, names: Iterable[str], data: bytes) -> int:
+    """Writes a file whole under the first of some names that is free; gives that one's index.
+
+    Where the only name is taken, what is there stays.
+    """
+    draft = place / f"draft-{uuid4().hex}"
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        for index, each in enumerate(names):
+            with suppress(FileExistsError):
+                os.link(draft, place / each)  # unlike a rename, it replaces nothing
+                return index
+        return -1
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _sweep(place: Path) -> None:
+    """Removes what killed programs were writing."""
+    for draft in place.glob("draft-*"):
+        with suppress(FileNotFoundError):
+            if time.time() - draft.stat().st_mtime > _LEFT_BEHIND:
+                draft.unlink()
+
+
+@contextmanager
+def _told(name: str) -> Generator[None]:
+    """An error of the file system in words; a file that isn't there goes on as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        what = f"artifact {name[:80]!a}" if name else "the artifacts"
+        raise ArtifactError(f"{what} can't be reached: {error.strerror}.", name=name) from error

@@ -1,0 +1,126 @@
+"""`Database`: one SQLite file that threads and processes share."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from pegboard import ToolError
+
+_VERSION: Final = 1
+_TABLES: Final = """
+CREATE TABLE blocks (scope TEXT, name TEXT, text TEXT, time REAL, PRIMARY KEY (scope, name)) WITHOUT ROWID;
+
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY, user TEXT, session TEXT, author TEXT, time REAL, text TEXT, metadata TEXT
+);
+
+CREATE VIRTUAL TABLE words USING fts5 (text, content='entries', content_rowid='id', tokenize='porter unicode61');
+
+CREATE TRIGGER indexed AFTER INSERT ON entries
+BEGIN INSERT INTO words (rowid, text) VALUES (new.id, new.text); END;
+
+CREATE TABLE texts (key TEXT PRIMARY KEY, session TEXT, time REAL, data BLOB);
+
+CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, taken REAL, message TEXT);
+"""
+_FAULTS: Final = {
+    sqlite3.SQLITE_BUSY: "is in use by another program, and stayed locked for {seconds:g} s",
+    sqlite3.SQLITE_LOCKED: "is in use by another program, and stayed locked for {seconds:g} s",
+    sqlite3.SQLITE_CORRUPT: "is damaged; its owner has to restore it, or move it away",
+    sqlite3.SQLITE_NOTADB: "is damaged; its owner has to restore it, or move it away",
+    sqlite3.SQLITE_FULL: "can't grow: the disk is full",
+    sqlite3.SQLITE_READONLY: "can't be written",
+    sqlite3.SQLITE_CANTOPEN: "can't be opened",
+}
+_PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@frozen
+class Database:
+    """A SQLite database for memory, whole texts and messages.
+
+    Each piece of work has a connection and a transaction of its own, so that threads, forked processes and other
+    programs may use the file at the same time, and one that is killed leaves all of its work, or none.
+
+    Attributes:
+        path: The file; it and its folder are made by the first work, for their owner alone.
+        seconds: How long to wait while another program writes.
+    """
+
+    path: Path = field(converter=Path)
+    seconds: float = 5.0
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever kept."""
+        return self.path.exists()
+
+    @contextmanager
+    def work(self, *, write: bool = False) -> Generator[sqlite3.Connection]:
+        """A transaction: committed at the end, undone where it fails.
+
+        Args:
+            write: Whether it writes; then no other program writes meanwhile.
+
+        Raises:
+            ToolError: The file is locked, damaged or can't be used; nothing was changed.
+        """
+        try:
+            with closing(self._connected()) as connection:
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield connection
+                connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            raise self._fault(error) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(self.path, timeout=self.seconds, isolation_level=None)
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != _VERSION:
+                self._make_tables(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make_tables(self, connection: sqlite3.Connection) -> None:
+        """Makes the tables, unless another program has made them meanwhile."""
+        deadline = time.monotonic() + self.seconds
+        while True:  # SQLite waits for no one where the journal's mode is changed
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in _PASSING or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > _VERSION:
+            raise ToolError(f"{self.path} was written by a newer pegboard-memory: update this one.")
+        if version == 0:
+            for statement in _TABLES.strip().split("\n\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        connection.execute("COMMIT")
+
+    def _fault(self, error: Exception) -> ToolError:
+        """What a person or a model reads of an error."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        what = _FAULTS.get(code, f"can't be used: {error}").format(seconds=self.seconds)
+        hint = "Try again later." if code in _PASSING else "Go on without it, and say so."
+        return ToolError(
+            f"The memory ({self.path}) {what}. Nothing was changed.", retryable=code in _PASSING, hint=hint
+        )

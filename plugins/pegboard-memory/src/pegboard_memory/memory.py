@@ -1,0 +1,263 @@
+"""What is remembered, in SQLite: blocks that a model edits, entries that a search finds, and whole texts of results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
+from pegboard.tools.call import writable
+from pegboard_memory.database import Database
+
+MOST_CHARACTERS: Final = 20_000
+"""Characters of one block, and of one entry; the rest of a longer entry is cut off."""
+
+MOST_BLOCKS: Final = 100
+"""Blocks of one user and agent."""
+
+_MOST_WORDS: Final = 32  # of a query
+_NAME: Final = re.compile(r"\w[\w .:-]{0,63}")
+_OLDEST: Final = "DELETE FROM texts WHERE key IN (SELECT key FROM texts ORDER BY time LIMIT 10)"
+
+
+def plain(text: str) -> str:
+    """A text that SQLite keeps as it is: no lone surrogates, no zero characters."""
+    return writable(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+# Blocks ---------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Blocks:
+    """Blocks of text by name, of one user and agent: what an agent always has before it.
+
+    Attributes:
+        database: Where they are kept.
+        core: The names of those that can't be archived.
+    """
+
+    database: Database
+    core: tuple[str, ...] = ()
+
+    def all(self, user: str | None, agent: str | None) -> dict[str, str]:
+        """Their texts by name, sorted."""
+        if not self.database.exists:
+            return {}
+        with self.database.work() as connection:
+            rows = connection.execute("SELECT name, text FROM blocks WHERE scope = ?", (_scope(user, agent),))
+            return dict(sorted(rows))
+
+    def create(self, user: str | None, agent: str | None, name: str, content: str) -> str:
+        """Makes a block; gives its text.
+
+        Raises:
+            ToolError: The name isn't allowed or is taken, or there are too many blocks, or too much text.
+        """
+        if _NAME.fullmatch(name) is None:
+            what = "has 1 to 64 letters, digits, '_', spaces, '.', ':' or '-', and begins with one of the first three"
+            raise ToolError(f"A block can't be called {name[:80]!a}: a name {what}.")
+        with self.database.work(write=True) as connection:
+            rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
+            own = [row[0] for row in rows]
+            if name in own:
+                raise ToolError(f"There is a block {name!r} already.", hint="Append to it, or replace what it says.")
+            if len(own) >= MOST_BLOCKS:
+                raise ToolError(f"There are {MOST_BLOCKS} blocks, the most that are kept.", hint="Archive one first.")
+            text = _bounded(name, content)
+            connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (_scope(user, agent), name, text, time.time()))
+            return text
+
+    def change(self, user: str | None, agent: str | None, name: str, content: str, old: str | None = None) -> str:
+        """Changes a block; gives its text.
+
+        Args:
+            user: Whose.
+            agent: Which agent's.
+            name: The block.
+            content: What is added at its end, behind a blank line; or stands in the place of `old`.
+            old: What is replaced, which has to be in it exactly once; `""`: all of it. `None` adds.
+
+        Raises:
+            ToolError: There is no such block, or `old` isn't in it once, or there is too much text.
+        """
+        with self.database.work(write=True) as connection:
+            before = self._text(connection, user, agent, name)
+            text = _bounded(name, changed(before, name, content, old))
+            where = (text, time.time(), _scope(user, agent), name)
+            connection.execute("UPDATE blocks SET text = ?, time = ? WHERE scope = ? AND name = ?", where)
+            return text
+
+    def archive(self, user: str | None, agent: str | None, session: str | None, name: str, label: str | None) -> str:
+        """Takes a block out of what the agent has before it, into what it can search; gives its label there.
+
+        Raises:
+            ToolError: There is no such block, or it can't be archived.
+        """
+        if name in self.core:
+            raise ToolError(f"Block {name!r} is always kept, and can't be archived.", hint="Replace what it says.")
+        with self.database.work(write=True) as connection:
+            text = self._text(connection, user, agent, name)
+            now = time.time()
+            label = plain(label or f"{name}_archived_{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}")[:200]
+            facts = json.dumps({"block": name, "label": label})
+            row = (user, session, agent, now, f"{label}: {text}", facts)
+            connection.execute(
+                "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
+            connection.execute("DELETE FROM blocks WHERE scope = ? AND name = ?", (_scope(user, agent), name))
+            return label
+
+    def _text(self, connection: Any, user: str | None, agent: str | None, name: str) -> str:
+        scope = _scope(user, agent)
+        query = "SELECT text FROM blocks WHERE scope = ? AND name = ?"
+        row = connection.execute(query, (scope, plain(name))).fetchone()
+        if row is not None:
+            return row[0]
+        rows = connection.execute("SELECT name FROM blocks WHERE scope = ? ORDER BY name", (scope,))
+        there = ", ".join(repr(row[0]) for row in rows)
+        raise ToolError(f"There is no block {name[:80]!a}. There are {there or 'none'}.", hint="Create it first.")
+
+
+def changed(before: str, name: str, content: str, old: str | None) -> str:
+    """The text of a block with something added (`old` is `None`) or replaced.
+
+    Raises:
+        ToolError: What is to be replaced isn't in it exactly once.
+    """
+    if old is None:
+        return f"{before}\n\n{content}" if before else content
+    if old == "":
+        return content
+    if (times := before.count(old)) != 1:
+        where = "isn't" if times == 0 else f"stands {times} times"
+        hint = "Give it exactly as it is there, with enough round it to be there once."
+        raise ToolError(f"The text to replace {where} in block {name!r}.", hint=hint)
+    return before.replace(old, content)
+
+
+def _bounded(name: str, text: str) -> str:
+    if len(text) > MOST_CHARACTERS:
+        what = f"would have {len(text):,} characters, and may have {MOST_CHARACTERS:,}"
+        raise ToolError(f"Block {name!r} {what}.", hint="Say it shorter, or archive what isn't needed.")
+    return plain(text)
+
+
+def _scope(user: str | None, agent: str | None) -> str:
+    return json.dumps([user, agent])
+
+
+# Entries --------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class SqliteMemory(Memory):
+    """pegboard's `Memory`, found by SQLite's full-text index FTS5.
+
+    Attributes:
+        database: Where it is kept.
+    """
+
+    database: Database
+
+    async def search(
+        self,
+        query: str,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        limit: int = 10,
+        agent: str | None = None,
+    ) -> tuple[MemoryEntry, ...]:
+        """What shares words with a query, the best first; in English, forms of a word are one.
+
+        Args:
+            query: In plain words; nothing in it is syntax.
+            user: Whose entries.
+            session: Only what came up in this conversation.
+            limit: How many at most.
+            agent: Leaves out what other agents of the user have archived; `None`: what all of them have.
+        """
+        return await asyncio.to_thread(self._found, query, user, session, limit, agent)
+
+    async def add(
+        self,
+        text: str,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        author: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MemoryEntry:
+        """Remembers the first 20,000 characters of a text."""
+        entry = MemoryEntry(plain(text[:MOST_CHARACTERS]), user, session, author, time.time(), dict(metadata or {}))
+        await asyncio.to_thread(self._add, entry)
+        return entry
+
+    def _add(self, entry: MemoryEntry) -> None:
+        row = (entry.user, entry.session, entry.author, entry.time, entry.text, json.dumps(entry.metadata))
+        with self.database.work(write=True) as connection:
+            connection.execute(
+                "INSERT INTO entries (user, session, author, time, text, metadata) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
+
+    def _found(
+        self, query: str, user: str | None, session: str | None, limit: int, agent: str | None
+    ) -> tuple[MemoryEntry, ...]:
+        words = list(dict.fromkeys(re.findall(r"\w+", plain(query[:MOST_CHARACTERS]).casefold())))[:_MOST_WORDS]
+        if not words or limit < 1 or not self.database.exists:
+            return ()
+        match = " OR ".join(f'"{word}"' for word in words)
+        conditions, values = "words MATCH ? AND user IS ?", [match, user]
+        if session is not None:
+            conditions, values = f"{conditions} AND session = ?", [*values, session]
+        if agent is not None:
+            own = "(author IS ? OR json_extract(metadata, '$.block') IS NULL)"
+            conditions, values = f"{conditions} AND {own}", [*values, agent]
+        select = "SELECT e.text, user, session, author, time, metadata FROM words JOIN entries e ON e.id = words.rowid"
+        with self.database.work() as connection:
+            rows = connection.execute(f"{select} WHERE {conditions} ORDER BY rank, e.id DESC LIMIT ?", (*values, limit))
+            return tuple(MemoryEntry(*row[:5], metadata=json.loads(row[5])) for row in rows)
+
+
+# Whole texts of results -----------------------------------------------------------------------------------------------
+
+
+@frozen
+class SqliteTexts(ResultTexts):
+    """pegboard's `ResultTexts`: whole texts of results that were cut, compressed.
+
+    Attributes:
+        database: Where they are kept.
+        most_bytes: How many bytes they take in all; the oldest go first, and a longer one is refused.
+    """
+
+    database: Database
+    most_bytes: int = field(default=256 << 20, kw_only=True)
+
+    def keep(self, key: str, text: str, *, session: str | None) -> None:
+        """Keeps a text; the oldest go where there is no room."""
+        data = zlib.compress(text.encode(errors="surrogatepass"), 1)
+        if len(data) > self.most_bytes:
+            raise ToolError(f"The text is too long to be kept: over {self.most_bytes:,} bytes.")
+        with self.database.work(write=True) as connection:
+            total = "SELECT coalesce(sum(length(data)), 0) FROM texts"
+            while connection.execute(total).fetchone()[0] + len(data) > self.most_bytes:
+                connection.execute(_OLDEST)
+            connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (key, session, time.time(), data))
+
+    def load(self, key: str, *, session: str | None) -> str | None:
+        """The text, if it was kept for this session and is still there."""
+        if not self.database.exists:
+            return None
+        with self.database.work() as connection:
+            query = "SELECT data FROM texts WHERE key = ? AND session IS ?"
+            row = connection.execute(query, (plain(key), session)).fetchone()
+        return None if row is None else zlib.decompress(row[0]).decode(errors="surrogatepass")

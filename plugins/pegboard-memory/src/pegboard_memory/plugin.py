@@ -1,0 +1,43 @@
+"""The hooks that bring the tools, the request processor and the services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pegboard import Artifacts, Memory, ResultTexts, hookimpl
+from pegboard_memory.router import MessageRouter
+from pegboard_memory.tools import MemoryTools, settings_from
+
+
+class Plugin:
+    """The plugin, with its settings.
+
+    Args:
+        settings: `[plugins.memory]`, see `Settings`.
+
+    Raises:
+        ValueError: A setting is unknown or wrong.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.tools = MemoryTools(settings_from(settings))
+
+    @hookimpl
+    def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
+        """Brings the tools."""
+        register(self.tools)
+
+    @hookimpl
+    def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:
+        """Brings `preload_memory`."""
+        if self.tools.settings.preload:
+            register("preload_memory", self.tools.preload_memory)
+
+    @hookimpl
+    def pegboard_register_services(self, register: Callable[[Any, Any], None]) -> None:
+        """Brings what keeps memory, artifacts, whole texts of results and messages."""
+        register(Memory, self.tools.memory)
+        register(Artifacts, self.tools.artifacts)
+        register(ResultTexts, self.tools.texts)
+        register(MessageRouter, self.tools.outbox)

@@ -1,0 +1,376 @@
+"""The tools, the request processor and the settings. Docstrings and parameters are what a model reads."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
+
+import platformdirs
+from annotated_types import Ge, Le, MaxLen, MinLen
+from attrs import field, frozen
+
+from pegboard import (
+    ArtifactError,
+    Concurrency,
+    Memory,
+    MemoryEntry,
+    ModelRequest,
+    Preview,
+    ReadonlyContext,
+    TextContent,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    tool,
+)
+from pegboard.errors import did_you_mean, suggest
+from pegboard.tools.content import Content
+from pegboard_memory.artifacts import DirectoryArtifacts
+from pegboard_memory.database import Database
+from pegboard_memory.memory import MOST_CHARACTERS, Blocks, SqliteMemory, SqliteTexts, changed
+from pegboard_memory.router import Message, MessageRouter, OutboxRouter, TargetType
+
+Operation = Literal["create", "append", "replace", "archive"]
+Name = Annotated[str, MinLen(1), MaxLen(255)]
+Content_ = Annotated[str, MaxLen(MOST_CHARACTERS)]
+MOST_LOADED: Final = 20
+MOST_ARTIFACT: Final = 1 << 20
+_MOST_ENTRY: Final = 2_000  # characters of one entry in an answer
+_MOST_PRELOADED: Final = 30_000  # characters of blocks, and of entries
+_INSTRUCTIONS: Final = (
+    "You have a memory beyond this conversation: what stands in <MEMORY> is yours to keep up to date by update_memory; "
+    "search for anything else with load_memory before you say that you don't know."
+)
+
+
+@frozen
+class Settings:
+    """The plugin's settings.
+
+    Attributes:
+        folder: Where everything is kept.
+        preload: Whether requests are given the blocks, and what fits the user's words.
+        entries: How many entries a request is given at most.
+        core: The names of blocks that can't be archived.
+    """
+
+    folder: Path = field(factory=lambda: Path(platformdirs.user_data_dir("pegboard", appauthor=False), "memory"))
+    preload: bool = True
+    entries: int = 5
+    core: tuple[str, ...] = ()
+
+
+_CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]]] = {
+    "folder": ("the path of a folder", lambda value: isinstance(value, str) and bool(value.strip("\0")), Path),
+    "preload": ("true or false", lambda value: isinstance(value, bool), bool),
+    "entries": ("a whole number from 0 to 100", lambda value: type(value) is int and 0 <= value <= 100, int),
+    "core": (
+        "a list of names of blocks",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(each, str) for each in value),  # pyright: ignore[reportUnknownVariableType]
+        tuple,
+    ),
+}
+
+
+def settings_from(table: Mapping[str, Any]) -> Settings:
+    """Reads the plugin's settings.
+
+    Raises:
+        ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
+    """
+    read: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in _CHECKS:
+            near = did_you_mean(suggest(key, _CHECKS)) or f" Known are {', '.join(_CHECKS)}."
+            raise ValueError(f"plugins.memory.{key}: there is no such setting.{near}")
+        wanted, fits, make = _CHECKS[key]
+        if not fits(value):
+            raise ValueError(f"plugins.memory.{key}: {value!r:.80} is not {wanted}.")
+        read[key] = make(value)
+    if "folder" in read:
+        read["folder"] = read["folder"].expanduser()
+    return Settings(**read)
+
+
+class MemoryTools:
+    """The tools, over one folder.
+
+    Args:
+        settings: How they work.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.database = Database(self.settings.folder / "memory.db")
+        self.blocks = Blocks(self.database, self.settings.core)
+        self.memory = SqliteMemory(self.database)
+        self.texts = SqliteTexts(self.database)
+        self.outbox = OutboxRouter(self.database)
+        self.artifacts = DirectoryArtifacts(self.settings.folder / "artifacts")
+
+    def _block_preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
+        """What a person is asked: what would stand in the block."""
+        name, operation = str(arguments["name"]), arguments["operation"]
+        before = self.blocks.all(context.user, context.agent).get(name, "")
+        content, old = arguments.get("content") or "", arguments.get("old_content") or ""
+        if operation == "archive":
+            return Preview(f"Archive block {name!r}", before)
+        try:
+            after = content if operation == "create" else changed(before, name, content, _old_of(operation, old))
+        except ToolError as error:
+            return Preview(f"This call would fail: {error.text}")
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="")
+        return Preview(f"{str(operation).capitalize()} block {name!r}", "\n".join(list(lines)[2:]))
+
+    @tool(
+        title="Update the memory",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+        tags=("memory",),
+        permission_arguments={"name": "text"},
+        concurrency=Concurrency("key", ("name",)),
+        preview=_block_preview,
+        instructions=_INSTRUCTIONS,
+    )
+    def update_memory(
+        self,
+        operation: Operation,
+        name: Name,
+        content: Content_ = "",
+        old_content: Content_ = "",
+        *,
+        call: ToolContext | None = None,
+    ) -> ToolResult:
+        """Changes one of the memory blocks that you always have before you.
+
+        Args:
+            operation: "create" a block; "append" to one, behind a blank line; "replace" old_content in one by content,
+                or all of it; "archive" one: it is then found by load_memory alone.
+            name: The block, such as "user" or "project plan".
+            content: What is written; for "archive", the label that it is found by, or nothing.
+            old_content: For "replace": the text in the block, exactly as it is, which has to be there once; nothing
+                replaces all of it.
+            call: The running call.
+        """
+        call = call or ToolContext()
+        if not content and operation != "archive" and not (operation == "replace" and old_content):
+            raise ToolError(f'"{operation}" needs content.')
+        if operation == "archive":
+            label = self.blocks.archive(call.user, call.agent, call.session, name, content or None)
+            return ToolResult(f"Archived block {name!r} as {label!r}.", metadata={"block": name, "label": label})
+        if operation == "create":
+            text = self.blocks.create(call.user, call.agent, name, content)
+        else:
+            text = self.blocks.change(call.user, call.agent, name, content, _old_of(operation, old_content))
+        said = {"create": "Created", "append": "Appended to", "replace": "Replaced text in"}[operation]
+        return ToolResult(f"{said} block {name!r}: {len(text):,} characters.", metadata={"block": name, "text": text})
+
+    @tool(title="Search the memory", read_only=True, idempotent=True, open_world=False, tags=("memory",))
+    async def load_memory(
+        self,
+        query: Annotated[str, MinLen(1), MaxLen(MOST_CHARACTERS)],
+        limit: Annotated[int, Ge(1), Le(50)] = 10,
+        *,
+        context: ToolContext,
+    ) -> ToolResult:
+        """Finds what is remembered from earlier conversations, and what was archived.
+
+        Args:
+            query: What to look for, in plain words.
+            limit: How many at most.
+            context: The running call.
+        """
+        memory = await context.use_or(Memory, lambda: self.memory)
+        more = {"agent": context.agent} if isinstance(memory, SqliteMemory) else {}
+        found = await memory.search(query, user=context.user, limit=limit, **more)
+        if not found:
+            return ToolResult("Nothing is remembered that fits.", structured_content={"memories": []})
+        memories = [
+            {"text": each.text[:_MOST_ENTRY], "author": each.author, "time": _time(each), "session": each.session}
+            for each in found
+        ]
+        return ToolResult("\n".join(map(_line, found)), structured_content={"memories": memories})
+
+    async def preload_memory(
+        self, request: ModelRequest, context: ReadonlyContext, services: ToolContext
+    ) -> ModelRequest | None:
+        """Adds the memory blocks, and what is remembered that fits the user's words."""
+        blocks = await asyncio.to_thread(self.blocks.all, context.user, context.agent)
+        parts: list[str] = []
+        if blocks:
+            texts = (f'<block name="{_safe(name)}">\n{_safe(text)}\n</block>' for name, text in blocks.items())
+            parts.append(f"<MEMORY>\n{_within(texts)}\n</MEMORY>")
+        words = next((text for each in reversed(request.messages) if each.role == "user" and (text := each.text)), "")
+        memory = await services.use_or(Memory, lambda: self.memory)
+        more = {"agent": context.agent} if isinstance(memory, SqliteMemory) else {}
+        if words and self.settings.entries:
+            found = await memory.search(words, user=context.user, limit=self.settings.entries, **more)
+            if found:
+                lines = (f"Time: {_time(each)}\n{_safe(_said(each))}" for each in found)
+                parts.append(f"<PAST_CONVERSATIONS>\n{_within(lines)}\n</PAST_CONVERSATIONS>")
+        return request.with_instructions(*parts) if parts else None
+
+    def _artifact_preview(self, arguments: Mapping[str, Any]) -> Preview:
+        """What a person is asked: the text that would be kept."""
+        content = str(arguments["content"])
+        return Preview(f"Save {arguments['name']} ({len(content):,} characters)", content)
+
+    @tool(
+        title="Save an artifact",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+        tags=("artifacts",),
+        permission_arguments={"name": "text"},
+        concurrency=Concurrency("key", ("name",)),
+        preview=_artifact_preview,
+    )
+    async def save_artifact(
+        self, name: Name, content: Annotated[str, MaxLen(MOST_ARTIFACT)], *, context: ToolContext
+    ) -> ToolResult:
+        """Keeps a text as a file, in a new version; earlier versions stay.
+
+        Args:
+            name: Such as "report.md" or "charts/2026.csv"; "user:report.md" is there in all conversations of the user.
+            content: All of it.
+            context: The running call.
+        """
+        artifacts = await self._artifacts(context)
+        version = await artifacts.save(name, TextContent(content), user=context.user, session=context.session)
+        context.actions.saved(name, version)
+        return ToolResult(f"Saved {name!r} as version {version}.", metadata={"name": name, "version": version})
+
+    @tool(
+        title="Load artifacts",
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+        tags=("artifacts",),
+        concurrency=Concurrency("shared"),
+    )
+    async def load_artifacts(
+        self,
+        artifact_names: Annotated[list[Name], MaxLen(MOST_LOADED)] = [],  # noqa: B006  only read
+        version: Annotated[int, Ge(1)] | None = None,
+        *,
+        context: ToolContext,
+    ) -> ToolResult:
+        """Gives kept files, or the names of all of them.
+
+        Args:
+            artifact_names: Which; none lists the names.
+            version: Which version; the latest by default.
+            context: The running call.
+        """
+        artifacts = await self._artifacts(context)
+        if not artifact_names:
+            names = await artifacts.list(user=context.user, session=context.session)
+            return ToolResult("\n".join(names) or "There are no artifacts.", structured_content={"artifacts": [*names]})
+        parts: list[Content] = []
+        missing: list[str] = []
+        for name in dict.fromkeys(artifact_names):
+            try:
+                content = await artifacts.load(name, version, user=context.user, session=context.session)
+            except ArtifactError as error:
+                missing.append(error.text)
+            else:
+                parts += [TextContent(f"{name}:"), content]
+        if not parts:
+            raise ToolError(" ".join(missing), hint="Without names, this lists what there is.")
+        return ToolResult([*parts, *map(TextContent, missing)])
+
+    async def _artifacts(self, context: ToolContext) -> Any:
+        from pegboard import Artifacts
+
+        return await context.use_or(Artifacts, lambda: self.artifacts)
+
+    def _target(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
+        """`"agent:planner"`, for permission rules."""
+        target = arguments.get("target_id") or (context.user if arguments["target_type"] == "user" else "") or ""
+        return {"target_id": f"{arguments['target_type']}:{target}"}
+
+    def _message_preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
+        """What a person is asked: to whom, and what."""
+        return Preview(f"Send a message to {self._target(arguments, context)['target_id']}", str(arguments["content"]))
+
+    @tool(
+        title="Send a message",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=True,
+        tags=("messages",),
+        permission="message",
+        permission_arguments={"target_id": "text"},
+        permission_values=cast("Any", _target),
+        concurrency=Concurrency("key", ("target_id",)),
+        preview=_message_preview,
+    )
+    async def send_message(
+        self,
+        target_type: TargetType,
+        content: Annotated[str, MinLen(1), MaxLen(MOST_CHARACTERS)],
+        target_id: Annotated[str, MaxLen(200)] = "",
+        metadata: dict[str, Any] = {},  # noqa: B006  only read
+        *,
+        context: ToolContext,
+    ) -> ToolResult:
+        """Sends a message to a user, another agent, a group or a channel; an answer comes later, if at all.
+
+        Args:
+            target_type: Whom it is for.
+            content: The message.
+            target_id: Which user, agent, group or channel; for "user", the one that you speak to by default.
+            metadata: Facts beside it.
+            context: The running call.
+        """
+        target = target_id or (context.user if target_type == "user" else None)
+        if not target:
+            raise ToolError(f"A message to a {target_type} needs a target_id.")
+        facts = dict(metadata), context.user, context.agent, context.session
+        message = Message(target_type, target, content, *facts)
+        router = await context.use_or(MessageRouter, lambda: self.outbox)
+        state = await router.send(message)
+        return ToolResult(f"Message {message.id} to {message.target}: {state}.", metadata={"message": message.id})
+
+
+def _old_of(operation: Operation, old: str) -> str | None:
+    return None if operation == "append" else old
+
+
+def _time(entry: MemoryEntry) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.time))
+
+
+def _said(entry: MemoryEntry) -> str:
+    cut = "" if len(entry.text) <= _MOST_ENTRY else f" [... {len(entry.text) - _MOST_ENTRY:,} more characters]"
+    return f"{entry.author or 'unknown'}: {entry.text[:_MOST_ENTRY]}{cut}"
+
+
+def _line(entry: MemoryEntry) -> str:
+    return f"[{_time(entry)}] {_said(entry)}"
+
+
+def _safe(text: str) -> str:
+    """A text that ends none of the marks round it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+def _within(texts: Iterable[str]) -> str:
+    """As many of the texts as a request takes."""
+    taken: list[str] = []
+    left = _MOST_PRELOADED
+    for text in texts:
+        left -= len(text)
+        if left < 0:
+            taken.append("[The rest is left out: load_memory finds it, or archive what isn't needed.]")
+            break
+        taken.append(text)
+    return "\n".join(taken)

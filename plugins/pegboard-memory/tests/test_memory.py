@@ -1,0 +1,183 @@
+"""Blocks, entries and whole texts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from pegboard import ToolError
+from pegboard_memory import Blocks, SqliteMemory, SqliteTexts
+from pegboard_memory.memory import MOST_BLOCKS, MOST_CHARACTERS
+
+
+@pytest.fixture
+def blocks(database):
+    return Blocks(database, core=("persona",))
+
+
+@pytest.fixture
+def memory(database):
+    return SqliteMemory(database)
+
+
+def added(memory, *texts, **facts):
+    return [asyncio.run(memory.add(text, **facts)) for text in texts]
+
+
+def found(memory, query, **facts):
+    return [entry.text for entry in asyncio.run(memory.search(query, **facts))]
+
+
+# Blocks
+
+
+def test_a_block_is_made_added_to_and_replaced(blocks):
+    assert blocks.create("ann", "cook", "user", "Ann") == "Ann"
+    assert blocks.change("ann", "cook", "user", "likes pears") == "Ann\n\nlikes pears"
+    assert blocks.change("ann", "cook", "user", "plums", "pears") == "Ann\n\nlikes plums"
+    assert blocks.change("ann", "cook", "user", "new", "") == "new"
+    assert blocks.all("ann", "cook") == {"user": "new"}
+
+
+def test_blocks_belong_to_a_user_and_an_agent(blocks):
+    for user, agent in (("ann", "cook"), ("ann", None), (None, "cook"), ("None", "cook"), ('ann", "cook', "")):
+        assert blocks.all(user, agent) == {}
+        blocks.create(user, agent, "a", f"{user}/{agent}")
+        assert blocks.all(user, agent) == {"a": f"{user}/{agent}"}
+
+
+@pytest.mark.parametrize(
+    "name", ["", " a", "../a", "a/b", "a\nb", "\u202ea", "a" * 65, "a'; DROP TABLE blocks; --", "\ud800"]
+)
+def test_a_name_that_is_none_is_refused(blocks, name):
+    with pytest.raises(ToolError, match="can't be called"):
+        blocks.create(None, None, name, "x")
+    with pytest.raises(ToolError, match="There is no block"):
+        blocks.change(None, None, name, "x")
+    assert blocks.all(None, None) == {}
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(blocks):
+    blocks.create(None, None, "a", "one two one")
+    for wrong, act in (
+        ("There is a block 'a' already", lambda: blocks.create(None, None, "a", "x")),
+        ("There is no block 'b'. There are 'a'", lambda: blocks.change(None, None, "b", "x")),
+        ("stands 2 times in block 'a'", lambda: blocks.change(None, None, "a", "x", "one")),
+        ("isn't in block 'a'", lambda: blocks.change(None, None, "a", "x", "three")),
+        ("There is no block 'b'", lambda: blocks.archive(None, None, None, "b", None)),
+        ("may have 20,000", lambda: blocks.change(None, None, "a", "x" * MOST_CHARACTERS)),
+    ):
+        with pytest.raises(ToolError, match=wrong):
+            act()
+    assert blocks.all(None, None) == {"a": "one two one"}
+
+
+def test_there_are_only_so_many(blocks):
+    with blocks.database.work(write=True) as connection:
+        rows = [('["ann", null]', f"{number}", "x", 0.0) for number in range(MOST_BLOCKS - 1)]
+        connection.executemany("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
+    blocks.create("ann", None, "last", "x")
+    with pytest.raises(ToolError, match="the most that are kept"):
+        blocks.create("ann", None, "more", "x")
+    blocks.create("bob", None, "more", "x")
+
+
+def test_an_archived_block_is_found_by_its_agent_alone(blocks, memory):
+    blocks.create("ann", "cook", "soups", "Pumpkin is best.")
+    label = blocks.archive("ann", "cook", "s", "soups", None)
+    assert label.startswith("soups_archived_20")
+    assert blocks.all("ann", "cook") == {}
+    (entry,) = asyncio.run(memory.search("pumpkin", user="ann", agent="cook"))
+    assert (entry.text, entry.metadata) == (f"{label}: Pumpkin is best.", {"block": "soups", "label": label})
+    assert found(memory, "pumpkin", user="ann", agent="other") == []
+    assert found(memory, "pumpkin", user="bob", agent="cook") == []
+
+
+def test_a_core_block_stays(blocks):
+    blocks.create("ann", None, "persona", "Kind.")
+    with pytest.raises(ToolError, match="'persona' is always kept"):
+        blocks.archive("ann", None, None, "persona", None)
+    assert blocks.all("ann", None) == {"persona": "Kind."}
+
+
+# Entries
+
+
+def test_what_shares_the_most_is_found_first(memory):
+    added(memory, "Ann cooks soup.", "Pumpkin soup with ginger", "A pear", user="ann")
+    assert found(memory, "the pumpkin soups?", user="ann")[0] == "Pumpkin soup with ginger"
+    assert len(found(memory, "pumpkin soup", user="ann")) == 2
+    assert found(memory, "soup", user="ann", limit=1) == ["Ann cooks soup."]
+    assert found(memory, "soup", user="ann", limit=0) == []
+
+
+def test_users_and_conversations_never_meet(memory):
+    added(memory, "hers", user="ann", session="s")
+    added(memory, "hers again", user="ann", session="t")
+    added(memory, "no one's hers", user=None)
+    assert sorted(found(memory, "hers", user="ann")) == ["hers", "hers again"]
+    assert found(memory, "hers", user="ann", session="s") == ["hers"]
+    assert found(memory, "hers") == ["no one's hers"]
+    assert found(memory, "hers", user="bob") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "'",
+        "a AND",
+        "NEAR(",
+        "text: x",
+        "*",
+        "-a",
+        "a OR (",
+        "^",
+        "{a b}: c",
+        "\0a",
+        "\ud800",
+        "a" * 50_000,
+        "a " * 50_000,
+    ],
+)
+def test_nothing_in_a_query_is_syntax(memory, query):
+    added(memory, "and near or text a c x")
+    assert len(found(memory, f"{query} near")) <= 1
+
+
+def test_an_entry_is_kept_with_its_facts_and_cut_where_it_is_long(memory):
+    (entry,) = added(memory, "\ud800\0" + "word " * 10_000, user="ann", session="s", author="bob", metadata={"a": [1]})
+    (again,) = asyncio.run(memory.search("word", user="ann"))
+    assert again == entry
+    assert (len(entry.text), entry.text[:2], entry.metadata) == (MOST_CHARACTERS, "\ufffd\ufffd", {"a": [1]})
+
+
+def test_a_search_makes_no_database(memory, database):
+    assert found(memory, "a") == []
+    assert Blocks(database).all(None, None) == {}
+    assert SqliteTexts(database).load("a", session=None) is None
+    assert not database.path.parent.exists()
+
+
+# Whole texts
+
+
+def test_a_text_is_its_sessions(database):
+    texts = SqliteTexts(database)
+    texts.keep("k", "whole \ud800 text", session="s")
+    assert texts.load("k", session="s") == "whole \ud800 text"
+    assert [texts.load("k", session=other) for other in ("t", None)] == [None, None]
+    assert texts.load("other", session="s") is None
+
+
+def test_the_oldest_go_where_there_is_no_room(database):
+    texts = SqliteTexts(database, most_bytes=100_000)
+    for number in range(30):
+        texts.keep(f"{number}", os.urandom(4_000).hex(), session=None)
+    kept = [number for number in range(30) if texts.load(f"{number}", session=None)]
+    assert kept == list(range(kept[0], 30))
+    assert 10 <= len(kept) < 30
+    with pytest.raises(ToolError, match="too long to be kept"):
+        texts.keep("huge", os.urandom(100_000).hex(), session=None)

@@ -1,0 +1,59 @@
+"""Messages: to functions of this process, and into an outbox."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard import ToolError
+from pegboard_memory import LocalRouter, Message, OutboxRouter
+
+
+def sent(router, *messages):
+    return [asyncio.run(router.send(message)) for message in messages]
+
+
+def to(target_id, content="hello", target_type="agent"):
+    return Message(target_type, target_id, content)
+
+
+def test_every_function_that_receives_for_a_target_gets_its_messages():
+    router, heard = LocalRouter(), []
+
+    async def later(message):
+        heard.append(f"later {message.content}")
+
+    end = router.receive("agent", "a", lambda message: heard.append(message.content))
+    router.receive("agent", "a", later)
+    router.receive("group", "a", heard.append)
+    assert sent(router, to("a")) == ["delivered"]
+    assert heard == ["hello", "later hello"]
+    end()
+    sent(router, to("a", "again"))
+    assert heard[2:] == ["later again"]
+
+
+def test_where_no_one_receives_it_is_said_who_does():
+    router = LocalRouter()
+    with pytest.raises(ToolError, match=r"No one receives messages for agent:a\. Reachable: no one\."):
+        sent(router, to("a"))
+    router.receive("channel", "c", print)
+    with pytest.raises(ToolError, match="Reachable: channel:c"):
+        sent(router, to("a"))
+    with pytest.raises(ValueError, match="not for 'planet'"):
+        router.receive("planet", "mars", print)
+
+
+def test_an_outbox_gives_each_message_until_it_is_sent(database):
+    router = OutboxRouter(database)
+    messages = [Message("user", "\ud800ann", f"{number}", {"a": [number]}, "bob", "cook", "s") for number in range(3)]
+    assert sent(router, *messages) == ["put into the outbox"] * 3
+    first = router.take(2, seconds=0)
+    assert [message.content for message in first] == ["0", "1"]
+    assert (first[0].metadata, first[0].id, first[0].user) == ({"a": [0]}, messages[0].id, "bob")
+    assert router.take(2, seconds=600) == first
+    assert [message.content for message in router.take(2)] == ["2"]
+    assert router.take() == ()
+    router.sent(first)
+    assert OutboxRouter(database).take() == ()

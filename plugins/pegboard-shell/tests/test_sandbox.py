@@ -1,0 +1,50 @@
+"""What is said where there is no sandbox, and how one is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard import ModelRequest, Once, Permissions, Rule
+from pegboard.testing import ScriptedApprover
+from pegboard_shell.sandbox import MISSING, Sandbox, may_be_refused
+
+
+async def test_the_tool_that_leaves_the_sandbox_is_offered_where_there_is_one(board):
+    works = Sandbox("workspace-write").lack is None
+    for level, offered in (("none", False), ("workspace-write", works)):
+        registry = board(mode="default", sandbox=level)
+        request = await registry.process(ModelRequest(tools=await registry.resolve()))
+        assert ("shell_unsandboxed" in [tool.name for tool in request.tools]) is offered
+
+
+@pytest.mark.parametrize(("program", "said"), [("/nowhere/bwrap", "FileNotFoundError"), ("/bin/false", "exit code 1")])
+async def test_a_sandbox_that_doesnt_work_is_none_and_its_lack_is_told(board, monkeypatch, program, said):
+    monkeypatch.setattr("pegboard_shell.sandbox.shutil.which", lambda *_arguments, **_options: program)
+    registry = board(mode="default", sandbox="workspace-write")
+    with ScriptedApprover([Once()]) as approver:
+        registry.approver = approver
+        assert (await registry.call("shell", {"command": "echo ran"})).text.startswith("ran\n")
+    assert f"no sandbox works: {program if 'Error' in said else said}" in approver.requests[0].to_text()
+
+
+async def test_without_bubblewrap_the_prompt_says_so(board, monkeypatch):
+    monkeypatch.setattr("pegboard_shell.sandbox._PLACES", "/nowhere")
+    registry = board(mode="default", sandbox="workspace-write")
+    registry.permissions = Permissions([Rule("shell", "echo *", "ask")])
+    with ScriptedApprover([Once()]) as approver:
+        registry.approver = approver
+        await registry.call("shell", {"command": "echo ran"})
+    assert MISSING in approver.requests[0].to_text()
+
+
+def test_at_the_root_of_the_file_system_nothing_may_be_changed():
+    box = Sandbox("workspace-write", program="/usr/bin/bwrap")
+    assert "--bind" not in box.wrapped(["true"], "/", "/")
+    assert "--bind" in box.wrapped(["true"], "/srv", "/srv")
+    assert "--bind" not in box.wrapped(["true"], "/srv", "/srv", reads=True)
+
+
+def test_words_of_a_refusal_are_known_and_others_arent():
+    assert may_be_refused("touch: cannot touch '/x': Read-only file system")
+    assert may_be_refused("curl: (6) Could not resolve host: example.org")
+    assert not may_be_refused("2 failed, 3 passed")

@@ -1,0 +1,166 @@
+"""Sessions: commands that go on between calls."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from pegboard import Once, ReadonlyContext, Reject
+from pegboard.testing import ScriptedApprover
+
+
+@pytest.fixture
+def start(board):
+    """Starts a session, and gives the registry's calls and the session's id."""
+
+    async def run(command, registry=None, **arguments):
+        registry = registry or board()
+        result = await registry.call("shell", {"command": command, "background": True, **arguments})
+        return registry, result
+
+    return run
+
+
+async def test_a_session_is_written_to_and_polled_until_its_end(start):
+    registry, started = await start("while read -r line; do echo got $line; done; exit 5", wait=0.01)
+    key = started.metadata["session"]
+    assert f'poll_session(session="{key}")' in started.text
+    said = {"session": key, "text": "one\n", "until": "got one\n", "wait": 60}
+    written = await registry.call("write_stdin", said)
+    assert written.text.startswith("got one\n[Session ")
+    said = {"session": key, "text": "two\n", "close": True, "wait": 60}
+    ended = await registry.call("write_stdin", said)
+    assert ended.text.startswith("got two\n[Exit code 5, ")
+    gone = await registry.call("poll_session", {"session": key})
+    assert gone.is_error
+    assert "There are none" in gone.text
+
+
+async def test_a_poll_waits_for_the_end_and_gives_what_is_new(start, fifo):
+    gate = fifo()
+    registry, started = await start(f"echo first; cat {gate}; echo last", until="first\n", wait=60)
+    assert started.text.startswith("first\n[Session ")
+    polling = asyncio.create_task(registry.call("poll_session", {"session": started.metadata["session"], "wait": 60}))
+    await asyncio.to_thread(gate.write_text, "more\n")
+    assert (await polling).text.startswith("more\nlast\n[Exit code 0, ")
+
+
+async def test_a_command_that_ends_before_its_wait_leaves_no_session(start):
+    _registry, result = await start("echo done", wait=60)
+    assert result.text.startswith("done\n[Exit code 0, ")
+    assert "session" not in result.metadata
+
+
+async def test_a_session_is_its_conversations_alone(board):
+    registry = board()
+    mine = ReadonlyContext(user="ann", session="1")
+    started = await registry.call("shell", {"command": "cat", "background": True, "wait": 0.01}, context=mine)
+    key = started.metadata["session"]
+    for other in (ReadonlyContext(user="bob", session="1"), ReadonlyContext(user="ann", session="2"), None):
+        for name, more in (("poll_session", {}), ("write_stdin", {"text": "x"}), ("end_session", {})):
+            refused = await registry.call(name, {"session": key, **more}, context=other)
+            assert refused.is_error
+            assert key not in refused.text.partition("There are")[2]
+    assert not (await registry.call("end_session", {"session": key}, context=mine)).is_error
+
+
+async def test_sessions_are_bounded_and_those_that_have_ended_make_room(board):
+    registry = board(sessions=2)
+    keys = []
+    for _ in range(2):
+        started = await registry.call("shell", {"command": "cat", "background": True, "wait": 0.01})
+        keys.append(started.metadata["session"])
+    refused = await registry.call("shell", {"command": "cat", "background": True, "wait": 0.01})
+    assert refused.is_error
+    assert keys[0] in refused.text
+    closing = {"session": keys[0], "text": "\n", "close": True, "wait": 0.001, "until": "\n"}
+    await registry.call("write_stdin", closing)
+    ended = await registry.call("end_session", {"session": keys[0]})
+    assert ended.is_error or "Exit code" in ended.text
+    again = await registry.call("shell", {"command": "cat", "background": True, "wait": 0.01})
+    assert not again.is_error
+
+
+async def test_a_program_that_doesnt_read_holds_no_call_up(start):
+    registry, started = await start("sleep 10000", wait=0.01)
+    key = started.metadata["session"]
+    for _ in range(4):
+        written = await registry.call("write_stdin", {"session": key, "text": "x" * 30_000, "wait": 0.001})
+    assert "bytes were written: it doesn't read" in written.text
+    await registry.call("end_session", {"session": key})
+
+
+async def test_a_program_that_has_closed_its_input_is_told_of(start):
+    registry, started = await start("exec <&-; echo closed; sleep 10000", until="closed", wait=60)
+    refused = await registry.call("write_stdin", {"session": started.metadata["session"], "text": "x\n"})
+    assert refused.is_error
+    assert "reads no input any more" in refused.text
+    await registry.call("end_session", {"session": started.metadata["session"]})
+
+
+async def test_what_a_session_floods_between_two_polls_is_bounded(board):
+    registry = board(output_limit=1 << 16)
+    command = "yes 0123456789 | head -c 5000000; echo; echo end; cat"
+    started = await registry.call("shell", {"command": command, "background": True, "until": "\nend\n", "wait": 60})
+    assert started.metadata["lost_bytes"] > 4_000_000
+    ended = await registry.call("end_session", {"session": started.metadata["session"]})
+    assert ended.metadata["output_bytes"] == 0
+
+
+async def test_an_interrupted_poll_leaves_the_session_and_its_output(start, fifo):
+    gate = fifo()
+    registry, started = await start(f"cat {gate}; cat", wait=0.01)
+    key = started.metadata["session"]
+    polling = asyncio.create_task(registry.call("poll_session", {"session": key, "wait": 60}))
+    await asyncio.to_thread(gate.write_text, "kept\n")
+    polling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await polling
+    polled = await registry.call("poll_session", {"session": key, "until": "kept", "wait": 60})
+    assert polled.text.startswith("kept\n")
+    await registry.call("end_session", {"session": key})
+
+
+async def test_a_start_that_is_interrupted_leaves_no_session(board, fifo, is_running):
+    registry, ready = board(sessions=1), fifo()
+    command = f"echo $$ > {ready}; exec sleep 10000"
+    starting = asyncio.create_task(registry.call("shell", {"command": command, "background": True, "wait": 60}))
+    pid = int(await asyncio.to_thread(ready.read_text))
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not (await registry.call("shell", {"command": "true", "background": True, "wait": 60})).is_error
+    assert pid > 0
+
+
+def test_a_session_outlives_its_event_loop(board):
+    registry = board()
+    command = {"command": "read -r line; echo $line", "background": True, "wait": 0.01}
+    started = asyncio.run(registry.call("shell", command))
+    said = {"session": started.metadata["session"], "text": "heard\n", "wait": 60}
+    assert asyncio.run(registry.call("write_stdin", said)).text.startswith("heard\n[Exit code 0, ")
+
+
+def test_sessions_end_with_their_registry(board, join, is_running):
+    registry = board()
+    arguments = {"command": "echo $$; exec sleep 10000", "background": True, "until": "\n", "wait": 60}
+    pid = int(asyncio.run(registry.call("shell", arguments)).text.split()[0])
+    assert is_running(pid)
+    del registry
+    gc.collect()
+    join()
+    assert not is_running(pid)
+
+
+async def test_input_for_a_command_without_a_sandbox_asks_and_shows_its_command(start, board):
+    registry = board(mode="default")
+    with ScriptedApprover([Once(), Reject("no")]) as approver:
+        registry.approver = approver
+        _, started = await start("cat", registry, wait=0.01)
+        key = started.metadata["session"]
+        refused = await registry.call("write_stdin", {"session": key, "text": "rm -rf x\n"})
+        assert refused.is_error
+        assert not (await registry.call("end_session", {"session": key})).is_error, "to end it asks nothing"
+    assert "Write to a running command: cat" in approver.requests[1].to_text()
