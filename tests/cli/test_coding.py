@@ -1,4 +1,4 @@
-"""A coding session in a terminal: read, edit, run the tests, be interrupted and killed, and go on until it works."""
+"""A coding session in a terminal: read, edit, run the tests, remember, be interrupted and killed, and go on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from terminal import SECONDS, Terminal
 pytestmark = pytest.mark.slow
 
 CONFIG = """
-enable = ["agents", "files", "openai", "shell"]
+enable = ["agents", "files", "memory", "openai", "shell"]
 
 [selections]
-coding = "plugin:files,plugin:shell,write_todos"
+coding = "plugin:files,plugin:shell,update_memory,write_todos"
 
 [plugins.shell]
 sandbox = "none"
@@ -51,6 +51,7 @@ READ = Call("read_file", {"path": "calc.py"})
 FIX_ADD = Call("edit_file", {"path": "calc.py", "old_string": "one - other", "new_string": "one + other"})
 FIX_DOUBLE = Call("edit_file", {"path": "calc.py", "old_string": "number + 2", "new_string": "number * 2"})
 WAIT = Call("shell", {"command": "echo begun > ../begun; sleep 600"})
+REMEMBER = Call("update_memory", {"operation": "create", "name": "project", "content": "unittest runs the tests."})
 DONE = Call("write_todos", {"todos": [{"content": "fix calc.py", "status": "completed"}]})
 
 
@@ -97,7 +98,7 @@ def roles(tmp_path):
 
 def test_a_coding_session_survives_an_interruption_and_a_kill(chat, repository, begun, tmp_path):
     with ModelServer(
-        [Round(calls=[READ]), Round(calls=[FIX_ADD]), Round(calls=[RUN_TESTS]), Round(calls=[WAIT])]
+        [Round(calls=[READ]), Round(calls=[FIX_ADD]), Round(calls=[RUN_TESTS]), Round(calls=[REMEMBER, WAIT])]
     ) as server:
         at = chat(server, "The tests fail. Mend them.")
         at.until("<- read_file")
@@ -111,6 +112,7 @@ def test_a_coding_session_survives_an_interruption_and_a_kill(chat, repository, 
         at.until("FAIL: test_double")
         at.until("Run it?")
         at.type("y\n")
+        at.until("<- update_memory")
         assert select.select([begun], [], [], SECONDS)[0]
         os.kill(at.process.pid, signal.SIGINT)
         assert at.end() == 130
@@ -144,6 +146,7 @@ def test_a_coding_session_survives_an_interruption_and_a_kill(chat, repository, 
         assert at.end() == 0
     changed = subprocess.run(["git", "diff", "--stat"], cwd=repository, check=True, capture_output=True, text=True)
     assert "calc.py | 4 ++--" in changed.stdout
-    said = json.dumps([request.body for request in server.requests])
+    said = json.dumps(server.requests[0].body)
+    assert "unittest runs the tests." in server.requests[0].body["instructions"]  # what was remembered
     assert "Mend them." in said
     assert "Go on, without waiting" in said

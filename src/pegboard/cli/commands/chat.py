@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -229,7 +230,8 @@ def chat_command(  # noqa: PLR0913  one an option, by name
                     renderer.on_event(event)
                     if history is not None and isinstance(event, RoundStarted | MessageAdded):
                         messages.extend([event.message] if isinstance(event, MessageAdded) else [])
-                        write_conversation(history, messages)  # by then: the process may be killed
+                        with suppress(click.ClickException):  # the process may be killed; at the end it is told
+                            write_conversation(history, messages)
                     if events:
                         write_event(event)
         finally:
