@@ -61,7 +61,10 @@ def try_plugins(place: Path, wheels: Path, environment: dict[str, str]) -> None:
     shell(
         f".venv/bin/pip install -q {names} && .venv/bin/registry plugins && .venv/bin/registry doctor && {checks} && "
         ".venv/bin/registry call update_memory operation=create name=user content=Ann && "
-        ".venv/bin/registry call load_artifacts",
+        ".venv/bin/registry call load_artifacts && "
+        ".venv/bin/registry call --yes write_file path=made.txt content=made && "
+        ".venv/bin/registry call --yes edit_file path=made.txt old_string=made new_string=edited && "
+        "grep -q edited made.txt",
         place,
         environment,
     )

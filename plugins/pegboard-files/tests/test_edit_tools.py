@@ -221,6 +221,28 @@ def test_a_link_that_is_turned_after_it_was_shown_is_not_followed(top, write):
     assert (top / "b").read_text() == (top / "c").read_text() == "old\n"
 
 
+@pytest.mark.parametrize("name", ["edit_file", "write_file", "apply_patch"])
+def test_a_link_that_is_turned_right_before_the_call_runs_is_not_followed(top, write, name):
+    """What was judged is what is changed, also where a rule allowed it and nobody was asked."""
+    write({"src/b": "old\n", "c": "old\n"})
+    (top / "src" / "a").symlink_to("b")
+    arguments = {
+        "edit_file": {**EDIT, "path": "src/a"},
+        "write_file": {"path": "src/a", "content": "new\n"},
+        "apply_patch": {"input": patch("*** Update File: src/a", "-old", "+new")},
+    }[name]
+
+    def turn(context, tool, arguments, call_next):
+        (top / "src" / "a").unlink()
+        (top / "src" / "a").symlink_to("../c")
+        return call_next()
+
+    registry = registry_of(top, Permissions([Rule("edit", "src/*", "allow")]), read_first=False)
+    registry.add_callback("wrap_tool", turn)
+    assert registry.call_sync(name, arguments).kind == "denied"
+    assert (top / "src" / "b").read_text() == (top / "c").read_text() == "old\n"
+
+
 # Rules ----------------------------------------------------------------------------------------------------------------
 
 

@@ -466,7 +466,7 @@ def made_tool(
         spec = ToolSpec(**given)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
-    for each in filter(spec.is_encoded, spec.permission_arguments):
+    for each in filter(spec.is_encoded, () if "permission_values" in options else spec.permission_arguments):
         text = f"permission_arguments: rules can't look at {each!r}, which comes encoded, as base64. Take a str."
         raise DefinitionError(text, tool=name)
     made = Tool(spec, handler, **tool_facts(options))

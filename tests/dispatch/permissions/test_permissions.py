@@ -674,26 +674,3 @@ def test_a_tool_that_is_gone_is_not_kept():
 def test_data_that_says_what_cant_be_is_refused():
     with pytest.raises(ValueError, match="mode: there is no mode"):
         Permissions.from_json({"mode": "x"})
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"properties": {"data": {"contentEncoding": "base64"}}},
-        {"properties": {"data": {"type": "array", "items": {"contentEncoding": "base64"}}}},
-        {"properties": {"data": {"$ref": "#/$defs/Script"}}, "$defs": {"Script": {"contentEncoding": "base64"}}},
-        {"properties": {"data": {}}, "anyOf": [{"properties": {"data": {"contentEncoding": "base64"}}}]},
-    ],
-)
-@pytest.mark.parametrize("arguments", [{"permission_arguments": {"data": "command"}}, {}])
-def test_what_comes_as_base64_is_unreadable(schema, arguments):
-    called = tool(input_schema={"type": "object", **schema}, **arguments)
-    for rule in (
-        Rule("probe", "rm *", "deny", field="data"),
-        Rule("probe", "rm *", "deny", field="data", kind="command"),
-    ):
-        assert action(called, {"data": "cm0geA=="}, rule) == "deny"
-        assert Permissions([rule]).settled(called) is False
-    assert action(called, {"data": "cm0geA=="}, Rule("probe", "*", "ask"), Rule("probe", "cm*", "allow")) == "ask"
-    other = tool(input_schema={"type": "object", "properties": {**schema["properties"], "a": {}}})
-    assert action(other, {"data": "cm0geA==", "a": "x"}, Rule("probe", "rm *", "deny", field="a")) == "allow"

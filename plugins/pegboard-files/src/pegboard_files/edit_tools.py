@@ -36,6 +36,13 @@ MAX_TEXT: Final = 1 << 20
 
 MAX_EDITS: Final = 100
 
+EXAMPLE: Final = """*** Begin Patch
+*** Update File: src/greet.py
+@@ def greet():
+-    return "helo"
++    return "hello"
+*** End Patch"""
+
 EDITS_BY: Final = "edits_by"
 """In a tool's `meta`: how it edits, `"replacement"` or `"patch"`."""
 
@@ -198,7 +205,7 @@ class EditTools:
         options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
         options |= {"title": "Apply a patch", "check": _faults, "permission_values": _named, "idempotent": False}
         options["meta"] = {EDITS_BY: "patch"}
-        options["examples"] = [{"input": "*** Begin Patch\n*** Add File: notes.txt\n+Buy milk.\n*** End Patch"}]
+        options["examples"] = [{"input": EXAMPLE}]
         return Tool.freeform("apply_patch", self._apply_patch, grammar=Grammar("lark", GRAMMAR), **options)
 
     def _apply_patch(self, input: str, call: ToolContext | None = None) -> ToolResult:  # noqa: A002  (models know it)

@@ -312,13 +312,16 @@ def _by_finder(arguments: Sequence[str], option: re.Pattern[str]) -> Iterator[Co
 
 
 _SUBCOMMANDS: Final = {
-    **dict.fromkeys(("git", "gh", "helm", "cargo", "go", "npm", "pnpm", "yarn"), 2),
-    **dict.fromkeys(("bun", "pip", "pip3", "uv", "poetry", "brew", "apt", "apt-get", "dnf", "systemctl", "conda"), 2),
-    **dict.fromkeys(("just", "dotnet", "terraform", "gradle", "mvn", "rustup", "nox", "tox"), 2),
-    **dict.fromkeys(("aws", "gcloud", "az"), 3),
-    **dict.fromkeys((f"{tool} run" for tool in ("npm", "pnpm", "yarn", "bun", "uv", "poetry", "cargo")), 3),
-    **dict.fromkeys(("git remote", "git stash", "git config", "git worktree", "uv pip"), 3),
-    **dict.fromkeys((f"gh {what}" for what in ("pr", "issue", "repo", "release", "run", "api")), 3),
+    name.strip(): length
+    for length, names in {
+        2: """git,gh,helm,cargo,go,npm,pnpm,yarn,bun,pip,pip3,uv,poetry,brew,apt,apt-get,dnf,systemctl,conda,just,
+            terraform,gradle,mvn,rustup,nox,tox,dotnet,consul,vault,nomad,flyctl,heroku,glab,hg,svn,jj,pulumi,rake,mix""",
+        3: """aws,gcloud,az,doctl,npm run,pnpm run,yarn run,bun run,uv run,poetry run,cargo run,git remote,git stash,
+            git config,git worktree,git submodule,uv pip,gh pr,gh issue,gh repo,gh release,gh run,gh api,consul kv,
+            consul acl,vault kv,vault auth,vault secrets,nomad job,terraform state,terraform workspace,helm repo,
+            dotnet nuget,pulumi stack,glab mr,glab issue""",
+    }.items()
+    for name in names.split(",")
 }
 """How many words name what is done, where it is more than one."""
 

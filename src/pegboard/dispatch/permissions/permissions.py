@@ -118,7 +118,8 @@ class ToolPolicy:
     def may_change(self) -> bool:
         """Whether a call may be decided otherwise later: links, or the tool's own functions, have a say in it."""
         kinds = (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
-        return "path" in kinds or self.confirms is not None or not self.by_arguments.keys() <= {"concurrency"}
+        asked = not (self.confirms is self.permission_values is None and self.by_arguments.keys() <= {"concurrency"})
+        return asked or "path" in kinds
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -270,7 +271,7 @@ class ToolPolicy:
         resources = tuple(
             Resource(kind, _value_of(value, kind), name, declared=is_declared, is_text=isinstance(value, str | None))
             for (name, kind), is_declared in fields.items()
-            for value in self._values(given, name, kind)
+            for value in self._values(arguments, given, name, kind)
         )
         kinds = self.spec.permission_arguments.values()
         # A command means what all of them make it.
@@ -320,16 +321,18 @@ class ToolPolicy:
 
         return allows
 
-    def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[Any, ...]:
+    def _values(
+        self, arguments: Mapping[str, Any], values: Mapping[str, Any], name: str, kind: ArgumentKind
+    ) -> tuple[Any, ...]:
         """The values of an argument that rules look at, `None` for each that can't be read.
 
         Where it is left out, its default counts, if the origin is trusted; what is hidden has its value. A list gives
         each of its items; as a `"command"` it is the words of one.
         """
-        if self.spec.is_encoded(name):
+        if self.spec.is_encoded(name) and values.get(name) is arguments.get(name):
             return (None,)
-        given: Any = json.loads(self.hidden[name]) if name in self.hidden else arguments.get(name)
-        if name not in arguments and name not in self.hidden and self.trusted:
+        given: Any = json.loads(self.hidden[name]) if name in self.hidden else values.get(name)
+        if name not in values and name not in self.hidden and self.trusted:
             schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if not isinstance(given, list | tuple):

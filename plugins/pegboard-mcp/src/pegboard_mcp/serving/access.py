@@ -67,7 +67,7 @@ class HttpSettings:
         body_seconds: How long a request's headers, and its body, may take to come.
         rate: Requests a second of one user, or one address; twice as many may come at once.
         sessions: How many there may be at once.
-        user_sessions: How many one user of `tokens` or `oauth` may have at once.
+        user_sessions: How many one user of `tokens` or `oauth`, or one address without, may have at once.
         idle_seconds: After which a session ends that no request was in.
         grace: Seconds that calls have to end once the process is asked to.
     """
@@ -100,6 +100,16 @@ class HttpSettings:
     def is_guarded(self) -> bool:
         """Whether clients have to show a token."""
         return bool(self.token or self.tokens or self.oauth)
+
+    @property
+    def places(self) -> int:
+        """Requests, and connections, that there may be at once: each session may have a stream and a call."""
+        return 2 * self.sessions + 100
+
+    @property
+    def user_places(self) -> int:
+        """Requests of one user, or one address, at once."""
+        return 2 * self.user_sessions + 100
 
     def check_bind(self, host: str) -> None:
         """Refuses an address that others reach where no token is asked for, or no name is known.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,7 +39,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pegboard.errors import ConfigError
 from pegboard.files import reason
-from pegboard_mcp.serving.access import HttpSettings
+from pegboard_mcp.serving.access import HttpSettings, is_loopback
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
@@ -88,6 +88,7 @@ class HttpTransport:
         self._opening: set[_Events] = set()  # of sessions whose first request hasn't been answered yet
         self._ended = asyncio.Event()
         self._requests = 0
+        self._requests_of: Counter[str | None] = Counter()
         self._all_answered = asyncio.Event()
         self._all_answered.set()
         self._streams: set[anyio.CancelScope] = set()
@@ -115,14 +116,14 @@ class HttpTransport:
         """Serves until `end` is called."""
         config = uvicorn.Config(
             self._app,
-            http=_protocol(self._settings.body_seconds),
+            http=_protocol(self._settings.body_seconds, self._settings.places // 2),
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=2 * self._settings.sessions + 100,
+            limit_concurrency=self._settings.places,
             timeout_graceful_shutdown=ceil(ABORTED_SECONDS),
         )
         server = _Uvicorn(config)
@@ -158,11 +159,15 @@ class HttpTransport:
             if refused is not None:
                 await refused(scope, receive, sent.send)
             else:
-                events = self._events_of(request, sent)
+                events, client = self._events_of(request, sent), _client_of(request)
+                self._requests_of[client] += 1
                 try:
                     await self._serve(app, request, receive, sent)
                 finally:
                     self._opening.discard(events)
+                    self._requests_of[client] -= 1
+                    if not self._requests_of[client]:
+                        del self._requests_of[client]
             if sent.status >= _LEAST_ERROR:
                 address = request.client.host if request.client else "?"
                 log = logging.getLogger("pegboard.mcp")
@@ -195,7 +200,7 @@ class HttpTransport:
     def _events_of(self, request: Request, sent: _Sent) -> _Events:
         """What is kept of the session of a request, from here on in its context too."""
         id_ = request.headers.get(MCP_SESSION_ID_HEADER)
-        events = _Events(_user_of(request)) if id_ is None else self._events.get(id_, _Events())
+        events = _Events(_client_of(request)) if id_ is None else self._events.get(id_, _Events())
         _EVENTS.set(events)
         if _opens_session(request):
             self._opening.add(events)
@@ -208,11 +213,11 @@ class HttpTransport:
             sent.on_session = on_session
         return events
 
-    def _sessions_of(self, user: str) -> int:
-        """How many sessions a user has; the SDK counts those of all users only."""
+    def _sessions_of(self, client: str) -> int:
+        """How many sessions a client has; the SDK counts those of all only."""
         alive = self._server.server.session_manager._server_instances  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         opened = [events for id_, events in self._events.items() if id_ in alive]
-        return sum(events.user == user for events in (*opened, *self._opening))
+        return sum(events.client == client for events in (*opened, *self._opening))
 
     async def _refused(self, request: Request) -> Response | None:
         """The answer to a request that goes no further; the log names it."""
@@ -221,13 +226,20 @@ class HttpTransport:
             return refused
         if self._ended.is_set() and _opens_session(request):
             return _refusal(503, "The server is ending", INTERNAL_ERROR)
-        user = request.scope.get("user")
-        address = request.client.host if request.client else ""
-        if not self._rate.take(f"user {user.username}" if isinstance(user, AuthenticatedUser) else address):
+        client = _client_of(request)
+        if not self._rate.take(client or ""):
             return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
-        owner, most = _user_of(request), self._settings.user_sessions
-        if owner is not None and _opens_session(request) and self._sessions_of(owner) >= most:
-            return _refusal(429, f"Too many open sessions of one user: {most} (user_sessions)", INVALID_REQUEST)
+        return None if client is None else self._refused_share(client, request)
+
+    def _refused_share(self, client: str, request: Request) -> Response | None:
+        """The answer to a request of a client that has its share already."""
+        settings = self._settings
+        if _opens_session(request) and self._sessions_of(client) >= settings.user_sessions:
+            text = f"Too many open sessions of one client: {settings.user_sessions} (user_sessions)"
+            return _refusal(429, text, INVALID_REQUEST)
+        if self._requests_of[client] >= settings.user_places:
+            text = f"Too many requests of one client at once: {settings.user_places} (user_sessions)"
+            return _refusal(429, text, INVALID_REQUEST)
         return None
 
 
@@ -265,10 +277,16 @@ class _Sent:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _user_of(request: Request) -> str | None:
-    """Whose token a request shows; `None` where it shows none, or one that is no user's."""
+def _client_of(request: Request) -> str | None:
+    """Whose share a request counts for: that of its token's user, or, without one, of its address.
+
+    `None` for this machine's own programs, which may be a proxy that stands before many clients.
+    """
     user = request.scope.get("user")
-    return user.access_token.subject if isinstance(user, AuthenticatedUser) else None
+    if isinstance(user, AuthenticatedUser) and user.access_token.subject is not None:
+        return f"user {user.access_token.subject}"
+    address = request.client.host if request.client else ""
+    return None if is_loopback(address) else address
 
 
 async def _health(_request: Request) -> Response:
@@ -366,11 +384,11 @@ class _Events:
     """What of one session is kept to be sent again; it lasts as long as the session.
 
     Args:
-        user: Whose session it is, or `None`.
+        client: Whose share the session counts for, or `None`.
     """
 
-    def __init__(self, user: str | None = None) -> None:
-        self.user = user
+    def __init__(self, client: str | None = None) -> None:
+        self.client = client
         self._events: deque[_Event] = deque()
         self._size = 0
         self._last = 0
@@ -423,13 +441,30 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-def _protocol(seconds: float) -> type[asyncio.Protocol]:
-    """Uvicorn's protocol, which closes a connection that hasn't brought a request's headers in time."""
+def _protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
+    """Uvicorn's protocol, which closes a connection that hasn't brought a request's headers in time.
+
+    Args:
+        seconds: How long they may take.
+        most: Connections of one address of another machine, which may be a proxy; more are closed at once.
+    """
+    connections: Counter[str] = Counter()
 
     class Protocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self._host = self.client[0] if self.client else ""
+            connections[self._host] += 1
+            if connections[self._host] > most and not is_loopback(self._host):
+                logging.getLogger("pegboard.mcp").warning("%s has more than %d connections", self._host, most)
+                transport.close()
             self._wait_for_request()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            connections[self._host] -= 1
+            if not connections[self._host]:
+                del connections[self._host]
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
