@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
 FIRST_PARTY: Final = frozenset(
     f"pegboard-{name}"
-    for name in "anthropic bedrock files google guard mcp ollama openai processes search".split()  # noqa: SIM905
+    for name in "agents anthropic bedrock files google guard hooks mcp memory ollama openai processes search shell".split()  # noqa: SIM905
 )
 
 
