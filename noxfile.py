@@ -14,6 +14,7 @@ PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 SIDE_BY_SIDE = "-n", "2", "--dist", "worksteal"
+KEPT, ADDED = "--cov", "--cov-append"
 # Per cent, branches included; what is left out is named in pyproject.toml. What runs in child processes only isn't
 # measured, and counts as not run: the tried faults, `registry serve` over standard input, logins.
 LEAST_COVERAGE = 96
@@ -50,19 +51,32 @@ def run_pytest(session: nox.Session, *options: str) -> None:
     session.run("pytest", *(session.posargs or (*SIDE_BY_SIDE, *options)))
 
 
+def share(python: str) -> list[str]:
+    """The test files that one of the other Pythons runs, where those that are there share them."""
+    there = [each for each in PYTHONS[1:] if shutil.which(f"python{each}")]
+    files = sorted(path for part in ("tests", "plugins", "examples") for path in ROOT.glob(f"{part}/**/test_*.py"))
+    return [str(path) for path in files if "interop" not in path.parts][there.index(python) :: len(there)]
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests of the core and of every plugin, but for the slow ones."""
+    """The tests of the core and of every plugin, but for the slow ones; with `--cov`, what they reach is kept."""
     install_checkout(session, "test")
-    run_pytest(session, "-m", "not slow")
+    if session.posargs == [KEPT]:
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "not slow", KEPT, "--cov-report=")
+    else:
+        run_pytest(session, "-m", "not slow")
 
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """All tests, the slow ones too, with branch coverage."""
+    """All tests with branch coverage; with `--cov-append`, the slow ones, beside what `tests` has kept."""
     install_checkout(session, "test")
-    report = "--cov-report=term:skip-covered"
-    run_pytest(session, "--cov", report, f"--cov-fail-under={LEAST_COVERAGE}")
+    measured = "--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={LEAST_COVERAGE}"
+    if session.posargs == [ADDED]:
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "slow", ADDED, *measured)
+    else:
+        run_pytest(session, *measured)
 
 
 @nox.session
@@ -74,9 +88,12 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[1:])
 def pythons(session: nox.Session) -> None:
-    """The tests on every other supported Python that is installed, but for the slow ones."""
+    """The tests, but for the slow ones, on each other supported Python; with `--share`, each file on one of them."""
     install_checkout(session, "test")
-    run_pytest(session, "-m", "not slow")
+    if session.posargs == ["--share"]:
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "not slow", *share(str(session.python)))
+    else:
+        run_pytest(session, "-m", "not slow")
 
 
 @nox.session

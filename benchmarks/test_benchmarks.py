@@ -260,3 +260,11 @@ def test_the_servers_give_their_numbers(harness, tmp_path):
     assert found.keys() == {"sdk", "pegboard"}
     for parts in found.values():
         assert parts.keys() == {"start", "stdio", "list", "http", "crowd", "session"}
+
+
+def test_commands_are_measured_beside_bare_processes():
+    command = [sys.executable, str(BENCHMARKS / "commands.py"), "--rounds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("| command | ms | x the bare process |")
+    assert "| a program that does nothing | " in done.stdout

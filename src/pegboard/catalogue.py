@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.callbacks import Callback
+from pegboard.callbacks import Callback, Flavour
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.schema.json import digest_of
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
@@ -338,6 +338,8 @@ class Catalogue:
             raise ValueError(str(error)) from None
         if kind == "predicates" and not callable(thing):
             raise ValueError(f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}")
+        if kind == "predicates" and Flavour.of(thing) is not Flavour.PLAIN:
+            raise ValueError(f"predicate {name!r} has to answer at once: write it with def, without await and yield")
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
             raise ValueError(f"{kind[:-1]} {name!r} is taken: {self.owners[f'{kind}:{name}']} has brought one")

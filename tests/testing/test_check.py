@@ -171,7 +171,8 @@ def test_hooks_that_are_none_or_take_something_else_are_found() -> None:
         def pegboard_register_commands(self, group) -> None:
             raise ValueError("no command")
 
-    assert "mark a function pegboard_register_tools(register) with @hookimpl" in findings(Unmarked())
+    assert "pegboard_register_tools is never called: put @hookimpl above it" in findings(Unmarked())
+    assert "mark a function pegboard_register_tools(register) with @hookimpl" in findings(object())
     assert "it doesn't load: PluginValidationError" in findings(Wrong())
     assert "pegboard_register_commands raised ValueError: no command" in findings(Raising())
 

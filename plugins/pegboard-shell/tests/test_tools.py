@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -163,3 +165,24 @@ def test_it_is_listed_without_being_imported():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "shell_unsandboxed" in done.stdout
+
+
+@pytest.mark.slow
+def test_it_works_installed_as_a_wheel(tmp_path):
+    """As an installer leaves it, with nothing of the checkout; `nox -s wheels` builds the wheel itself."""
+    source, site = Path(__file__).parents[1], tmp_path / "site"
+    shutil.copytree(source / "src" / "pegboard_shell", site / "pegboard_shell")
+    info = site / "pegboard_shell-0.2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pegboard-shell\nVersion: 0.2.0\n")
+    (info / "entry_points.txt").write_text("[pegboard]\nshell = pegboard_shell\n")
+    (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
+    code = (
+        "import pegboard, pegboard_shell, sys; assert pegboard_shell.__file__.startswith(sys.argv[1]);"
+        "from pegboard.testing import plugin_registry;"
+        "registry = plugin_registry('shell'); registry.permissions = pegboard.Permissions(mode='bypass');"
+        "print(registry.call_sync('shell', {'command': 'echo hello'}).text.splitlines()[0])"
+    )
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", code, str(site)], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "hello\n", done.stderr

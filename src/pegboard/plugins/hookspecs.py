@@ -18,6 +18,7 @@ minor releases after it is deprecated, with a warning that names its successor. 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -396,6 +397,13 @@ def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
     """
 
 
+def unmarked(plugin: object) -> list[str]:
+    """The functions of a plugin that are called as hooks are, and are marked as no implementation."""
+    named = {name: inspect.getattr_static(plugin, name, None) for name in globals() if name.startswith("pegboard_")}
+    return [name for name, thing in named.items() if inspect.isfunction(thing) and not vars(thing).keys() & _MARKS]
+
+
+_MARKS: Final = {"pegboard_impl", "pegboard_spec"}  # by pluggy
 REGISTER_HOOKS: Final = (  # called at load, in this order, for each plugin
     "pegboard_register_tools",
     "pegboard_register_toolsets",

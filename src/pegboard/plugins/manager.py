@@ -177,6 +177,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
             elif not implementation.optionalhook:
                 known = (name for name in vars(hookspecs) if name.startswith("pegboard_"))
                 loaded.faults.append(f"there is no hook {caller.name!r}.{did_you_mean(suggest(caller.name, known))}")
+    loaded.faults += [f"{name} is never called: put @hookimpl above it" for name in hookspecs.unmarked(loaded.plugin)]
 
 
 def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
@@ -188,6 +189,9 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
         if inspect.iscoroutine(answer):
             answer.close()
             raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  reported like the rest
+        if answer is not None:
+            what = f"{hook} gives back a {type(answer).__name__}, which is never looked at"
+            loaded.faults.append(f"{what}: call register(...) for each thing that it brings")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         loaded.faults.append(f"{hook} raised {cause_of(error, loaded.secrets)}")
         return error

@@ -221,6 +221,12 @@ class PluginManifest:
         return frozenset(self.hooks) <= _OF_TOOLS and not any(facts.processes for facts in self.requests.values())
 
     @property
+    def brings_nothing(self) -> bool:
+        """Whether it implements hooks that register something, and no others, and has registered nothing."""
+        names = (self.tools, self.toolsets, self.commands, *(getattr(self, kind) for kind in {*EXTRAS, *OFFERED}))
+        return not any(names) and all(hook.startswith("pegboard_register_") for hook in self.hooks)
+
+    @property
     def offers(self) -> frozenset[tuple[str, str]]:
         """The exporters, models, executors and services that are found by name, as (kind, name)."""
         return frozenset((kind, name) for kind in OFFERED for name in getattr(self, kind))

@@ -246,12 +246,11 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
         return None
     for fault in loaded.faults:
         findings.error(f"it loads in part only: {fault}")
-    if not loaded.implementations:
-        findings.error(
-            "it brings nothing: no hook implementation was found; "
-            "mark a function pegboard_register_tools(register) with @hookimpl"
-        )
+    if not loaded.implementations and not loaded.faults:
+        findings.error("it brings nothing: mark a function pegboard_register_tools(register) with @hookimpl")
     elif not loaded.faults:
+        if manifest.brings_nothing:
+            findings.warnings.append("it registers nothing with these settings; call register(...) in its hooks")
         _check_again(subject, settings, manifest, findings)
     return loaded
 

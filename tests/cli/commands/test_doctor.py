@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,10 @@ def test_problems_of_plugins(say, registry):
     code, out, err = say("doctor")
     assert (code, err) == (1, "3 found\n")
     assert out == (
-        "plugin 'a' (pegboard-a)\n  broke\ndistribution odd\n  no METADATA\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
+        "plugin 'a' (pegboard-a)\n  broke\n"
+        '  Update it, or ask its author; block = ["a"] leaves it out, --debug shows tracebacks.\n'
+        "distribution odd\n  no METADATA\n  Install it again.\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
+        '  Update it, or ask its author; block = ["b"] leaves it out, --debug shows tracebacks.\n'
     )
 
 
@@ -96,6 +100,47 @@ def test_a_misspelt_keyword_of_a_schema(say, registry):
     registry.register(Tool(ToolSpec("odd", input_schema={"type": "object", "requierd": ["a"]})))
     (text,) = found(say)["tool 'odd'"]
     assert text == "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
+
+
+HOOK = "from pegboard import hookimpl\n@hookimpl\ndef pegboard_register_"
+ASYNC = "async def odd(tool, context):\n    return True\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (DEMO.replace("@hookimpl\n", ""), "pegboard_register_tools is never called: put @hookimpl above it"),
+        (f"{HOOK}tools(register):\n    yield\n", "pegboard_register_tools gives back a generator"),
+        (f"{HOOK}tools():\n    return []\n", "pegboard_register_tools gives back a list"),
+        (f"{HOOK}tools():\n    pass\n", "it registers nothing"),
+        ("", "it registers nothing"),
+        (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "predicate 'odd' has to answer at once"),
+        (f"{HOOK}predicates(register):\n    register('tag', print)\n", "'tag' can't name a predicate"),
+    ],
+)
+def test_what_an_author_forgets_is_found_with_a_remedy(say, site, code, cause):
+    site.add("slip", code)
+    findings = [each for each in json.loads(say("doctor", "--json")[1]) if "slip" in each["subject"]]
+    assert any(cause in each["cause"] for each in findings), findings
+    assert all(each["fix"] for each in findings)
+
+
+def test_a_group_that_is_nearly_the_right_one_is_found(say, site):
+    install(site.root, "pegboard-astray", "1", "[pegboard.plugins]\nastray = astray_tools\n")
+    install(site.root, "other-thing", "1", "[console_scripts]\nother = astray_tools:main\n")
+    cause = "its entry points stand in the group 'pegboard.plugins'; those of plugins stand in 'pegboard'"
+    assert found(say) == {**found(say), "distribution pegboard-astray": [cause]}
+    assert "distribution other-thing" not in found(say)
+
+
+def test_a_plugin_in_a_zip_file_is_found(say, site, monkeypatch, tmp_path):
+    archive = tmp_path / "zipped-1-py3-none-any.whl"
+    with zipfile.ZipFile(archive, "w") as wheel:
+        wheel.writestr("zipped_tools.py", DEMO)
+        wheel.writestr("zipped-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: zipped\nVersion: 1\n")
+        wheel.writestr("zipped-1.dist-info/entry_points.txt", "[pegboard]\nzipped = zipped_tools\n")
+    monkeypatch.syspath_prepend(str(archive))
+    assert any("lies in" in cause for cause in found(say)["plugin 'zipped' (zipped)"])
 
 
 def test_what_is_installed(say, site):

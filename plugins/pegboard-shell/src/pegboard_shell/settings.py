@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -125,7 +127,8 @@ def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> 
 
     Relative folders in `PATH` are left out: there, a file that a command has written could pass for a program.
     """
-    environment = {name: value for name, value in host.items() if _is_inherited(name, settings.inherit)}
+    is_inherited = _names_of(settings.inherit).match
+    environment = {name: value for name, value in host.items() if is_inherited(name)}
     environment |= _FIXED
     environment |= settings.environment
     path = environment.get("PATH", _DEFAULT_PATH).split(":")
@@ -133,8 +136,10 @@ def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> 
     return environment
 
 
-def _is_inherited(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+@lru_cache(maxsize=16)
+def _names_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """What matches the names that are inherited."""
+    return re.compile("|".join(map(translate, patterns)) or "(?!)")
 
 
 def shell_by(settings: Settings) -> str:

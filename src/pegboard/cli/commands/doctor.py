@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Sequence
+from importlib.metadata import entry_points
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +20,7 @@ from pegboard.cli.output import Finding, Status, findings_text, json_rows, remar
 from pegboard.cli.session import Session, configuration_of, open_session
 from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
-from pegboard.plugins.discovery import discover
+from pegboard.plugins.discovery import GROUP, discover
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pegboard.tools.spec import ToolSpec
 
 _HAS_RIGHTS: Final = os.name == "posix"
+_CORRECT: Final = "Correct it, or leave it out."
+_RENAME: Final = "Give one of them another name: [rename] or [prefix] in pegboard.toml."
 
 
 def names_of_configuration(session: Session) -> Iterator[Finding]:
@@ -115,7 +119,7 @@ def _all(options: Options, rules: str | None) -> Iterator[Finding]:
     try:
         session = open_session(options, anyway=True)
     except (ConfigError, ExpressionError) as error:
-        yield Finding("configuration", str(error))
+        yield Finding("configuration", str(error), _CORRECT)
         return
     if session.clash is not None:
         yield Finding("configuration: conflicts", str(session.clash), "Each tool that clashes is listed below.")
@@ -132,25 +136,26 @@ def _of_rules(session: Session, file: str) -> Iterator[Finding]:
     try:
         permissions = read_permissions(file)
     except ConfigError as error:
-        yield Finding(file, str(error))
+        yield Finding(file, str(error), _CORRECT)
     else:
-        yield from (Finding(file, problem) for problem in session.rule_problems(permissions))
+        yield from (Finding(file, problem, _CORRECT) for problem in session.rule_problems(permissions))
 
 
 def _of_configuration(session: Session) -> Iterator[Finding]:
     for ignored in session.config.ignored:
         fix = f"if you trust it: registry config trust {ignored.file}"
         if ignored.wrong is not None:
-            yield Finding("configuration", str(ignored))
+            yield Finding("configuration", str(ignored), _CORRECT)
             continue
         yield Finding(f"{ignored.file}: {ignored.key}", "is ignored, as this project's file isn't trusted", fix)
     try:
         offered = session.resolved()
     except (ConfigError, ExpressionError) as error:
-        yield Finding("configuration: where", str(error))
+        yield Finding("configuration: where", str(error), _CORRECT)
     else:
         for problem in offered.problems:
-            yield Finding("names" if problem.note else "configuration: where", str(problem))
+            kind, fix = ("names", _RENAME) if problem.note else ("configuration: where", _CORRECT)
+            yield Finding(kind, str(problem), fix)
         yield from _of_schemas(tool.spec for tool in offered.tools)
     yield from names_of_configuration(session)
 
@@ -175,7 +180,9 @@ def _of_problems(session: Session) -> Iterator[Finding]:
     for (distribution, cause), named in plugins.items():
         source = distribution or "sys.path"
         kind = f"plugin{'s' if len(named) > 1 else ''} {', '.join(map(repr, named))}"
-        yield Finding(f"{kind} ({source})" if named else f"distribution {source}", cause)
+        fix = f"Update it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
+        subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Install it again.")
+        yield Finding(subject, cause, fix)
 
 
 def _of_plugins(session: Session) -> Iterator[Finding]:
@@ -187,10 +194,31 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
         if not any(finding.subject in cause for cause in causes):  # the registry names the file of a void manifest
             yield finding
     for found in entries:
+        subject = f"plugin {found.name!r} ({found.distribution})"
+        manifest = known_manifest(found, session)
+        if found.name in well and manifest is not None and manifest.brings_nothing and not manifest.faults:
+            yield Finding(
+                subject, "it registers nothing", f"Give it its settings ([plugins.{found.name}]), or remove it."
+            )
+        if found.root is not None and os.path.isfile(found.root):  # noqa: PTH113  a text
+            cause = f"it lies in {found.root}, where no file beside its code can be read, its manifest among them"
+            yield Finding(subject, cause, f"Install it: pip install {found.root}")
         for name in command_names(found, session) if found.name in well else ():
             if name in OWN:
                 cause = f"its command {name!r} can't be had: 'registry {name}' is pegboard's own"
-                yield Finding(f"plugin {found.name!r} ({found.distribution})", cause, "Ask its author to rename it.")
+                yield Finding(subject, cause, "Ask its author to rename it.")
+    yield from _of_groups()
+
+
+def _of_groups() -> Iterator[Finding]:
+    """Groups of entry points that are nearly the one of plugins."""
+    for group in entry_points().groups:
+        if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
+            for name in sorted({point.dist.name for point in entry_points(group=group) if point.dist is not None}):
+                cause = f"its entry points stand in the group {group!r}; those of plugins stand in {GROUP!r}"
+                yield Finding(
+                    f"distribution {name}", cause, f"Write [project.entry-points.{GROUP}], and install it again."
+                )
 
 
 def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
@@ -202,7 +230,7 @@ def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Itera
             for difference in file.differences(notes):
                 yield Finding(str(file.path), difference, "As its author: registry manifest write.")
             for note in notes:
-                yield Finding(f"distribution {file.distribution}", note)
+                yield Finding(f"distribution {file.distribution}", note, "Ask its author to correct it.")
 
 
 def _manifests(plugins: Sequence[FoundPlugin]) -> Sequence[ManifestFile]:
@@ -225,7 +253,7 @@ def cache_findings() -> Iterator[Finding]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield Finding(str(path), f"the cache can't be looked at: {error.strerror}")
+            yield Finding(str(path), f"the cache can't be looked at: {error.strerror}", "Give yourself rights on it.")
             continue
         yield from _of_folder(path, facts, rights)
 

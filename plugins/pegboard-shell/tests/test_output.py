@@ -1,0 +1,68 @@
+"""What is kept of an output, and how it is read."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from pegboard_shell.output import MOST_SHOWN, OutputBuffer, readable
+
+PIECES = st.lists(st.binary(max_size=200), max_size=30)
+
+
+@given(PIECES)
+def test_what_is_short_is_kept_whole_however_it_is_cut(pieces):
+    buffer, data = OutputBuffer(1 << 16), b"".join(pieces)
+    for piece in pieces:
+        buffer.add(piece)
+    output = buffer.taken()
+    assert output.text == readable(data.decode("utf-8", "replace"))[0]
+    assert (output.size, output.lost) == (len(data), 0)
+    assert buffer.taken().text == ""
+
+
+@given(PIECES, st.integers(2, 60))
+def test_of_what_is_long_the_beginning_and_the_end_are_kept(pieces, most):
+    buffer, data = OutputBuffer(most), b"".join(pieces)
+    for piece in pieces:
+        buffer.add(piece)
+    output = buffer.taken()
+    assert output.size == len(data)
+    assert 0 <= output.lost <= len(data)
+    assert (output.lost > 0) == ("bytes were not kept here" in output.text)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=300), st.data())
+def test_characters_that_come_in_two_pieces_stay_whole(text, data):
+    written = text.encode()
+    place = data.draw(st.integers(0, len(written)))
+    buffer = OutputBuffer(1 << 16)
+    shown = []
+    for piece in (written[:place], written[place:]):
+        buffer.add(piece)
+        shown.append(buffer.new_text())
+    assert "".join(shown) == text
+    assert buffer.taken().text == text
+
+
+def test_of_a_flood_only_the_beginning_is_handed_out():
+    buffer = OutputBuffer(8 << 20)
+    for _ in range(3):
+        buffer.add(b"x" * MOST_SHOWN)
+    assert len(buffer.new_text()) == MOST_SHOWN
+    assert buffer.new_text() == ""
+
+
+def test_a_text_is_found_near_the_end_of_what_was_written():
+    buffer = OutputBuffer(1 << 16)
+    buffer.add(b"rea")
+    buffer.add(b"dy\n")
+    assert buffer.holds(b"ready")
+    buffer.add(b"x" * (3 << 20))
+    assert not buffer.holds(b"ready")
+    buffer.add(b"done")
+    assert buffer.holds(b"xdone")
+
+
+def test_what_steers_a_terminal_is_left_out_and_what_is_no_text_is_marked():
+    assert readable("\x1b[1;31mred\x1b[0m \x1b]0;title\x07ok\x1b(B") == ("red ok\ufffd(B", 1)
+    assert readable("a\0b\x7f\x85\tc\r\n") == ("a\ufffdb\ufffd\ufffd\tc\r\n", 3)

@@ -1,0 +1,69 @@
+"""The settings, and the environment that commands get by them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard_shell.settings import Settings, environment_by, settings_from, shell_by
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("root", ""),
+        ("root", 1),
+        ("shell", "bash"),
+        ("time_limit", 0),
+        ("time_limit", True),
+        ("longest", float("inf")),
+        ("grace", -1),
+        ("output_limit", 1),
+        ("output_limit", True),
+        ("inherit", "PATH"),
+        ("inherit", [""]),
+        ("environment", ["A"]),
+        ("environment", {"A=B": "c"}),
+        ("environment", {"A": 1}),
+        ("environment", {"A": "\0"}),
+        ("sandbox", "all"),
+        ("sandbox", ["none"]),
+        ("network", "yes"),
+        ("sessions", 0),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_it_has_to_be(key, value):
+    with pytest.raises(ValueError, match=rf"plugins\.shell\.{key}: .* is not "):
+        settings_from({key: value})
+
+
+def test_an_unknown_setting_is_named_with_the_nearest():
+    with pytest.raises(ValueError, match="Did you mean 'network'"):
+        settings_from({"netwrk": True})
+    with pytest.raises(ValueError, match="Known are root, "):
+        settings_from({"zzz": True})
+
+
+def test_settings_are_taken_as_they_are():
+    given = {"inherit": ["A*"], "environment": {"B": ""}, "grace": 0, "sandbox": "read-only"}
+    assert settings_from(given) == Settings(inherit=("A*",), environment={"B": ""}, grace=0, sandbox="read-only")
+
+
+def test_variables_are_inherited_by_name_and_nothing_else():
+    host = {"PATH": "/bin", "LC_TIME": "C", "API_KEY": "secret", "LD_PRELOAD": "x", "lc_all": "x"}
+    got = environment_by(Settings(), host)
+    assert (got["PATH"], got["LC_TIME"], got["PAGER"]) == ("/bin", "C", "cat")
+    assert not got.keys() & {"API_KEY", "LD_PRELOAD", "lc_all"}
+    assert "API_KEY" in environment_by(Settings(inherit=("*",)), host)
+    assert environment_by(Settings(inherit=(), environment={"PAGER": "less"}), host)["PAGER"] == "less"
+
+
+@pytest.mark.parametrize("path", [".", "", ":", "bin:sbin", None])
+def test_a_path_without_an_absolute_folder_is_the_default(path):
+    host = {} if path is None else {"PATH": path}
+    assert environment_by(Settings(), host)["PATH"].startswith("/usr/local/bin:")
+    assert environment_by(Settings(), {"PATH": f"{path or ''}:/opt/x::."})["PATH"] == "/opt/x"
+
+
+def test_the_shell_is_the_one_that_is_set_or_one_that_is_there():
+    assert shell_by(Settings(shell="/opt/sh")) == "/opt/sh"
+    assert shell_by(Settings()).endswith("sh")
