@@ -76,6 +76,17 @@ def test_of_many_places_only_the_first_are_named():
         edit(b"x\n" * 1_000, "x", "z")
 
 
+@pytest.mark.parametrize(("data", "new"), [(b"x" * 200_000, "y"), (b"x" * 1_000, "y" * 100_000)])
+def test_a_replacement_that_grows_beyond_all_bounds_is_refused(data, new):
+    with pytest.raises(ToolError, match="is too much: at most 100,000 places, and 67,108,864 bytes"):
+        edit(data, "x", new, everywhere=True)
+
+
+def test_of_too_many_places_only_so_many_are_counted():
+    with pytest.raises(ToolError, match="more than 100,000 times"):
+        edit(b"x" * 200_000, "x", "y")
+
+
 def test_nothing_to_change_is_an_error():
     with pytest.raises(ToolError, match="the same"):
         edit(b"a\n", "a", "a")

@@ -205,6 +205,12 @@ def test_a_patch_bomb_ends_at_the_deadline(monkeypatch):
         text.apply(file.chunks)
 
 
+def test_a_file_of_too_many_lines_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "MAX_LINES", 2)
+    with pytest.raises(ToolError, match="'a' has more than 2 lines: too many for a patch"):
+        applied("x\n" * 3, "-x", "+y")
+
+
 def test_the_grammar_is_known_to_name_every_header():
     for word in (
         "Begin Patch",

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from pegboard import Once, ReadonlyContext, Reject
+from pegboard import Once, Permissions, ReadonlyContext, Reject, Rule
 from pegboard.testing import ScriptedApprover
 
 
@@ -164,3 +164,12 @@ async def test_input_for_a_command_without_a_sandbox_asks_and_shows_its_command(
         assert refused.is_error
         assert not (await registry.call("end_session", {"session": key})).is_error, "to end it asks nothing"
     assert "Write to a running command: cat" in approver.requests[1].to_text()
+
+
+async def test_what_is_forbidden_to_the_shell_cant_be_written_to_one(start):
+    registry, started = await start("cat", wait=0.01)
+    key = started.metadata["session"]
+    registry.permissions = Permissions([Rule("shell", "curl *", "deny", forbid=True)], mode="bypass")
+    refused = await registry.call("write_stdin", {"session": key, "text": "echo a; sudo curl x\n"})
+    assert refused.kind == "denied"
+    assert (await registry.call("end_session", {"session": key})).metadata["output_bytes"] == 0

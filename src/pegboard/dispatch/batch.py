@@ -13,7 +13,8 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
-from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.dispatch.approval.pending import MOST_CALLS, PendingCalls
+from pegboard.dispatch.approval.request import new_id
 from pegboard.dispatch.callbacks import Chain
 from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.results import failure_result
@@ -376,15 +377,30 @@ class Batch:
         base = self.states[0].context.request.state if self.states else None
         return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
 
+    def _pending(self) -> PendingCalls:
+        """What waits for an answer: as many as may, each under an id of its own, as tools may give one twice."""
+        taken = {call.id for call in self.left}
+        for state in self.states:
+            if state.pending is not None and len(taken) >= MOST_CALLS:
+                text = (
+                    f"{state.call.name} was not run: {MOST_CALLS:,} calls wait for answers. Call it again after them."
+                )
+                state.pending, state.result = None, ToolResult.error("denied", text)
+            elif state.pending is not None:
+                if state.pending.id in taken:
+                    state.pending = attrs.evolve(state.pending, id=new_id())
+                taken.add(state.pending.id)
+        return PendingCalls((*(state.pending for state in self.states if state.pending is not None), *self.left))
+
     def _result(self) -> Outcome:
-        states = self.states
+        states, pending = self.states, self._pending()
         return Outcome(
             tuple(state.call for state in states),
             tuple(state.result or ToolResult() for state in states),
             self._fatal,
             self._ended,
             self._actions(),
-            PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left)),
+            pending,
             self.ignored,
             tuple(
                 attrs.evolve(state.call, arguments=plain(state.arguments))

@@ -437,3 +437,28 @@ def test_a_no_of_another_user_with_the_same_session_rejects_nothing_here():
         assert (await calls[0]).kind is None
 
     asyncio.run(main())
+
+
+def test_ids_that_a_tool_gives_twice_and_too_many_that_wait_cost_no_result(monkeypatch):
+    monkeypatch.setattr("pegboard.dispatch.batch.MOST_CALLS", 3)
+
+    @tool
+    async def wait(number: int, context: ToolContext) -> str:
+        """Waits for an answer."""
+        if context.confirmation is None:
+            context.suspend("really?", request="the same")
+        return f"{number} {context.confirmation.confirmed}"
+
+    @tool
+    def quick() -> str:
+        """Answers."""
+        return "quick"
+
+    registry = registry_with(wait, quick)
+    calls = [ToolCall("wait", {"number": number}, f"{number}") for number in range(4)]
+    outcome = asyncio.run(registry.dispatch([*calls, ToolCall("quick", {}, "q")], context=ANN))
+    kinds = ["confirmation_required"] * 3
+    assert [each.kind for each in outcome.results] == [*kinds, "denied", None]
+    assert len({each.id for each in outcome.pending}) == 3
+    resumed_ = resumed(registry, outcome.pending, {each.id: Once() for each in outcome.pending})
+    assert [each.text for each in resumed_.results] == ["0 True", "1 True", "2 True"]

@@ -24,12 +24,12 @@ from pegboard import (
     quick,
     tool,
 )
-from pegboard_files.editing import MAX_SHOWN, Diff, EditedText, diff_of, replaced
+from pegboard_files.editing import MAX_EDITED, MAX_SHOWN, Diff, EditedText, diff_of, replaced
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
 from pegboard_files.text import BinaryFileError
 from pegboard_files.tools import PathText, Settings
-from pegboard_files.writing import MAX_EDITED, Change, FileState, SeenFiles, commit, read_state, session_of
+from pegboard_files.writing import Change, FileState, SeenFiles, commit, read_state, session_of
 
 MAX_TEXT: Final = 1 << 20
 """Characters of one argument that holds text."""

@@ -113,6 +113,12 @@ class Replaced:
     lines: tuple[int, ...]
 
 
+MAX_EDITED: Final = 64 << 20
+"""Bytes of a file that is edited, before and after."""
+
+MAX_REPLACED: Final = 100_000
+"""Places in which one text is replaced."""
+
 MAX_SHOWN: Final = 10
 """Line numbers that an error or a result names."""
 
@@ -132,14 +138,20 @@ def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: boo
     """
     if old == new:
         raise ToolError("old_string and new_string are the same: there is nothing to change.")
-    found = list(_places(text.text, old))
+    found = list(islice(_places(text.text, old), MAX_REPLACED + 1))
+    if everywhere and (len(found) > MAX_REPLACED or len(text.text) + len(found) * (len(new) - len(old)) > MAX_EDITED):
+        raise ToolError(
+            f"To replace old_string wherever it is in {name!r} is too much: at most {MAX_REPLACED:,} places, and "
+            f"{MAX_EDITED:,} bytes afterwards. Give more of the lines round it."
+        )
     if not found:
         raise ToolError(_not_found(text, old, name))
     lines = tuple(_line_numbers(text.text, [start for start, _ in found]))
     if len(found) > 1 and not everywhere:
+        times = f"{len(found):,}" if len(found) <= MAX_REPLACED else f"more than {MAX_REPLACED:,}"
         shown = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
         raise ToolError(
-            f"old_string is in {name!r} {len(found):,} times (lines {shown}), and has to be there once. Give more of "
+            f"old_string is in {name!r} {times} times (lines {shown}), and has to be there once. Give more of "
             "the lines round the one that you mean, or set replace_all=true to replace all of them."
         )
     pieces: list[str] = []
@@ -199,12 +211,12 @@ def _not_found(text: EditedText, old: str, name: str) -> str:
     if "\ufffd" in old and not text.text.isascii():
         return f"{said} It holds U+FFFD, which stands for bytes that aren't UTF-8. Give a part without it."
     squeezed = [" ".join(line.split()) for line in wanted]
-    lines = [" ".join(line.split()) for line in islice(text.text.split("\n"), _MOST_COMPARED)]
-    at = position(lines, squeezed, 0)
+    there = text.text.split("\n", _MOST_COMPARED)[:_MOST_COMPARED]
+    at = position([" ".join(line.split()) for line in there], squeezed, 0)
     if at is None:
         return f"{said} Read the file again, and give the text exactly as it stands there."
-    there = "\n".join(line.rstrip("\r") for line in text.text.split("\n")[at : at + len(wanted)])
-    shown = there if len(there) <= 1_000 else there[:1_000] + "…"
+    same = "\n".join(line.rstrip("\r") for line in there[at : at + len(wanted)])
+    shown = same if len(same) <= 1_000 else same[:1_000] + "…"
     return f"{said} Line {at + 1} on is the same but for spaces and tabs. Give it exactly as it stands there:\n{shown}"
 
 

@@ -54,6 +54,9 @@ MAX_PATCH: Final = 1 << 20
 MAX_FILES: Final = 200
 """Files that one patch names."""
 
+MAX_LINES: Final = 2_000_000
+"""Lines of a file that is patched."""
+
 Row: TypeAlias = tuple[Literal[" ", "-", "+"], str]
 """A line of a chunk: whether it is there, goes or comes, and its text."""
 
@@ -262,6 +265,8 @@ class PatchedText:
     _done: list[tuple[int, int, list[str]]] = field(init=False, factory=list[tuple[int, int, list[str]]])
 
     def __attrs_post_init__(self) -> None:
+        if self.text.text.count("\n") > MAX_LINES:
+            raise ToolError(f"{self.name!r} has more than {MAX_LINES:,} lines: too many for a patch. Use edit_file.")
         self._lines = self.text.text.split("\n")
         if self._lines[-1] == "":
             self._lines.pop()

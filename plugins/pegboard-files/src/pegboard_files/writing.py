@@ -28,10 +28,8 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolContext, ToolError
 from pegboard.files import read_private, user_folder, write_private
+from pegboard_files.editing import MAX_EDITED
 from pegboard_files.root import Deadline, OpenRoot, Parts, opened_root, worded
-
-MAX_EDITED: Final = 64 << 20
-"""Bytes of a file that is edited, before and after."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _ALL_RIGHTS: Final = 0o7777
@@ -96,7 +94,7 @@ def read_state(root: OpenRoot, parts: Parts) -> FileState:
                 f"{name!r} has {status.st_size:,} bytes, and at most {MAX_EDITED:,} can be edited here. "
                 "Use another program."
             )
-        allowed = os.access(parts[-1], os.W_OK, dir_fd=root.directory(parts[:-1]), follow_symlinks=False)
+        allowed = os.access(parts[-1], os.W_OK, dir_fd=root.directory(parts[:-1]))
         if not allowed or not status.st_mode & 0o222:
             raise ToolError(f"{name!r} is read-only ({stat.filemode(status.st_mode)}). Tell the user, or leave it.")
         return FileState(root, parts, file.read(MAX_EDITED + 1), stamp_of(status))

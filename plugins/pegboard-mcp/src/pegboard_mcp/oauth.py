@@ -24,6 +24,7 @@ from mcp.shared.auth import (
 )
 
 from pegboard.files import read_private, write_private
+from pegboard_mcp.settings import ServerSettings
 
 LOGIN_SECONDS: Final = 300.0
 """How long a person may take to log in."""
@@ -42,11 +43,13 @@ class TokenFile:
 
     Attributes:
         path: Of the file.
+        client: The client that the user has registered, before what is kept, or `None`.
         context: The flow's; what it has found out of the authorization server is kept with the tokens, as a refresh
             needs it.
     """
 
     path: str
+    client: OAuthClientInformationFull | None = None
     context: OAuthContext | None = None
 
     def read(self) -> dict[str, Any]:
@@ -92,6 +95,8 @@ class TokenFile:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """The registration, or `None`."""
+        if self.client is not None:
+            return self.client
         client = self.read().get("client")
         return None if client is None else OAuthClientInformationFull.model_validate(client)
 
@@ -100,12 +105,14 @@ class TokenFile:
         self.write(client=client_info.model_dump(mode="json", exclude_none=True))
 
 
-def provider(name: str, url: str, path: str, show: Callable[[str], None] | None = None) -> OAuthClientProvider:
+def provider(
+    name: str, settings: ServerSettings, path: str, show: Callable[[str], None] | None = None
+) -> OAuthClientProvider:
     """What logs in to a server, for its HTTP client.
 
     Args:
         name: The server's name.
-        url: Its address.
+        settings: How it is reached, with the client that is registered there, if any.
         path: The file of its tokens.
         show: Gets the address at which a person logs in, which is opened in a browser too; `None`: no one is there,
             so that only tokens that there are, or can be refreshed, are used.
@@ -116,7 +123,11 @@ def provider(name: str, url: str, path: str, show: Callable[[str], None] | None 
     metadata = OAuthClientMetadata.model_validate(
         {"redirect_uris": [address], "client_name": "pegboard", "token_endpoint_auth_method": "none"}
     )
-
+    if settings.client_id is not None:
+        secret = settings.client_secret
+        facts = {"client_id": settings.client_id, "client_secret": secret, "redirect_uris": [address]}
+        method = "none" if secret is None else "client_secret_basic"
+        tokens.client = OAuthClientInformationFull.model_validate({**facts, "token_endpoint_auth_method": method})
     listeners: list[socket.socket] = []
 
     async def redirect(where: str) -> None:
@@ -126,7 +137,14 @@ def provider(name: str, url: str, path: str, show: Callable[[str], None] | None 
         show(where)
         asyncio.get_running_loop().run_in_executor(None, webbrowser.open, where)
 
-    made = OAuthClientProvider(url, metadata, tokens, redirect, lambda: _answered(listeners.pop()))
+    made = OAuthClientProvider(
+        settings.url or "",
+        metadata,
+        tokens,
+        redirect,
+        lambda: _answered(listeners.pop()),
+        client_metadata_url=settings.client_metadata_url,
+    )
     tokens.context = made.context
     return made
 

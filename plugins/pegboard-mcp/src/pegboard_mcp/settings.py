@@ -62,6 +62,9 @@ class ServerSettings:
         headers: Headers for each request to it.
         transport: How it speaks at that address; `"auto"` tries streamable HTTP, then SSE.
         oauth: Whether to log in by OAuth where the server asks for it.
+        client_id: The client that you have registered with the authorization server; `None` registers one.
+        client_secret: Its secret, where it has one.
+        client_metadata_url: The page that describes this client, for servers that take its address as the client.
         prefix: Stands before the names of its tools; `None` is the server's name and `__`.
         include: The server's tools that are offered, by names with wildcards.
         exclude: Those that aren't.
@@ -92,6 +95,9 @@ class ServerSettings:
     headers: Mapping[str, str] = field(factory=dict[str, str], repr=False)
     transport: Literal["auto", "http", "sse"] = "auto"
     oauth: bool = False
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    client_metadata_url: str | None = None
     prefix: str | None = None
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
@@ -115,6 +121,8 @@ class ServerSettings:
             raise ValueError("it needs a command or a url, and not both")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise ValueError("url: an address is wanted, such as https://example.com/mcp")
+        if self.client_secret is not None and self.client_id is None:
+            raise ValueError("client_secret: it is the secret of a client_id, which is missing")
         for key in ("env", "headers", "rename"):
             table: Mapping[Any, Any] = getattr(self, key)
             if not all(isinstance(value, str) for each in table.items() for value in each):

@@ -132,7 +132,7 @@ class McpToolset(ToolsetBase):
 
         settings = self.settings
         path = (self._file or Accepted.of(self.name, settings)).path.removesuffix(".json") + ".tokens.json"
-        return lambda: provider(self.name, settings.url or "", path, self.show_login)
+        return lambda: provider(self.name, settings, path, self.show_login)
 
     @property
     def instructions(self) -> Callable[[ReadonlyContext], Awaitable[str]] | None:

@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, hookimpl, tool
+from pegboard import ModelConfig, ModelRequest, ReadonlyContext, Tool, ToolContext, ToolError, hookimpl, tool
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, TextContent, ToolResult
+from pegboard_mcp import ClientModel
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -145,6 +146,13 @@ async def test_input_required_result_multi_round(context: ToolContext) -> str:
     """Asks the client's user twice."""
     first = await context.request_confirmation("Go on?")
     return f"User responses: {first}, {await context.request_confirmation('And further?')}"
+
+
+@tool(read_only=True)
+async def test_sampling(context: ToolContext, prompt: str) -> str:
+    """Asks the client's model."""
+    answer = await ClientModel.of(context).respond(ModelRequest(prompt, config=ModelConfig(max_output_tokens=100)))
+    return f"LLM response: {answer.text}"
 
 
 @tool(read_only=True, input_schema=FULL_SCHEMA)
