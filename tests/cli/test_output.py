@@ -89,8 +89,8 @@ def test_plugins_as_json():
 
 
 def test_findings():
-    found = [Finding("plugin 'x'", "broke", "mend it"), Finding("cache", "gone")]
-    assert findings_text(found) == "plugin 'x'\n  broke\n  mend it\ncache\n  gone\n"
+    found = [Finding("plugin 'x'", "broke", "mend it"), Finding("cache", "gone", "make it")]
+    assert findings_text(found) == "plugin 'x'\n  broke\n  mend it\ncache\n  gone\n  make it\n"
     assert found[0].to_json() == {"subject": "plugin 'x'", "cause": "broke", "fix": "mend it"}
 
 

@@ -247,19 +247,19 @@ async def test_a_process_serves_over_http_and_answers_what_is_in_flight_when_it_
         await process.communicate()
 
 
-def test_of_many_warnings_of_one_logger_the_first_are_written_each_on_one_line(capsys):
+def test_of_many_warnings_of_one_place_the_first_are_written_each_on_one_line(capsys):
     handler = BoundedHandler()
 
-    def warn(name, text):
-        handler.handle(logging.LogRecord(name, logging.WARNING, "", 0, text, (), None))
+    def warn(line, text):
+        handler.handle(logging.LogRecord("pegboard.mcp", logging.WARNING, "http.py", line, text, (), None))
 
     for number in range(1_000):
-        warn("flooded", f"number {number}\nof\x1b[31m many" + "x" * 1_000)
-    warn("other", "a word")
+        warn(1, f"number {number}\nof\x1b[31m many" + "x" * 1_000)
+    warn(2, "a word")
     *first, last = capsys.readouterr().err.splitlines()
-    assert last == "other: a word"
+    assert last == "pegboard.mcp: a word"
     assert len(first) == 100
-    assert first[0].startswith("flooded: number 0 of\\u{1b}[31m many")
+    assert first[0].startswith("pegboard.mcp: number 0 of\\u{1b}[31m many")
     assert first[-1].endswith("(what follows in this minute is left out)")
     assert max(map(len, first)) < 600
 

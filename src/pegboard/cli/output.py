@@ -324,12 +324,12 @@ class Finding:
     Attributes:
         subject: What it is about, such as `"plugin 'files' (pegboard-files 0.1.0)"`.
         cause: What is wrong.
-        fix: What to do, or `""` where the cause is enough.
+        fix: What to do.
     """
 
     subject: str
     cause: str
-    fix: str = ""
+    fix: str
 
     def to_json(self) -> dict[str, str]:
         """All facts by name."""

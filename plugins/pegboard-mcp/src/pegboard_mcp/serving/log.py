@@ -13,7 +13,7 @@ from pegboard.errors import cause_of
 from pegboard.tools.visible import visible
 
 MOST_LINES: Final = 100
-"""Warnings of one logger in a minute; what is left out of a minute is counted in the next line."""
+"""Warnings of one place in the code in a minute; what is left out of a minute is counted in the next line."""
 
 MOST_CHARACTERS: Final = 500
 _MINUTE: Final = 60.0
@@ -21,7 +21,7 @@ _MINUTE: Final = 60.0
 
 @define
 class _Minute:
-    """What one logger has written since a moment."""
+    """What one place has written since a moment."""
 
     began: float = field(factory=time.monotonic)
     lines: int = 0
@@ -31,20 +31,21 @@ class _Minute:
 class BoundedHandler(logging.Handler):
     """Handler that writes warnings to standard error, each on one line with nothing hidden in it.
 
-    Each logger has a bound of its own: who floods one can't keep the others silent.
+    Each place in the code that logs has a bound of its own: who floods one can't keep the others silent.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._minutes: dict[str, _Minute] = {}
+        self._minutes: dict[tuple[str, int], _Minute] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a warning, unless there were too many."""
-        minute = self._minutes.setdefault(record.name, _Minute())
+        place = record.pathname, record.lineno
+        minute = self._minutes.setdefault(place, _Minute())
         left_out = 0
         if time.monotonic() - minute.began > _MINUTE:
             left_out = minute.left_out
-            minute = self._minutes[record.name] = _Minute()
+            minute = self._minutes[place] = _Minute()
         minute.lines += 1
         if minute.lines > MOST_LINES:
             minute.left_out += 1
