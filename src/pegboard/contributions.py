@@ -78,7 +78,8 @@ class Contributions:
                 return _installed().packages_offering("services", path)
 
             with self._lock:
-                made = self._provided_services or Services(of_plugins=self._service_of_plugins, packages=packages)
+                own, of_plugins = {type(self): self}, self._service_of_plugins
+                made = self._provided_services or Services(own, of_plugins=of_plugins, packages=packages)
                 self._provided_services = made
         return self._provided_services
 

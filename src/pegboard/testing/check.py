@@ -461,6 +461,8 @@ class _ArgumentCheck:
                 "or declare an example (examples=[...])"
             )
             return
+        if self.tool.spec.grammar is not None:
+            return  # that says what the schema can't
         self.findings.warnings.append(
             f"{self.called}: {len(self.refused)} of {tried} arguments that its input schema takes "
             f"are refused beyond it, which no model can know, {such}; put it into the schema, if that can express it"
