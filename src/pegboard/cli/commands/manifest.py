@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
-_PLUGINS: Final = "agents anthropic bedrock files google guard hooks mcp memory ollama openai processes search shell"
-FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _PLUGINS.split())
+_OURS: Final = "agents anthropic bedrock files google guard hooks mcp memory ollama openai processes search shell"
+FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 
 
 def package_names(name: str) -> dict[str, str]:
