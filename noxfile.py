@@ -74,7 +74,7 @@ def slow(session: nox.Session) -> None:
     install_checkout(session, "test")
     measured = "--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={LEAST_COVERAGE}"
     if session.posargs == [ADDED]:
-        session.run("pytest", *SIDE_BY_SIDE, "-m", "slow", ADDED, *measured)
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "slow", ADDED, *measured, env={"COVERAGE_PATCH": "subprocess"})
     else:
         run_pytest(session, *measured)
 

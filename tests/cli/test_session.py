@@ -67,6 +67,15 @@ class TestFunctions:
         assert (code, out.split()) == (0, ["add", "renamed"])
         assert "unspeakable" in err
 
+    def test_a_selection_of_the_configuration_is_named_like_a_tool(self, say, file, tmp_path):
+        config = tmp_path / "selected.toml"
+        config.write_text('selections = { few = "add,nosuch", all = "*" }')
+        how = ("list", "--names", "--functions", file, "--config", str(config))
+        code, out, err = say(*how, "-T", "few")
+        assert (code, out.split()) == (0, ["add"])
+        assert "-T: no tool is called 'nosuch'" in err
+        assert say(*how, "-T", "all , few")[1].split() == ["add", "renamed"]
+
     def test_they_are_called(self, say, file):
         assert say("call", "add", "a=40", "--functions", file)[:2] == (0, "42\n")
         assert say("call", "renamed", "text=x", "--functions", file)[:2] == (0, "X\n")

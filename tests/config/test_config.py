@@ -95,6 +95,16 @@ def test_no_project_where_the_current_folder_is_gone(tmp_path, monkeypatch):
     assert load_config(project="search").files == ()
 
 
+def test_selections_are_the_users_or_a_trusted_projects(user, project):
+    user.write_text('selections.coding = "plugin:files"')
+    project.write_text('selections = { coding = "git_*", docs = "read_file" }')
+    config = load_config(project=project)
+    assert config.selections == {"coding": "plugin:files"}
+    assert [ignored.key for ignored in config.ignored] == ["selections.coding", "selections.docs"]
+    trust(project)
+    assert load_config(project=project).selections == {"coding": "git_*", "docs": "read_file"}
+
+
 def test_an_untrusted_project_narrows(user, project):
     user.write_text('block = ["a"]\nwhere = "read_only or tag:x"\nprefix.p = "u_"')
     project.write_text('block = ["b", "a"]\nwhere = "not tag:y"\nrename.t = "u"\nprefix.q = "v_"')
@@ -292,6 +302,7 @@ def test_nothing_says_nothing():
         ("rename.a = 'c'\nrename.b = 'c'", "rename.b", "'a' is renamed to 'c' too"),
         ("prefix.p = '9'", "prefix.p", "'9' can't stand in a tool's name"),
         ("prefix.p = ''", "prefix.p", "empty"),
+        ("selections.a = ['x']", "selections.a", "expected a text"),
         ("conflicts = 'keeep'", "conflicts", "'keeep' is no way to settle conflicts. Did you mean 'keep'?"),
         ("conflicts = '?'", "conflicts", "Known are error, keep, replace, shadow, prefix."),
         ("where = 1", "where", "expected a text, found int"),

@@ -414,11 +414,11 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
         try:
             while True:
                 yield 1
-                closed.wait(0.005)  # so that the limit on items isn't reached first
+                closed.wait(0.05)  # so that the limit on items isn't reached first
         finally:
             closed.set()
 
-    in_time_to_begin = Limits(timeout=0.1)
+    in_time_to_begin = Limits(timeout=1.0)
     assert send(make(tool), limits=in_time_to_begin, context=context).result.kind == "timeout"
     assert context.cancelled
     assert closed.wait(PATIENCE)
@@ -604,7 +604,7 @@ class Held:
 
 
 async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_ends():
-    held = Held(timeout=0.2)
+    held = Held(timeout=1.0)
     first = await held.registry.call("held")
     assert first.kind == "timeout"
     assert first.text.endswith("Its work may still be going on, and calls that can't run beside it wait for its end.")

@@ -626,7 +626,7 @@ async def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
 
     def plain():
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         yield from log.service("a")()
 
     async def async_():
@@ -636,7 +636,7 @@ async def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
 
     def plain_wait():
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     context = ToolContext(services={A: async_ if asynchronous else plain})
     using = context.use(A) if asynchronous else asyncio.to_thread(context.service, A)

@@ -478,17 +478,20 @@ async def test_predicates_have_one_budget_for_all_of_a_resolution_off_the_event_
     seconds = time.monotonic() - start
     never.set()
     assert tools.names == ()
-    assert seconds < 5  # 20 ms a tool would take 20 s
+    assert seconds < 15  # 20 ms a tool would take 20 s
     assert beats > 3
     assert len(asked) < 20
     assert all("no answer in time (predicate_timeout)" in problem.cause for problem in tools.problems)
 
 
 def test_the_tools_that_were_answered_for_in_time_stay():
-    def slow(tool, context):
-        return tool.name == "a" or not time.sleep(5)
+    never = threading.Event()
 
-    tools = asyncio.run(resolve_tools(THREE, where=custom(slow), predicate_timeout=0.1))
+    def slow(tool, context):
+        return tool.name == "a" or never.wait(60)
+
+    tools = asyncio.run(resolve_tools(THREE, where=custom(slow), predicate_timeout=0.5))
+    never.set()
     assert tools.names == ("a",)
     assert "where: <custom> failed for tool 'b' and 1 more, all out: no answer in time" in tools.problems[0].cause
 

@@ -479,9 +479,9 @@ class TestSteering:
         def fails(*_):
             raise ValueError("oops")
 
-        for question, said in ((hangs, "TimeoutError"), (fails, "ValueError: oops")):
+        for question, asked, said in ((hangs, short, "TimeoutError"), (fails, registry, "ValueError: oops")):
             with pytest.raises(CallbackError, match=f"{option}: {said}") as caught:
-                asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", short, **{option: question}))
+                asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", asked, **{option: question}))
             assert everything_is_answered(caught.value.outcome)
 
     async def test_a_model_that_ignores_its_cancellation_holds_nobody_up(self, registry, caplog):

@@ -395,7 +395,7 @@ class Disk:
     def append(self, records):
         self.threads.append(threading.current_thread())
         self.reached.set()
-        assert self.opened.wait(10)
+        assert self.opened.wait(60)
         if self.error is not None:
             raise self.error
         self.batches.append(list(records))
@@ -423,10 +423,10 @@ def test_done_is_called_once_the_record_is_written(writer, disk):
     done = threading.Event()
     disk.opened.clear()
     writer.put(facts(1), done.set)
-    assert disk.reached.wait(10)
+    assert disk.reached.wait(60)
     assert not done.is_set()
     disk.opened.set()
-    assert done.wait(10)
+    assert done.wait(60)
     assert disk.records == [facts(1)]
 
 
@@ -434,7 +434,7 @@ def test_what_waits_is_written_at_once(writer, disk):
     """One trip to the disk for all the calls that end meanwhile."""
     disk.opened.clear()
     writer.put(facts(0))
-    assert disk.reached.wait(10)
+    assert disk.reached.wait(60)
     for number in range(1, 50):
         writer.put(facts(number))
     disk.opened.set()
@@ -470,7 +470,7 @@ def test_more_than_may_wait_are_lost_and_counted(disk, caplog):
     writer = Writer(disk.append, "audit.jsonl", most=3)
     disk.opened.clear()
     writer.put(facts(0))
-    assert disk.reached.wait(10)
+    assert disk.reached.wait(60)
     assert [writer.put(facts(number)) for number in range(1, 6)] == [True, True, True, False, False]
     assert "3 records wait to be written" in caplog.text
     disk.opened.set()
@@ -483,7 +483,7 @@ def test_its_thread_ends_when_nothing_comes_and_a_new_one_is_made(writer, disk, 
     for number in range(2):
         writer.put(facts(number))
         assert writer.flush(10)
-        disk.threads[-1].join(10)
+        disk.threads[-1].join(60)
         assert not disk.threads[-1].is_alive()
     assert disk.records == [facts(0), facts(1)]
     assert disk.threads[0] is not disk.threads[1]

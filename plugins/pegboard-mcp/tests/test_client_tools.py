@@ -65,7 +65,7 @@ async def offering(client, extension, *tools):
     task = asyncio.create_task(ask(client, "pegboard/tools/offer", tools=list(tools)))
     told = asyncio.create_task(extension.offered.get())
     try:
-        await asyncio.wait([task, told], timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, told], timeout=60, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
         yield (await told).model_dump()
@@ -76,7 +76,7 @@ async def offering(client, extension, *tools):
 
 
 async def answer(client, extension, text):
-    call = await asyncio.wait_for(extension.called.get(), 10)
+    call = await asyncio.wait_for(extension.called.get(), 60)
     await ask(client, "pegboard/tools/answer", callId=call.callId, result={"content": [{"type": "text", "text": text}]})
     return call
 
@@ -123,14 +123,14 @@ async def test_a_call_of_a_clients_tool_goes_back_to_it(registry, mode, serving,
             with pytest.raises(MCPError, match="Unknown tool: client_greet"):
                 await bob.call_tool("client_greet", {"name": "Eve"})
             call = asyncio.create_task(ann.call_tool("client_greet", {"name": "Eve"}))
-            asked = await asyncio.wait_for(extension.called.get(), 10)
+            asked = await asyncio.wait_for(extension.called.get(), 60)
             with pytest.raises(MCPError, match="Unknown call"):
                 await ask(bob, "pegboard/tools/answer", callId=asked.callId, result={"content": []})
             await ask(ann, "pegboard/tools/answer", callId=asked.callId, result={"content": [], "isError": True})
             assert (await call).is_error
             with pytest.raises(MCPError, match="Unknown call"):
                 await ask(ann, "pegboard/tools/answer", callId=asked.callId, result={"content": []})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await names(ann) != ["add"]:
                 pass
 
@@ -157,8 +157,8 @@ async def test_a_call_that_is_in_flight_when_the_client_withdraws_its_tools_has_
     async with in_process(registry, mode) as (client, extension):
         async with offering(client, extension, GREET):
             call = asyncio.create_task(client.call_tool("client_greet", {"name": "Eve"}))
-            await asyncio.wait_for(extension.called.get(), 10)
-        assert (await asyncio.wait_for(call, 10)).meta["pegboard/kind"] == "unknown_outcome"
+            await asyncio.wait_for(extension.called.get(), 60)
+        assert (await asyncio.wait_for(call, 60)).meta["pegboard/kind"] == "unknown_outcome"
 
 
 @BOTH
@@ -169,8 +169,8 @@ async def test_a_client_that_doesnt_answer_in_time_is_told_and_the_call_fails(re
     ):
         result = await client.call_tool("client_greet", {"name": "Eve"})
         assert result.meta["pegboard/kind"] == "timeout"
-        call = await asyncio.wait_for(extension.called.get(), 10)
-        assert (await asyncio.wait_for(extension.cancelled.get(), 10)).callId == call.callId
+        call = await asyncio.wait_for(extension.called.get(), 60)
+        assert (await asyncio.wait_for(extension.cancelled.get(), 60)).callId == call.callId
 
 
 @BOTH
@@ -221,7 +221,7 @@ async def test_offers_tools_and_calls_are_bounded(registry, mode, monkeypatch):
                 async with offering(client, extension):
                     pass
             call = asyncio.create_task(client.call_tool("client_greet", {"name": "Eve"}))
-            await asyncio.wait_for(extension.called.get(), 10)
+            await asyncio.wait_for(extension.called.get(), 60)
             assert "has 1 calls to answer" in (await client.call_tool("client_greet", {"name": "Eve"})).content[0].text
             call.cancel()
             await asyncio.wait([call])

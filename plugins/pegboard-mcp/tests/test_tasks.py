@@ -101,12 +101,12 @@ async def test_a_long_running_call_is_a_task_until_its_result_is_there(registry)
     async with in_process(registry, extensions=[extension]) as client:
         assert "pending_result" not in [each.name for each in (await client.list_tools()).tools]
         call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
-        await asyncio.wait_for(extension.polled.wait(), 10)
+        await asyncio.wait_for(extension.polled.wait(), 60)
         found = await ask(client, "get", extension.task.taskId)
         assert (found["status"], "result" in found) == ("working", False)
         (operation,) = registry.operations()
         registry.complete(operation.id, "it has arrived")
-        assert (await asyncio.wait_for(call, 10)).content[0].text == "it has arrived"
+        assert (await asyncio.wait_for(call, 60)).content[0].text == "it has arrived"
         assert (await ask(client, "get", extension.task.taskId))["status"] == "completed"  # again and again
         assert (await client.call_tool("work", {})).content[0].text == "worked"
 
@@ -115,10 +115,10 @@ async def test_a_task_can_be_cancelled_where_nothing_here_goes_on_with_it(regist
     extension = TakesTasks()
     async with in_process(registry, extensions=[extension]) as client:
         call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
-        await asyncio.wait_for(extension.polled.wait(), 10)
+        await asyncio.wait_for(extension.polled.wait(), 60)
         await ask(client, "update", extension.task.taskId)
         await ask(client, "cancel", extension.task.taskId)
-        assert (await asyncio.wait_for(call, 10)).is_error
+        assert (await asyncio.wait_for(call, 60)).is_error
         assert registry.operations() == ()
         for method in ("get", "cancel", "update"):
             with pytest.raises(MCPError, match="Unknown task"):
@@ -150,11 +150,11 @@ async def test_a_users_task_is_no_other_users(registry, serving, connected):
         connected(transport, tokens["bob"]) as bob,
     ):
         call = asyncio.create_task(ann.call_tool("order", {"item": "tea"}))
-        await asyncio.wait_for(extension.polled.wait(), 10)
+        await asyncio.wait_for(extension.polled.wait(), 60)
         with pytest.raises(MCPError, match="Unknown task"):
             await ask(bob, "get", extension.task.taskId)
         (operation,) = registry.operations()
         theirs = await bob.call_tool("pending_result", {"operation": operation.id})
         assert "is known" in theirs.content[0].text
         registry.complete(operation.id, "it has arrived")
-        assert (await asyncio.wait_for(call, 10)).content[0].text == "it has arrived"
+        assert (await asyncio.wait_for(call, 60)).content[0].text == "it has arrived"

@@ -298,6 +298,9 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
     config = configuration_of(options)
     if options.debug:
         show_log()
+    if config.selections:
+        specs = [spec.strip() for spec in ",".join(options.only).split(",")]
+        options.only = tuple(config.selections.get(spec, spec) for spec in specs if spec)
     if discovery is None:
         from pegboard.plugins.discovery import discover
 

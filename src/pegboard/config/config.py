@@ -88,6 +88,7 @@ class Config:
         files: The files that were read, in order.
         looked_at: Every file whose change, coming or going would change this value, the ones above included.
         ignored: What an untrusted project wanted and didn't get.
+        selections: Name -> the tools that `-T` with this name means, as `-T` takes them.
     """
 
     block: tuple[str, ...] = ()
@@ -103,6 +104,7 @@ class Config:
     files: tuple[str, ...] = ()
     looked_at: tuple[str, ...] = ()
     ignored: tuple[Ignored, ...] = ()
+    selections: Mapping[str, str] = _NOTHING
 
     def settings(self, plugin: str, distribution: str | None = None) -> PluginSettings:
         """The settings of one plugin; those under its distribution's name count first. Empty where there are none."""
@@ -253,6 +255,10 @@ def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", _placed(tables, Path(file).parent))
 
 
+def _selections(value: Any, key: str, file: str) -> dict[str, str]:
+    return {name: _text(specs, f"{key}.{name}", file) for name, specs in _table(value, key, file).items()}
+
+
 def _placed(value: Any, folder: Path) -> Any:
     """Settings in which a text that begins with `./` or `../` is a path from the folder of their file."""
     if isinstance(value, dict):
@@ -273,6 +279,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
     "conflicts": _policy,
     "where": _predicate,
     "plugins": _plugins,
+    "selections": _selections,
 }
 
 
@@ -484,7 +491,7 @@ class _Merge:
 
     def config(self) -> Config:
         tables: dict[str, Any] = {
-            key: MappingProxyType(self.values.get(key, {})) for key in ("rename", "prefix", "plugins")
+            key: MappingProxyType(self.values.get(key, {})) for key in ("rename", "prefix", "plugins", "selections")
         }
         return Config(
             **{**self.values, **tables},
@@ -503,6 +510,7 @@ _TAKEN: Final[Mapping[str, Callable[[_Merge, str, Any, str | None], None]]] = {
     "conflicts": _Merge.replace,
     "where": _Merge.add_predicate,
     "plugins": _Merge.add_settings,
+    "selections": _Merge.add_table,
 }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import define, field
@@ -17,7 +18,6 @@ from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, Pl
 from pegboard.config.config import with_secrets
 from pegboard.errors import (
     InvalidNameError,
-    ManifestError,
     PegboardError,
     PluginError,
     RegistrationError,
@@ -30,7 +30,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.plugins.names import Claims, without
-from pegboard.plugins.side_effects import LOAD_SECONDS, observed, within
+from pegboard.plugins.side_effects import LOAD_SECONDS, noted, observed, within
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -305,8 +305,8 @@ def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
     )
 
 
-_T = TypeVar("_T")
 _NOTHING: Final[Mapping[str, Any]] = {}
+_REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry manifest write'"
 
 
 @define(eq=False)
@@ -325,6 +325,18 @@ class _Plugin:
     offers: frozenset[tuple[str, str]] = frozenset()
     failure: PluginError | None = None
     lock: threading.RLock = field(factory=threading.RLock)
+
+    def stale(self, tools: Iterable[Tool]) -> list[str]:
+        """In what the code's tools differ from the manifest or the cache, one sentence a tool."""
+        now = {tool.name: tool.spec for tool in tools}
+        changed = [name for name, spec in self.own_specs.items() if name in now and now[name] != spec]
+        gone = [name for name in self.own_specs if name not in now]
+        new = [name for name in now if name not in self.own_specs]
+        return [
+            f"tool{'s' if len(names) > 1 else ''} {', '.join(map(repr, sorted(names)))} {what}; {_REFRESH}"
+            for names, what in ((changed, "changed since listed"), (gone, "listed but gone"), (new, "not listed"))
+            if names
+        ]
 
 
 @define(eq=False)
@@ -356,7 +368,9 @@ class PluginManager:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
         self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
         if status == "quarantined":
-            self._report(found.name, found.distribution, cause, _promised(found))
+            from pegboard.plugins.manifest import offers_of  # as in `load`
+
+            self._report(found.name, found.distribution, cause, offers_of(found))
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Lists plugins by what their manifests say; none of their code is imported.
@@ -420,20 +434,20 @@ class PluginManager:
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
                 self.claims.add(kind, names, origin)
 
-    def _own(self, kind: str, things: Iterable[_T], origin: Origin) -> list[_T]:
+    def _own(self, kind: str, things: Iterable[Any], origin: Origin) -> list[Any]:
         """Those of a plugin's named things that it gets the names of."""
-        return [thing for thing in things if self.claims.has(kind, getattr(thing, "name"), origin)]  # noqa: B009  of any type
+        return [thing for thing in things if self.claims.has(kind, thing.name, origin)]
 
     def _without_clashes(self, catalogue: Catalogue) -> Catalogue:
-        for clash in self.claims.clashes():
-            if clash.kind != "plugins":
-                catalogue = without(catalogue, clash)
-        return catalogue
+        clashes = (clash for clash in self.claims.clashes() if clash.kind != "plugins")
+        return reduce(without, clashes, catalogue)
 
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
+        from pegboard.plugins.manifest import offers_of  # which few processes need
+
         plugin = self._expect(found)
-        plugin.offers = _promised(found)
+        plugin.offers = offers_of(found)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
@@ -448,8 +462,6 @@ class PluginManager:
         if (plugin := self._plugins.pop(name, None)) is not None and plugin.loaded is None:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
         return self._chains()
-
-    # Names -------------------------------------------------------------------------------------------------------
 
     def _named(self, plugin: str, tool: Tool) -> Tool:
         """The tool under its name in this registry."""
@@ -468,8 +480,6 @@ class PluginManager:
             if all(problem.cause != cause for problem in self.registry.problems()):
                 self._report(plugin, tool.origin.distribution, cause)
             return tool
-
-    # Listing -----------------------------------------------------------------------------------------------------
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
         name = origin.plugin or ""
@@ -492,8 +502,6 @@ class PluginManager:
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
-
-    # Loading -----------------------------------------------------------------------------------------------------
 
     def _live_tool(self, plugin: _Plugin, name: str) -> Tool:
         """The tool with its code, for a `LateHandler`."""
@@ -546,7 +554,7 @@ class PluginManager:
         for tool in loaded.tools:
             if not was_listed or plugin.own_specs.get(tool.name) == tool.spec:
                 plugin.live[tool.name] = self._named(plugin.name, tool)
-        stale = _stale(plugin, loaded) if was_listed else []
+        stale = plugin.stale(loaded.tools) if was_listed else []
         if stale and self.on_stale is not None:
             self.on_stale(plugin.name)
         self._swap(plugin, loaded, [*loaded.faults, *stale], was_listed=was_listed)
@@ -659,42 +667,10 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
     return manager
 
 
-_REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry manifest write'"
-
-
-def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
-    """In what the code differs from the manifest or the cache, one sentence a tool."""
-    now = {tool.name: tool.spec for tool in loaded.tools}
-    changed = [name for name, spec in plugin.own_specs.items() if name in now and now[name] != spec]
-    gone = [name for name in plugin.own_specs if name not in now]
-    new = [name for name in now if name not in plugin.own_specs]
-    return [
-        f"tool{'s' if len(names) > 1 else ''} {', '.join(map(repr, sorted(names)))} {what}; {_REFRESH}"
-        for names, what in ((changed, "changed since listed"), (gone, "listed but gone"), (new, "not listed"))
-        if names
-    ]
-
-
-def _promised(found: FoundPlugin) -> frozenset[tuple[str, str]]:
-    """What a plugin's manifest offers; nothing where it has none that can be read."""
-    from pegboard.plugins.manifest import read_manifest  # as in `load`
-
-    try:
-        manifest = read_manifest(found, stale=True)
-    except ManifestError:
-        return frozenset()
-    return frozenset() if manifest is None else manifest.offers
-
-
 def _rank(implementation: Any, place: int) -> tuple[int, int]:
     """Later plugins are asked first, as pluggy does, but among those that want to be last the later one is last."""
     rank = 0 if implementation.tryfirst else 2 if implementation.trylast else 1
     return rank, place if implementation.trylast else -place
-
-
-def noted(note: str) -> str:
-    """What is reported of a plugin that has changed something in the process."""
-    return f"as it was loaded, it {note}"
 
 
 def gathered(

@@ -420,6 +420,15 @@ def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest 
         raise ManifestError(f"{path}: {error}") from None
 
 
+def offers_of(found: FoundPlugin) -> frozenset[tuple[str, str]]:
+    """What a plugin's manifest offers; nothing where it has none that can be read."""
+    try:
+        manifest = read_manifest(found, stale=True)
+    except ManifestError:
+        return frozenset()
+    return frozenset() if manifest is None else manifest.offers
+
+
 def read_manifest_file(path: Path) -> JsonObject:
     """The object in a manifest file; only its format has been checked.
 

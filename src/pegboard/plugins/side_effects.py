@@ -99,6 +99,11 @@ def observed(notes: list[str]) -> Generator[None]:
         _lock.release()
 
 
+def noted(note: str) -> str:
+    """What is reported of a plugin that has changed something in the process."""
+    return f"as it was loaded, it {note}"
+
+
 class _Limited:
     """Stands in for a stream while a plugin is loaded, and passes everything on after that."""
 

@@ -321,7 +321,7 @@ class Trial:
         interrupt, ended = options.pop("interrupt", False), list[int]()
 
         def listen(event: Any) -> None:
-            if isinstance(event, CallEnded):
+            if isinstance(event, CallEnded) and event.call_id == asked[event.index].id:  # not one of a tool's own calls
                 ended.append(event.index)
             elif interrupt and isinstance(event, CallRunning):
                 running.interrupt("interrupted", "abort")

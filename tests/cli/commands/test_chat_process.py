@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
-import sys
-import termios
-from contextlib import suppress
 
 import pytest
 
 from fake_vendors import Call, Error, ModelServer, Round
+from terminal import Terminal, chat_command
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +28,6 @@ def wipe(path: str) -> str:
     '''Removes a file.'''
     return f"wiped {path}"
 """
-
-
-def command(*argv):
-    return [sys.executable, "-m", "pegboard", "chat", *argv]
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def pointed(environ, server):
 
 def run(environ, server, tmp_path, *argv):
     return subprocess.run(
-        command(*argv),
+        chat_command(*argv),
         env=pointed(environ, server),
         cwd=tmp_path / "here",
         stdin=subprocess.DEVNULL,
@@ -107,52 +100,6 @@ def test_without_a_key_it_says_which_variable(environ, tmp_path):
         done = run(bare, server, tmp_path, "-m", "openai/small", "Hi")
     assert done.returncode == 1
     assert "OPENAI_API_KEY" in done.stderr
-
-
-class Terminal:
-    """A person at a terminal: reads until something is shown, and types."""
-
-    def __init__(self, argv, environ, folder):
-        ours, its = pty.openpty()
-        mode = termios.tcgetattr(its)
-        mode[3] &= ~termios.ECHO
-        termios.tcsetattr(its, termios.TCSANOW, mode)
-        self.process = subprocess.Popen(
-            command(*argv),
-            env=environ,
-            cwd=folder,
-            stdin=its,
-            stdout=its,
-            stderr=its,
-            start_new_session=True,
-            preexec_fn=lambda: _take(its),  # noqa: PLW1509  one thread forks here
-        )
-        os.close(its)
-        self.ours = ours
-        self.shown = ""
-
-    def until(self, text):
-        while text not in self.shown:
-            piece = os.read(self.ours, 4096).decode(errors="replace")
-            assert piece, self.shown
-            self.shown += piece.replace("\r\n", "\n")
-
-    def type(self, text):
-        os.write(self.ours, text.encode())
-
-    def end(self):
-        with suppress(OSError):  # a terminal whose other side has gone
-            while piece := os.read(self.ours, 4096):
-                self.shown += piece.decode(errors="replace").replace("\r\n", "\n")
-        os.close(self.ours)
-        return self.process.wait(timeout=60)
-
-
-def _take(terminal):
-    """Makes it the terminal of the new session."""
-    import fcntl
-
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class Person:
     async def sees(self, *names):
         while not set(names) <= set(self.shown):
             self._seen.clear()
-            await asyncio.wait_for(self._seen.wait(), 10)
+            await asyncio.wait_for(self._seen.wait(), 60)
 
     def answers(self, name, answer):
         self._answers[name].set_result(answer)
@@ -154,7 +154,7 @@ async def test_a_plain_approver_may_block():
 
     def approver(request, context):
         threads.append(threading.current_thread())
-        assert free.wait(10)
+        assert free.wait(60)
         return Once()
 
     services = surroundings(approver)
@@ -361,7 +361,7 @@ def test_an_answer_stands_against_a_later_one_to_another_request():
     class Slow(MemoryGrants):
         def add(self, *arguments):
             loop.call_soon_threadsafe(started.set)
-            kept.wait(10)
+            kept.wait(60)
             super().add(*arguments)
 
     async def main():
@@ -388,7 +388,7 @@ def test_a_store_that_hangs_holds_an_answer_up_for_no_longer_than_a_person_may_t
 
     class Hanging(MemoryGrants):
         def add(self, *arguments):
-            free.wait(10)
+            free.wait(60)
 
     assert asked(lambda *_: Always(), grants=Hanging(), seconds=0.05)[0] == Always()
     free.set()
@@ -502,7 +502,7 @@ async def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
 
     def terminal(request, context):
         shown.append(request.call.name)
-        free.wait(10)
+        free.wait(60)
         return Once()
 
     services = surroundings(terminal, seconds=0.05)
@@ -623,7 +623,7 @@ async def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
 def test_requests_of_several_loops_are_settled_together():
     """Each in its own loop, by an answer given in another."""
     approvals, grants = ApprovalQueue(), MemoryGrants()
-    barrier, answers = threading.Barrier(4, timeout=10), []
+    barrier, answers = threading.Barrier(4, timeout=60), []
 
     async def approver(request, context):
         await asyncio.to_thread(barrier.wait)

@@ -72,7 +72,6 @@ def _together(calls: Sequence[BatchCall], results: Sequence[ToolResult]) -> Tool
     return ToolResult(
         tuple(content),
         {"results": facts},
-        is_error=not well,
         title=f"{len(calls)} calls",
         attachments=attachments,
     )

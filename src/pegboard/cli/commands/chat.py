@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -21,7 +22,7 @@ from pegboard.messages import Message, TextDelta
 from pegboard.request.model_request import Model, ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.visible import visible
-from pegboard.turn.events import AnswerDelta, Answered, ModelRetried, RoundStarted
+from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted
 from pegboard.turn.loop import turn_of
 from pegboard.turn.options import TurnLimits
 
@@ -217,7 +218,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     context = context_of(user, agent, None, None, state)
     how = with_timeout({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
     how["where"] = session.where(where)
-    renderer = ChatRenderer(Status(), streams=not (events or as_json))
+    renderer, messages = ChatRenderer(Status(), streams=not (events or as_json)), [*request.messages]
 
     async def work() -> TurnOutcome:
         responder = session.registry.model(model)
@@ -227,6 +228,10 @@ def chat_command(  # noqa: PLR0913  one an option, by name
             with renderer.status, interruptible(turn.interrupt):
                 async for event in turn.events():
                     renderer.on_event(event)
+                    if history is not None and isinstance(event, RoundStarted | MessageAdded):
+                        messages.extend([event.message] if isinstance(event, MessageAdded) else [])
+                        with suppress(click.ClickException):  # the process may be killed; at the end it is told
+                            write_conversation(history, messages)
                     if events:
                         write_event(event)
         finally:

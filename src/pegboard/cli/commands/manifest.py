@@ -15,9 +15,9 @@ from pegboard.cli.output import Status, complain, write
 from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
 from pegboard.plugins.discovery import discover
-from pegboard.plugins.manager import noted
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
+from pegboard.plugins.side_effects import noted
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
-FIRST_PARTY: Final = frozenset(
-    f"pegboard-{name}"
-    for name in "anthropic bedrock files google guard mcp ollama openai processes search".split()  # noqa: SIM905
-)
+_OURS: Final = "agents anthropic bedrock files google guard hooks mcp memory ollama openai processes search shell"
+FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 
 
 def package_names(name: str) -> dict[str, str]:
