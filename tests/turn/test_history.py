@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from pegboard import Completion, Operation, ReadonlyContext, ToolCall, ToolContext, ToolResult, tool
@@ -148,3 +150,17 @@ def test_calls_of_one_answer_change_one_dict_together_and_later_ones_what_became
     outcome, _ = turn(steps, context=ReadonlyContext(state={"plan": plan}))
     assert outcome.state == {"plan": {"steps": {"a": "done", "b": "done", "d": "done"}}}
     assert (outcome.actions.state_delta, outcome.actions.conflicts) == (outcome.state, ())
+
+
+def test_calls_that_a_tool_makes_side_by_side_change_one_dict_together(registry, turn):
+    @registry.register
+    @tool
+    async def all_at_once(context: ToolContext) -> str:
+        """Ticks all steps off."""
+        await asyncio.gather(*(context.call("tick", {"step": step}) for step in ("a", "b", "c")))
+        return (await context.call("tick", {"step": "d"})).text
+
+    registry.register(tick)
+    plan = {"steps": {"a": "open", "b": "open", "c": "open"}}
+    outcome, _ = turn([ToolCall("all_at_once", {}, "x"), "ok"], context=ReadonlyContext(state={"plan": plan}))
+    assert outcome.state == {"plan": {"steps": {"a": "done", "b": "done", "d": "done"}}}

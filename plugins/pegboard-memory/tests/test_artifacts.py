@@ -61,7 +61,8 @@ def test_a_name_leads_nowhere(artifacts, name):
 def test_long_names_and_odd_scopes_have_their_place(artifacts):
     name, scope = "\u20ac" * 80, {"user": "../../x" * 100, "session": "\ud800/\0"}
     assert saved(artifacts, name, **scope) == 1
-    assert names(artifacts, **scope) == (name,)
+    assert saved(artifacts, "charts/2026.csv", **scope) == 1
+    assert names(artifacts, **scope) == ("charts/2026.csv", name)
     assert {path.name for path in artifacts.folder.parent.iterdir()} == {"artifacts"}
 
 

@@ -111,8 +111,8 @@ class _Hosted:
         if inner.fatal is not None:
             raise inner.fatal
         outer.ends = outer.ends or inner.ends
-        if inner.context.internals.pending_actions is not None:
-            context.actions.add(inner.context.internals.pending_actions.actions)
+        if (asked := inner.context.internals.pending_actions) is not None:
+            context.actions.add(asked.actions, asked.state)
         assert inner.result is not None
         if inner.result.kind == "confirmation_required":
             text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."

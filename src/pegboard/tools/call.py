@@ -492,9 +492,14 @@ class PendingActions:
         asked = (dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization)
         return Actions(self.state.delta, *asked, temporary=self.state.temporary)
 
-    def add(self, actions: Actions) -> None:
-        """Takes over what a call inside this one, or this one in another process, has asked for."""
-        for key, value in {**actions.state_delta, **actions.temporary}.items():
+    def add(self, actions: Actions, state: State | None = None) -> None:
+        """Takes over what a call inside this one, or this one in another process, has asked for.
+
+        `state` is as that call saw it: of dicts that others have changed meanwhile the changes are merged.
+        """
+        read = {} if state is None else state._original  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        for key, changed in {**actions.state_delta, **actions.temporary}.items():
+            value = _merged(read[key], self.state.get(key, REMOVED), changed, key, set()) if key in read else changed
             if value is not REMOVED:
                 self.state[key] = value
             elif key in self.state:
