@@ -38,7 +38,7 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 def place_of(text: str, folders: Folders) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
-    A tool may take `..` back before it follows links, or after, and fill in `~` behind `./` as pathlib does: where these
+    A tool may take `..` back before it follows links, or after, and fill in `~` behind `./` as pathlib: where these
     differ, all places count. It may take `~` as it is written, or fill in `$NAME`: those count to deny and to ask.
 
     Args:
