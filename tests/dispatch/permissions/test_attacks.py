@@ -219,7 +219,7 @@ secret/key/   secret/key/.   secret/../secret/key   secret/key<0>   file://TOP/s
 File:TOP/secret/key   /proc/self/rootTOP/secret/key   /proc/thread-self/rootTOP/secret/key
 /proc/self/task/../rootTOP/secret/key   se<301>cret/key   s<e9>cret/key
 nope/../secret/key   secret/nope/../key   deep/up/deep/up/secret/key   <202e>secret/key
-way//./key   deep/../way/key   TOP/deep/up/way/key   way/<200b>key
+./~/key   .//./~//key   way//./key   deep/../way/key   TOP/deep/up/way/key   way/<200b>key
 """
 
 NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_all<20>   delete_<430>ll"

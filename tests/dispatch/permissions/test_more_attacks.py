@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pegboard import Permissions, Rule, Tool
@@ -46,3 +48,15 @@ def test_what_a_tool_decodes_for_rules_is_read():
     for words, action in (("rm *", "deny"), ("ls *", "allow")):
         rules = Rule("probe", "*", "allow"), Rule("probe", words, "deny")
         assert decided(called, {"data": "cm0geA=="}, *rules) == action
+
+
+@pytest.mark.parametrize("path", ["./~/key", ".//././/~/key"])
+def test_a_home_folder_that_pathlib_finds_behind_a_dot_counts(tmp_path, monkeypatch, path):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert Path(path).expanduser() == tmp_path / "home" / "key"
+    called = made(permission_arguments={"path": "path"})
+    assert decided(called, {"path": path}, Rule("probe", f"{tmp_path}/home/*", "deny")) == "deny"
+    rules = Rule("probe", "*", "ask"), Rule("probe", f"{tmp_path}/~/*", "allow")
+    assert decided(called, {"path": path}, *rules) == "ask"
+    assert decided(called, {"path": "./a/~/key"}, Rule("probe", "*", "ask"), Rule("probe", "a/*", "allow")) == "allow"

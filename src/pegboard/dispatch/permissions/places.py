@@ -29,6 +29,7 @@ _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EA
 """The errors of `readlink` where there is no link, nothing at all, or where this process can't go either."""
 
 _MOST_FOLDERS: Final = 256  # for which one rule keeps its compiled pattern
+_BEFORE_HOME: Final = re.compile(r"(?:\./+)+(?=~)")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
@@ -37,8 +38,8 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 def place_of(text: str, folders: Folders) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
-    A tool may take `..` back before it follows links, or after: where these differ, both places count. It may take
-    `~` as it is written, or fill in `$NAME`: those places count to deny and to ask.
+    A tool may take `..` back before it follows links, or after, and fill in `~` behind `./` as pathlib: where these
+    differ, all places count. It may take `~` as it is written, or fill in `$NAME`: those count to deny and to ask.
 
     Args:
         text: The path; `~` is the user's home.
@@ -50,15 +51,16 @@ def place_of(text: str, folders: Folders) -> PathPart:
     if not text or not folders.places or _SCHEME.match(text) or text[:5].lower() == "file:":
         raise UnreadableError("no path")
     written = _joined(text, folders.places[0])
-    real = resolved(written)
     short = os.path.normpath(written)
-    other = resolved(short) if ".." in written else real
+    real = [resolved(written), *([resolved(short)] if ".." in written else ())]
+    if found := _BEFORE_HOME.match(text):
+        real.append(resolved(_joined(text[found.end() :], folders.places[0])))
     loose = [short]
     if text.startswith("~"):
         loose.append(resolved(os.path.join(folders.places[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
     if (filled := os.path.expandvars(text)) != text:
         loose.append(resolved(_joined(filled, folders.places[0])))
-    return PathPart((real,) if other == real else (real, other), tuple(loose), folders)
+    return PathPart(tuple(dict.fromkeys(real)), tuple(loose), folders)
 
 
 def resolved(path: str) -> str:
@@ -190,7 +192,7 @@ class PathPart:
     """A place in the file system.
 
     Attributes:
-        real: Where it really is, without links; two where `..` can be read in two ways.
+        real: Where it really is, without links; several where `..` or `~` can be read in two ways.
         loose: Only to deny and to ask: the way there as it was written, and where it leads by other readings.
         folders: Where relative patterns start; to allow, the first only.
     """
