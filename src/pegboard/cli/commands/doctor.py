@@ -182,7 +182,8 @@ def _of_problems(session: Session) -> Iterator[Finding]:
         kind = f"plugin{'s' if len(named) > 1 else ''} {', '.join(map(repr, named))}"
         fix = f"Update it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
         subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Install it again.")
-        yield Finding(subject, cause, fix)
+        what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
+        yield Finding(subject, what, settles)
 
 
 def _of_plugins(session: Session) -> Iterator[Finding]:
