@@ -1,4 +1,4 @@
-"""What every test of the checkout shares: a loop for async tests, how many examples Hypothesis tries, the garbage.
+"""What every test of the checkout shares: a loop for async tests, how many examples Hypothesis tries.
 
 They are the same ones each time; `pytest --hypothesis-profile=thorough` tries many more, other ones each time.
 """
@@ -6,13 +6,9 @@ They are the same ones each time; `pytest --hypothesis-profile=thorough` tries m
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
-from collections.abc import Generator
 
 import pytest
-
-gc.disable()  # until all is loaded and collected: that makes much, and frees next to nothing
 
 try:
     from hypothesis import settings
@@ -22,15 +18,6 @@ else:
     settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
     settings.register_profile("thorough", deadline=None, max_examples=1_000)
     settings.load_profile("quick")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collects garbage from then on, and looks no more at what is there: the vendors' SDKs are a million objects."""
-    collected = yield
-    gc.freeze()
-    gc.enable()
-    return collected
 
 
 @pytest.hookimpl(tryfirst=True)
