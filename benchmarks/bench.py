@@ -149,13 +149,19 @@ class Bench:
                 yield name, python, ADAPTERS / f"{name}.py"
 
     def inside(self, groups: Sequence[str]) -> dict[str, Any]:
-        """The groups that are measured inside one process, each in a fresh one; the adapters take turns."""
+        """The groups that are measured inside one process, each in a fresh one; the adapters take turns.
+
+        One that fails is left out, and costs the others nothing.
+        """
         samples: dict[str, dict[str, list[Any]]] = {group: {} for group in groups}
         for number in range(max((self.sizes.repeated[group] for group in groups), default=0)):
-            for group in groups:
-                if number < self.sizes.repeated[group]:
+            for group in [group for group in samples if number < self.sizes.repeated[group]]:
+                try:
                     for name, found in self._measured(group):
                         samples[group].setdefault(name, []).append(found)
+                except FailedError as error:
+                    tell(f"{group} is left out, it failed: {str(error).strip().splitlines()[-1]}")
+                    del samples[group]
         return {group: {name: medians(each) for name, each in of.items()} for group, of in samples.items()}
 
     def _measured(self, group: str) -> Iterator[tuple[str, Any]]:

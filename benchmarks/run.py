@@ -124,6 +124,8 @@ def main() -> None:
         print(report(results))
     else:
         output.write_text(report(results))
+    if missing := [group for group in asked.groups if group not in results]:
+        tell(f"left out: {', '.join(missing)}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     tell(f"done, with {used.ru_utime + used.ru_stime:.0f} s of processor time")
 
