@@ -489,7 +489,8 @@ class BatchScheduler:
         self._requests: Final[list[LockRequest]] = [_UNKNOWN] * calls
         self._left: Final = list(range(calls))
         self._suspended: Final[set[int]] = set()
-        self._waiting: Final[dict[int, tuple[int, asyncio.Future[None]]]] = {}
+        self._waiting: Final[dict[int, asyncio.Future[None]]] = {}
+        self._behind: Final[dict[int, set[int]]] = {}  # those that wait for a call
 
     def know(self, index: int, request: LockRequest) -> None:
         """Notes what a call needs, as soon as that is known, and again when it has changed."""
@@ -500,11 +501,13 @@ class BatchScheduler:
         """Waits until the call may acquire its locks."""
         while (blocker := self._blocker(index)) is not None:
             future = asyncio.get_running_loop().create_future()
-            self._waiting[index] = blocker, future
+            self._waiting[index] = future
+            self._behind.setdefault(blocker, set()).add(index)
             try:
                 await future
             finally:
                 del self._waiting[index]
+                self._behind[blocker].discard(index)
 
     def passed(self, index: int) -> None:
         """Notes that a call has its locks, or has ended; a second time changes nothing."""
@@ -531,6 +534,6 @@ class BatchScheduler:
         return others.conflicts(ones) or (ones is _UNKNOWN and not others.is_shared)
 
     def _wake(self, index: int) -> None:
-        for waiting, (blocker, future) in self._waiting.items():
-            if index in (waiting, blocker):
+        for waiting in (index, *self._behind.get(index, ())):
+            if (future := self._waiting.get(waiting)) is not None:
                 settle_future(future)
