@@ -113,6 +113,24 @@ def test_a_projects_settings_have_no_effect_until_they_are_trusted(tmp_path):
     assert (project / "was_run").exists()
 
 
+@pytest.mark.slow
+def test_a_listing_names_a_file_that_doesnt_end_and_has_the_tools_of_others(tmp_path):
+    folder = tmp_path / "mine" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
+    (folder / "endless.py").write_text("import threading\nthreading.Event().wait()\n")
+    words = ["list", "--plugin", "hooks", "--set", f"hooks.folders:={json.dumps([str(folder.parent)])}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pegboard", *words],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["dice"]
+    assert f"{folder}/endless.py: it is still running" in done.stderr
+
+
 def put(path, source):
     """Writes a file at once: what watches would see one that is half there."""
     whole = path.parents[1] / "whole"
@@ -137,6 +155,8 @@ def test_watch_shows_what_comes_changes_breaks_and_goes(tmp_path):
         assert running.stdout.readline().startswith(f"broken   {folder}/broken.py: SyntaxError")
         (folder / "dice.py").unlink()
         assert running.stdout.readline() == "removed  dice\n"
+        (folder / "broken.py").unlink()
+        assert running.stdout.readline() == f"removed  {folder}/broken.py\n"
         running.terminate()
         assert running.wait(60) == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
@@ -283,9 +284,14 @@ def listing_of(
     )
 
 
+_written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()  # listing the same tools again takes a third
+
+
 def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> str:
     """What `list --json` prints."""
-    return list_json([_tool_json(tool) for tool in tools], problems_json(problems))
+    return list_json(
+        [_written.get(tool) or _written.setdefault(tool, _tool_json(tool)) for tool in tools], problems_json(problems)
+    )
 
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
