@@ -351,10 +351,9 @@ class Concurrency:
     key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_strings_only("key", names)))
     access: Literal["read", "write"] = field(default="write", validator=attrs.validators.in_(("read", "write")))
 
-    @key.validator
-    def _check_path(self, _: object, names: tuple[str, ...]) -> None:
-        if self.mode == "path" and len(names) != 1:
-            raise ValueError(f"mode 'path' takes the name of one argument, as in ('path',); got {names!r:.100}")
+    def __attrs_post_init__(self) -> None:
+        if self.mode == "path" and len(self.key) != 1:
+            raise ValueError(f"mode 'path' takes the name of one argument, as in ('path',); got {self.key!r:.100}")
 
     def to_json(self) -> JsonObject:
         """`{"mode": ..., "key": [...], "access": ...}`; key and access only for the modes `"key"` and `"path"`."""
