@@ -22,6 +22,7 @@ from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_o
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
+from pegboard.schema.json import is_object
 from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from pegboard.catalogue import Where
     from pegboard.registry import ToolRegistry
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.typing import JsonSchema
 
 
 @define(eq=False)
@@ -137,8 +137,8 @@ class _Output:
             self.given.append(result)
             return "This is the answer."
 
-        if isinstance(self.kind, dict):
-            schema = cast("JsonSchema", self.kind)
+        if is_object(self.kind):
+            schema = dict(self.kind)
             about = inspect.getdoc(final_result)
             self.tool = Tool.from_schema("final_result", schema, final_result, description=about, read_only=True)
         else:
