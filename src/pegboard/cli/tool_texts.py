@@ -170,9 +170,11 @@ def _offered(tool: Tool) -> str:
 def _sharing(spec: ToolSpec) -> str:
     """How its calls share, where that isn't with everything."""
     how = spec.concurrency
-    if how.mode == "key":
-        return f"calls of the same {', '.join(how.key)} wait for each other{', readers share' * (how.access == 'read')}"
-    return "runs alone" if how.mode == "exclusive" else ""
+    if how.mode in ("shared", "exclusive"):
+        return "runs alone" if how.mode == "exclusive" else ""
+    below = ", or one above or below it," if how.mode == "path" else ""
+    share = ", readers share" if how.access == "read" else ""
+    return f"calls of the same {', '.join(how.key)}{below} wait for each other{share}"
 
 
 def _hints(spec: ToolSpec) -> Iterator[tuple[str, bool]]:

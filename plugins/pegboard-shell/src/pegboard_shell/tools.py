@@ -20,6 +20,7 @@ from pegboard import (
     Concurrency,
     ModelRequest,
     Preview,
+    ReadonlyContext,
     ResultLimits,
     TextContent,
     Tool,
@@ -50,7 +51,7 @@ _UNSANDBOXED: Final = "shell_unsandboxed"
 
 
 def _concurrency(arguments: Mapping[str, Any]) -> Concurrency:
-    return Concurrency() if only_reads(arguments) else Concurrency("key", ("folder",))
+    return Concurrency("path", ("folder",), "read" if only_reads(arguments) else "write")
 
 
 @frozen
@@ -194,6 +195,10 @@ class ShellTools:
         known = self.sessions.get(session, owner_of(call))
         known.command.end()
         return await self._answer(call, known, self.settings.grace + _MARGIN, None, [])
+
+    def root(self, _arguments: Mapping[str, Any], _context: ReadonlyContext) -> str:
+        """The folder that a call's `folder` starts from, relative to the call's own."""
+        return str(Path(self.settings.root or ".").expanduser())
 
     # What the permissions ask ------------------------------------------------------------------------------------
 
@@ -397,6 +402,7 @@ def shell_tools(settings: Settings) -> Sequence[Tool]:
         "destructive": destroys,
         "concurrency": _concurrency,
         "permission_arguments": {"command": "command"},
+        "work_dir": tools.root,
         "timeout": MOST_SECONDS + _MARGIN,
     }
     of_session: dict[str, Any] = {"concurrency": Concurrency("key", ("session",)), "timeout": 300 + _MARGIN}

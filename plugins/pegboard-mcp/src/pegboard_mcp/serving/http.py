@@ -28,6 +28,7 @@ from mcp_types import (
     JSONRPCMessage,
     JSONRPCResponse,
     RequestId,
+    jsonrpc_message_adapter,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic_core import from_json
@@ -445,12 +446,11 @@ class _Rate:
 
 
 class _Event(NamedTuple):
-    """A message that was sent: the stream it belongs to, and its size; `None` opens a stream."""
+    """A message that was sent, as JSON: a model of it takes several times the memory. An empty text opens a stream."""
 
     id: int
     stream: str
-    message: JSONRPCMessage | None
-    size: int
+    text: str
 
 
 class _Events:
@@ -477,11 +477,11 @@ class _Events:
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self.unanswered.discard(stream)
         self._last += 1
-        size = 0 if message is None else len(message.model_dump_json(by_alias=True, exclude_unset=True))
-        self._events.append(_Event(self._last, stream, message, size))
-        self._size += size
+        text = "" if message is None else message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._events.append(_Event(self._last, stream, text))
+        self._size += len(text)
         while len(self._events) > MOST_EVENTS or self._size > MOST_EVENT_BYTES:
-            self._size -= self._events.popleft().size
+            self._size -= len(self._events.popleft().text)
         return str(self._last)
 
     def after(self, id_: str) -> list[_Event]:
@@ -506,10 +506,12 @@ class _SessionEvents(EventStore):
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         """Sends again what the client has missed; gives the stream, where more may come on it."""
         events = _EVENTS.get().after(last_event_id)
-        for event in events[1:]:
-            if event.message is not None:
-                await send_callback(EventMessage(event.message, str(event.id)))
-        answered = any(isinstance(event.message, JSONRPCResponse | JSONRPCError) for event in events)
+        answered = False
+        for number, event in enumerate(events):
+            message = jsonrpc_message_adapter.validate_json(event.text) if event.text else None
+            answered = answered or isinstance(message, JSONRPCResponse | JSONRPCError)
+            if number and message is not None:
+                await send_callback(EventMessage(message, str(event.id)))
         return None if answered or not events else events[0].stream
 
 
@@ -539,20 +541,22 @@ def _protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
             if connections[self._host] > most and not is_loopback(self._host):
                 logging.getLogger("pegboard.mcp").warning("%s has more than %d connections", self._host, most)
                 transport.close()
-            self._wait_for_request()
+            self._idle = self._wait_for_request()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
+            self._idle.cancel()  # it keeps the connection
             connections[self._host] -= 1
             if not connections[self._host]:
                 del connections[self._host]
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._wait_for_request()
+            self._idle.cancel()
+            self._idle = self._wait_for_request()
 
-        def _wait_for_request(self) -> None:
-            self.loop.call_later(seconds, self._close_if_idle, self.cycle)
+        def _wait_for_request(self) -> asyncio.TimerHandle:
+            return self.loop.call_later(seconds, self._close_if_idle, self.cycle)
 
         def _close_if_idle(self, answered: object) -> None:
             if self.cycle is answered and not self.transport.is_closing():
