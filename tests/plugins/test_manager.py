@@ -527,6 +527,14 @@ class Everything:
         register("own", executor)
 
     @hookimpl
+    def pegboard_register_services(self, register) -> None:
+        register(Memory, self.opened, scope="registry")
+
+    def opened(self):
+        yield self
+        self.log.append("service closed")
+
+    @hookimpl
     def pegboard_before_tool(self, tool) -> None:
         self.log.append(tool.name)
 
@@ -541,8 +549,9 @@ def test_a_plugin_that_is_unloaded_leaves_nothing_and_may_come_again(registry) -
         assert (record.status, record.cause) == ("loaded", None)
         resolved = asyncio.run(registry.resolve())
         assert registry.call_sync("static").text == "static"
+        assert ToolContext(services=registry.services).service(Memory).log is log
         assert asyncio.run(registry.unload("every")) is True
-        assert log == ["static", "toolset closed", "executor closed"]
+        assert log == ["static", "service closed", "toolset closed", "executor closed"]
         log.clear()
         after = registry.catalogue
         assert (after.tools, after.toolsets, after.problems) == (before.tools, before.toolsets, before.problems)

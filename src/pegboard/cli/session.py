@@ -263,7 +263,7 @@ class Session:
         catalogue = self.registry.catalogue
         bringing = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
         bringing |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
-        return sorted(bringing - {*catalogue.published})
+        return sorted(bringing - {name for name, known in catalogue.published.items() if not known.failed})
 
     def asks_live(self, name: str, *, calls: bool = False) -> bool:
         """Whether only asking toolsets can show a tool of this name, or, to call it, they can have it."""
