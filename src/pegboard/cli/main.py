@@ -15,7 +15,7 @@ from pegboard.cli.options import Options, registry_options
 from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout, unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pegboard.cli.session import Session
     from pegboard.plugins.discovery import FoundPlugin
