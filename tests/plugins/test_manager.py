@@ -116,7 +116,7 @@ def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
     assert '[prefix] second = "second_"' in problem.cause
 
 
-def test_prefix_and_rename_settle_a_clash(registry) -> None:
+def test_prefix_and_rename_settle_a_conflict(registry) -> None:
     """A rename may name the plugin, or the name as it would hang."""
     manager = PluginManager(registry, prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
     manager.register(bringing("same", "one"), Origin("first"))
