@@ -492,8 +492,8 @@ class MissingError(ToolError):
 
 def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
     near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return MissingError(f"there is no {shown(asked)!r}.{hint}")
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
+    return MissingError(f"there is no {shown(asked)!r}. {hint}")
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:
