@@ -143,7 +143,7 @@ CODE = {
     "app.log": "needle\n",
     "build/out.py": "needle\n",
     "image.png": b"\x89PNG\0needle\n",
-    "late.log": b"needle\n" + b"x" * 200_000 + b"\0",
+    "late.bin": b"needle\n" + b"x" * 200_000 + b"\0",
     "windows.txt": "one needle\r\ntwo\r\n",
 }
 
@@ -176,7 +176,7 @@ def grepped(files: FileTools, *arguments, **options) -> list[str]:
     ],
 )
 def test_the_lines_are_ripgreps(top, write, ripgrep, options, flags):
-    """But for the file that turns out to be binary late, which ripgrep warns of and we leave out from there on."""
+    """But for the file that turns out to be binary late, which ripgrep warns of, and we search as a text."""
     write(CODE)
     (top / ".git").mkdir()
     (top / "late.bin").unlink()

@@ -422,7 +422,11 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         raise ToolError(f"{shown(asked)!r} goes through a directory that doesn't exist. Give its path without '..'.")
     if odd := [part for part in parts if not part.isprintable()]:
         raise ToolError(f"{shown(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
-    root.check(parts)
+    if not root.is_allowed(parts):
+        raise ToolError(
+            f"{root.shown(parts)!r} can't be written: the permission rules of this program deny it. "
+            "Choose another path, or tell the user what you need."
+        )
     return parts
 
 
