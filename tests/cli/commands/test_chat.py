@@ -134,7 +134,7 @@ def test_events_are_lines_of_json(chat):
     events = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert (events[0]["type"], events[-1]["type"]) == ("round", "end")
-    assert "completed" in [event.get("state") for event in events]
+    assert "call_completed" in [event["type"] for event in events]
     assert "".join(event["delta"].get("text", "") for event in events if event.get("type") == "delta") == "Rain."
 
 

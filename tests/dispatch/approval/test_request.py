@@ -213,7 +213,7 @@ def test_json_has_all_facts():
         "title": "Delete",
         "description": "Deletes.",
         "origin": "the host",
-        "former_names": [],
+        "formerNames": [],
         "digest": request.tool.spec.digest,
     }
     assert data == {
@@ -223,7 +223,6 @@ def test_json_has_all_facts():
         "presets": {"root": "/"},
         "patterns": ["a.txt"],
         "always": ["a.txt"],
-        "wider": [],
         "reason": "why",
         "subject": "question",
         "hint": "Shall I?",
@@ -240,7 +239,7 @@ def test_json_without_tool_and_preview():
     from attrs import evolve
 
     data = evolve(a_request(), tool=None).to_json()
-    assert (data["tool"], data["preview"]) == (None, None)
+    assert not {"tool", "preview"} & data.keys()
 
 
 def previewed(preview, arguments='{"path": "a"}', **options):
