@@ -51,11 +51,11 @@ def run_pytest(session: nox.Session, *options: str) -> None:
     session.run("pytest", *(session.posargs or (*SIDE_BY_SIDE, *options)))
 
 
-def share(python: str) -> list[str]:
-    """The test files that one of the other Pythons runs, where those that are there share them."""
-    there = [each for each in PYTHONS[1:] if shutil.which(f"python{each}")]
+def share(name: str) -> list[str]:
+    """The test files of one of the other Pythons that are there, or of `lowest`, where all these share them."""
+    there = [*(each for each in PYTHONS[1:] if shutil.which(f"python{each}")), "lowest"]
     files = sorted(path for part in ("tests", "plugins", "examples") for path in ROOT.glob(f"{part}/**/test_*.py"))
-    return [str(path) for path in files if "interop" not in path.parts][there.index(python) :: len(there)]
+    return [str(path) for path in files if "interop" not in path.parts][there.index(name) :: len(there)]
 
 
 @nox.session
@@ -88,19 +88,24 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[1:])
 def pythons(session: nox.Session) -> None:
-    """The tests, but for the slow ones, on each other supported Python; with `--share`, each file on one of them."""
+    """The tests, but for the slow ones, on each other supported Python; with `--share`, its share of the files."""
     install_checkout(session, "test")
-    if session.posargs == ["--share"]:
-        session.run("pytest", *SIDE_BY_SIDE, "-m", "not slow", *share(str(session.python)))
-    else:
-        run_pytest(session, "-m", "not slow")
+    run_other(session, str(session.python))
 
 
 @nox.session
 def lowest(session: nox.Session) -> None:
-    """The tests on the oldest dependencies that are declared, but for the slow ones."""
+    """The tests on the oldest dependencies that are declared, but for the slow ones; `--share` as `pythons` has it."""
     install_checkout(session, "test", options=("--resolution", "lowest-direct"))
-    run_pytest(session, "-m", "not slow")
+    run_other(session, "lowest")
+
+
+def run_other(session: nox.Session, name: str) -> None:
+    """The tests, but for the slow ones, or with `--share` those of one of the sessions that share them."""
+    if session.posargs == ["--share"]:
+        session.run("pytest", *SIDE_BY_SIDE, "-m", "not slow", *share(name))
+    else:
+        run_pytest(session, "-m", "not slow")
 
 
 @nox.session

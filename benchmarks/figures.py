@@ -451,8 +451,8 @@ FIGURES = (
         against_peer(AGAIN),
         "0.1 of the best peer",
         0.1,
-        held="the question: five patterns asked of 10,000 names take two thirds (a tag takes 1 ms of 20), joining kept "
-        "texts the rest",
+        held="the question: five patterns asked of 10,000 names take three quarters (a tag takes 1 ms of 20), joining "
+        "kept texts the rest",
     ),
     Figure(
         "the same, the first time",

@@ -28,6 +28,7 @@ from report import report
 from served import served
 
 PAGE = Path(__file__).resolve().with_name("RESULTS.md")
+OTHERS = "<!-- What follows is by other programs; `run.py` keeps it. -->"
 GROUPS = ("start", "command", "served", *FULL.inside)
 
 
@@ -123,7 +124,8 @@ def main() -> None:
     if output is None:
         print(report(results))
     else:
-        output.write_text(report(results))
+        before = output.read_text(encoding="utf-8") if output.exists() else ""
+        output.write_text("\n".join([report(results), *before.partition(OTHERS)[1:]]), encoding="utf-8")
     if missing := [group for group in asked.groups if group not in results]:
         tell(f"left out: {', '.join(missing)}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -350,6 +350,10 @@ def test_examples_and_grammar():
             {"concurrency": Concurrency("key", ["a"], "read")},
             "Together: calls of the same a wait for each other, readers share",
         ),
+        (
+            {"concurrency": Concurrency("path", ["a"])},
+            "Together: calls of the same a, or one above or below it, wait for each other",
+        ),
         ({"original_name": "a.b"}, "Original name: a.b"),
     ],
 )

@@ -12,7 +12,7 @@ from attrs import define, field
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard import ToolCall, ToolRegistry
+from pegboard import ReadonlyContext, ToolCall, ToolRegistry
 from pegboard.dispatch.locks import (
     EXCLUSIVE,
     SHARED,
@@ -670,11 +670,13 @@ TestLocks.settings = settings(max_examples=100, stateful_step_count=25, deadline
 # What a call requests -------------------------------------------------------------------------------------------------
 
 BY_PATH = Concurrency("key", ("path",))
+WRITES, READS = Concurrency("path", ("path",)), Concurrency("path", ("path",), "read")
+HERE = ReadonlyContext(work_dir="/work")
 
 
-def probe(concurrency=None, *, name="probe", most=None, kinds=None):
+def probe(concurrency=None, *, name="probe", most=None, work_dir=None):
     facts = {} if concurrency is None else {"concurrency": concurrency}
-    return Tool(ToolSpec(name, permission_arguments=kinds or {}, **facts), policy=Policy(max_concurrency=most))
+    return Tool(ToolSpec(name, **facts), policy=Policy(max_concurrency=most), work_dir=work_dir)
 
 
 @pytest.mark.parametrize(
@@ -691,7 +693,7 @@ def probe(concurrency=None, *, name="probe", most=None, kinds=None):
 )
 def test_how_a_call_shares_may_depend_on_its_arguments(shares, expected):
     made = Tool.from_schema("probe", {"type": "object"}, lambda arguments: None, concurrency=shares)
-    assert lock_request(made, {"path": "a", "keys": ["path"]}) == expected
+    assert lock_request(made, {"path": "a", "keys": ["path"]}, HERE) == expected
     assert made.spec.concurrency == Concurrency("exclusive")
 
 
@@ -718,7 +720,7 @@ async def test_calls_that_share_by_their_arguments_run_side_by_side_and_others_a
 
 
 def key_of(arguments, concurrency=BY_PATH, **facts):
-    return lock_request(probe(concurrency, **facts), arguments).key
+    return lock_request(probe(concurrency, **facts), arguments, HERE).key
 
 
 @pytest.mark.parametrize(
@@ -734,7 +736,7 @@ def key_of(arguments, concurrency=BY_PATH, **facts):
     ],
 )
 def test_a_call_requests_what_its_tool_declares(concurrency, most, expected):
-    assert lock_request(probe(concurrency, most=most), {"path": "a"}) == expected
+    assert lock_request(probe(concurrency, most=most), {"path": "a"}, HERE) == expected
     assert expected.is_shared == (concurrency is None)
 
 
@@ -757,17 +759,8 @@ def test_a_key_is_made_of_the_named_arguments(one, other, same):
     assert (one == other) is same
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("a/./b", "a//b"),
-        ("a/../b", "b"),
-        ("./a", "a"),
-        (1, 1.0),
-        ({"x": 1, "y": [2.0]}, {"y": [2], "x": 1.0}),
-    ],
-)
-def test_what_is_the_same_value_or_the_same_place_is_one_key(one, other):
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), ({"x": 1, "y": [2.0]}, {"y": [2], "x": 1.0})])
+def test_the_same_value_is_one_key(one, other):
     assert key_of({"path": one}) == key_of({"path": other})
 
 
@@ -776,26 +769,45 @@ def test_other_values_are_other_keys(one, other):
     assert key_of({"path": one}) != key_of({"path": other})
 
 
-def test_where_the_tool_declares_a_path_it_starts_from_the_work_folder():
-    by_file = probe(BY_PATH, kinds={"path": "path"})
-    assert lock_request(by_file, {"path": "a"}, "/work") == lock_request(by_file, {"path": "/work/a"}, "/elsewhere")
-    assert lock_request(by_file, {"path": "a"}) == lock_request(by_file, {"path": os.path.abspath("a")})  # noqa: PTH100
-    assert lock_request(by_file, {"path": 5}, "/work").key == '{"path":5}'
+@pytest.mark.parametrize(
+    ("path", "own", "place"),
+    [
+        ("a/./b//c/../d", None, "/work/a/b/d"),
+        ("/work/a/", None, "/work/a"),
+        (None, None, "/work"),
+        ("a", "src", "/work/src/a"),
+        ("../a", "/elsewhere/b", "/elsewhere/a"),
+    ],
+)
+def test_a_path_starts_from_the_tools_folder_in_the_calls(path, own, place):
+    def requested(concurrency):
+        made = probe(concurrency, work_dir=own and (lambda arguments, context: own))
+        return lock_request(made, {} if path is None else {"path": path}, HERE)
+
+    assert requested(WRITES) == LockRequest(key=f"{place}/", path=f"{place}/")
+    assert requested(READS) == LockRequest(writes=False, path=f"{place}/")
 
 
-def test_where_there_is_no_work_folder_left_a_path_requests_everything(monkeypatch):
+def test_without_a_folder_a_path_starts_from_the_process_own(monkeypatch):
     def getcwd():
         raise FileNotFoundError
 
+    here = lock_request(probe(WRITES), {"path": "a"}, ReadonlyContext())
+    assert here.path == os.path.abspath("a") + "/"  # noqa: PTH100
     monkeypatch.setattr(os, "getcwd", getcwd)
-    assert lock_request(probe(BY_PATH, kinds={"path": "path"}), {"path": "a"}) == EXCLUSIVE
+    assert lock_request(probe(WRITES), {"path": "a"}, ReadonlyContext()) == EXCLUSIVE
+
+
+def test_a_path_that_cannot_be_known_requests_everything():
+    assert lock_request(probe(WRITES, most=3), {"path": 5}, HERE) == LockRequest(exclusive=True, slots=("probe", 3))
+    assert lock_request(probe(WRITES, work_dir=lambda *_: 1 / 0), {"path": "a"}, HERE) == EXCLUSIVE
 
 
 def test_a_key_that_json_cannot_write_requests_everything():
     endless = []
     endless.append(endless)
     for value in (math.nan, object(), endless):
-        assert lock_request(probe(BY_PATH), {"path": value}) == EXCLUSIVE
+        assert lock_request(probe(BY_PATH), {"path": value}, HERE) == EXCLUSIVE
 
 
 JSON = st.recursive(
@@ -831,6 +843,11 @@ class Calls:
         return {place for place, task in self.tasks.items() if task.done()}
 
 
+def place(path, access="write"):
+    path = path.rstrip("/") + "/"
+    return LockRequest(key=path if access == "write" else None, writes=access == "write", path=path)
+
+
 @pytest.mark.parametrize(
     ("earlier", "later", "waits"),
     [
@@ -850,6 +867,17 @@ class Calls:
         (None, SHARED, False),
         (None, READ, True),
         (None, EXCLUSIVE, True),
+        (None, place("/a", "read"), True),
+        (place("/a", "read"), place("/", "read"), False),
+        (place("/a"), place("/a", "read"), True),
+        (place("/a"), place("/a/b", "read"), True),
+        (place("/a/b", "read"), place("/a"), True),
+        (place("/a/b"), place("/", "read"), True),
+        (place("/a"), place("/ab"), False),
+        (place("/a/b"), place("/a/c"), False),
+        (place("/a"), WRITE, False),
+        (place("/a"), SHARED, False),
+        (place("/a", "read"), EXCLUSIVE, True),
     ],
 )
 async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothing_is_known(earlier, later, waits):
@@ -860,6 +888,19 @@ async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothin
     await calls.come(0, 1)
     assert calls.ready == ({0} if waits else {0, 1})
     calls.scheduler.passed(0)
+    calls.scheduler.passed(0)
+    await steps()
+    assert calls.ready == {0, 1}
+
+
+async def test_where_paths_conflict_a_call_waits_for_the_end_of_the_earlier_one():
+    calls = Calls(2)
+    calls.scheduler.know(0, place("/a"))
+    calls.scheduler.know(1, place("/a/b", "read"))
+    await calls.come(0, 1)
+    calls.scheduler.passed(0, has_ended=False)
+    await steps()
+    assert calls.ready == {0}
     calls.scheduler.passed(0)
     await steps()
     assert calls.ready == {0, 1}

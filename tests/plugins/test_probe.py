@@ -80,6 +80,50 @@ def test_a_plugin_that_hangs_is_ended(site) -> None:
     assert told["b"].manifest is not None
 
 
+ASKED = """
+from pegboard import Tool, ToolsetBase, hookimpl
+
+class Ends(ToolsetBase):
+    name = "ends"
+    publishes = ()
+
+    async def tools(self, context):
+        {code}
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    register(Ends())
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(Tool.from_function(lambda: 1, name="stays"))
+
+@hookimpl
+def pegboard_before_tool(tool):
+    return None
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os._exit(3)",
+        pytest.param("import time; time.sleep(1000)", marks=pytest.mark.slow),
+    ],
+    ids=["ends the process", "holds it up"],
+)
+def test_a_plugin_whose_toolset_doesnt_answer_keeps_what_else_it_brings(site, code) -> None:
+    """Its callbacks first of all: a guard that fails to list tools still guards."""
+    site("a", ASKED.format(code=code))
+    manifest = probed(site, seconds=8)["a"].manifest
+    assert [spec.name for spec in manifest.tools] == ["stays"]
+    assert "pegboard_before_tool" in manifest.hooks
+    assert manifest.published.failed
+    assert manifest.faults == (
+        "its toolsets ended the process, or didn't answer, when they were asked what they publish",
+    )
+
+
 FORKS = """
 import os, sys
 {before}

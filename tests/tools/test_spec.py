@@ -44,7 +44,9 @@ SPECS = st.builds(
     strict=HINT,
     long_running=st.booleans(),
     deferred=st.booleans(),
-    concurrency=st.sampled_from([Concurrency(), EXCLUSIVE, Concurrency("key", ("path",), "read")]),
+    concurrency=st.sampled_from(
+        [Concurrency(), EXCLUSIVE, Concurrency("key", ("path",), "read"), Concurrency("path", ("a",))]
+    ),
     permission=st.none() | st.text(max_size=3),
     permission_arguments=st.dictionaries(st.text(max_size=2), st.sampled_from(ARGUMENT_KINDS), max_size=2),
     requires_confirmation=st.booleans(),
@@ -175,6 +177,13 @@ def test_only_hints_that_are_set_are_written():
 def test_a_key_is_written_only_where_it_means_something():
     assert Concurrency("exclusive", ("a",)).to_json() == {"mode": "exclusive"}
     assert Concurrency("key", ["a"], "read").to_json() == {"mode": "key", "key": ["a"], "access": "read"}
+    assert Concurrency("path", ["a"]).to_json() == {"mode": "path", "key": ["a"], "access": "write"}
+
+
+@pytest.mark.parametrize("names", [[], ["a", "b"]])
+def test_a_path_is_one_argument(names):
+    with pytest.raises(ValueError, match="mode 'path' takes the name of one argument"):
+        Concurrency("path", names)
 
 
 def test_lone_surrogates_of_free_texts_are_replaced():

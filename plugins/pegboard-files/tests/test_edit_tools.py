@@ -54,7 +54,7 @@ def test_the_tools_that_change_files_say_so_and_ask(top):
         assert spec.annotations.open_world_hint is False
         assert spec.permission == "edit"
         assert spec.permission_arguments == {"path": "path"}
-        assert spec.concurrency.to_json() == {"mode": "key", "key": ["path"], "access": "write"}
+        assert spec.concurrency.to_json() == {"mode": "path", "key": ["path"], "access": "write"}
 
 
 def test_an_edit_says_what_it_did_and_carries_its_diff(top, write, call):

@@ -43,7 +43,7 @@ def test_four_tools_only_read(board):
         assert spec.tags == ("files",)
         assert spec.permission is None, "what only reads needs no permission"
         assert spec.permission_arguments == {"path": "path"}
-        assert spec.concurrency.mode == ("key" if spec.name == "read_file" else "shared")
+        assert spec.concurrency.to_json() == {"mode": "path", "key": ["path"], "access": "read"}
         assert spec.title
         assert spec.description
 

@@ -45,6 +45,9 @@ def test_a_value_cant_become_an_option():
     assert board(["printf", "%s", "--author={a}"], {"a": TEXT}).call_sync("probe", {"a": "-x"}).text == "--author=-x"
     numbers = board(["printf", "%s", "{n}"], {"n": {"type": "integer"}})
     assert numbers.call_sync("probe", {"n": -1}).kind == "invalid_arguments"
+    for bound in ({"minimum": -5}, {"exclusiveMinimum": -5.5}):
+        below = board(["printf", "%s", "--", "{n}"], {"n": {"type": "integer", **bound}})
+        assert below.call_sync("probe", {"n": -1}).text == "---1"
     lists = board(["printf", "%s", "{l}"], {"l": {"type": "array"}})
     assert lists.call_sync("probe", {"l": ["a", "-b"]}).kind == "invalid_arguments"
     free = board(["printf", "%s", "--", "{a}"], {"a": {"type": "string", "options": True}})

@@ -106,20 +106,40 @@ def test_a_broken_file_costs_only_itself_and_is_named_with_the_line(folder, tool
     assert sorted(offered(toolset)[0]) == ["broken", "dice"]
 
 
-def test_a_file_that_doesnt_end_costs_only_itself_and_isnt_run_again(folder, toolset, monkeypatch):
+@pytest.fixture
+def gate():
+    """What a file waits at until its event is set, and where it says that it runs."""
+    sys.modules["hooks_test_gate"] = gate = type(sys)("hooks_test_gate")
+    gate.runs, gate.event, gate.both = [], threading.Event(), threading.Barrier(2)
+    yield gate
+    gate.event.set()
+    del sys.modules["hooks_test_gate"]
+
+
+SLOW = f"import hooks_test_gate as gate\ngate.runs.append(1)\ngate.event.wait(60)\n{DICE}"
+
+
+def test_a_slow_file_costs_only_itself_and_has_its_tools_once_it_has_ended(folder, toolset, gate, monkeypatch):
     monkeypatch.setattr(file_tools, "LOAD_SECONDS", 0.1)
     put(folder, "dice.py", DICE)
-    offered(toolset)
-    sys.modules["hooks_test_gate"] = gate = type(sys)("hooks_test_gate")
-    gate.runs, gate.event = [], threading.Event()
-    put(folder, "endless.py", "import hooks_test_gate as gate\ngate.runs.append(1)\ngate.event.wait(60)\n")
+    while "dice" not in offered(toolset)[0]:
+        os.sched_yield()
+    slow = put(folder, "slow.py", SLOW)
     for _ in range(2):
-        tools, (problem,) = offered(toolset)
-        assert "dice" in tools
-        assert "took more than 0.1 s" in problem
+        tools, problems = offered(toolset)
+        assert (list(tools), len(problems)) == (["dice"], 1)
+        assert problems[0].startswith(f"{slow}: it is still running")
     gate.event.set()
-    assert gate.runs == [1]
-    del sys.modules["hooks_test_gate"]
+    while "slow" not in offered(toolset)[0]:
+        os.sched_yield()
+    assert (gate.runs, called(toolset, "slow").text) == ([1], "one of 6")
+
+
+def test_files_are_run_beside_one_another(folder, toolset, gate, monkeypatch):
+    monkeypatch.setattr(file_tools, "LOAD_SECONDS", 60.0)
+    for name in ("a.py", "b.py"):
+        put(folder, name, f"import hooks_test_gate as gate\ngate.both.wait(60)\n{DICE}")
+    assert (sorted(offered(toolset)[0]), offered(toolset)[1]) == (["a", "b"], [])
 
 
 def test_of_two_files_with_one_tool_the_first_counts(folder, toolset):

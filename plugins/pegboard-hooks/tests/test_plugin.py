@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pegboard import ToolRegistry, register_plugin, tool
+from pegboard.config.config import trust
 from pegboard_hooks.plugin import Hooks
 
 DENY = {"command": ["sh", "-c", "echo no >&2; exit 2"], "timeout": 30.0}
@@ -55,6 +57,7 @@ def test_hooks_and_tools_are_those_of_the_settings(tmp_path):
         ({"before": [{**DENY, "comand": "x"}]}, "plugins.hooks.before[0].comand"),
         ({"before": DENY}, "plugins.hooks.before: has to be a list of tables"),
         ({"befor": [DENY]}, "plugins.hooks.befor: there is no such key"),
+        ({"before": [{**DENY, "timeout": 31.0}]}, "plugins.hooks.before[0].timeout: 31 is more than 30 seconds, which"),
     ],
 )
 def test_while_hooks_before_calls_cant_be_read_no_call_runs(settings, wrong):
@@ -82,6 +85,42 @@ def test_anything_else_that_is_wrong_costs_only_itself(settings, wrong):
     assert (record.status, wrong in (record.cause or "")) == ("partial", True)
     assert registry.call_sync("run").text == "(no output)"
     assert registry.call_sync("greet").text == "hello"
+
+
+def test_a_program_that_isnt_there_is_named_until_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tools = {"run": TRUE, "missing": {**TRUE, "command": ["nosuch_program"]}}
+    registry, record = board({"tools": tools, "after": [{"command": ["nosuch_hook"]}]})
+    assert record.status == "loaded"
+
+    def causes():
+        return [problem.cause for problem in asyncio.run(registry.resolve()).problems]
+
+    first, second = causes()
+    assert "plugins.hooks.after[0]: there is no program 'nosuch_hook'" in first
+    assert "plugins.hooks.tools.missing: there is no program 'nosuch_program'" in second
+    for name in ("nosuch_hook", "nosuch_program"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    assert causes() == []
+
+
+@pytest.mark.parametrize("kind", ["before", "tools"])
+def test_a_script_of_a_project_that_isnt_trusted_isnt_run(tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / ".git").mkdir()
+    script = tmp_path / "script"
+    script.write_text("touch was_run")
+    command = {"command": ["sh", str(script)], "cwd": str(tmp_path)}
+    settings = {"before": [command]} if kind == "before" else {"tools": {"run": {**TRUE, **command}}}
+    registry, _ = board(settings)
+    result = registry.call_sync("greet" if kind == "before" else "run")
+    assert "isn't trusted as it is" in (result.detail or "") + result.text
+    assert result.kind == ("callback_failure" if kind == "before" else "tool_failure")
+    assert not (tmp_path / "was_run").exists()
+    trust(script)
+    assert not registry.call_sync("greet" if kind == "before" else "run").is_error
+    assert (tmp_path / "was_run").exists()
 
 
 def environment(tmp_path):
@@ -113,6 +152,24 @@ def test_a_projects_settings_have_no_effect_until_they_are_trusted(tmp_path):
     assert (project / "was_run").exists()
 
 
+@pytest.mark.slow
+def test_a_listing_names_a_file_that_doesnt_end_and_has_the_tools_of_others(tmp_path):
+    folder = tmp_path / "mine" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "dice.py").write_text("def default() -> str:\n    return 'one'\n")
+    (folder / "endless.py").write_text("import threading\nthreading.Event().wait()\n")
+    words = ["list", "--plugin", "hooks", "--set", f"hooks.folders:={json.dumps([str(folder.parent)])}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pegboard", *words],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["dice"]
+    assert f"{folder}/endless.py: it is still running" in done.stderr
+
+
 def put(path, source):
     """Writes a file at once: what watches would see one that is half there."""
     whole = path.parents[1] / "whole"
@@ -137,6 +194,8 @@ def test_watch_shows_what_comes_changes_breaks_and_goes(tmp_path):
         assert running.stdout.readline().startswith(f"broken   {folder}/broken.py: SyntaxError")
         (folder / "dice.py").unlink()
         assert running.stdout.readline() == "removed  dice\n"
+        (folder / "broken.py").unlink()
+        assert running.stdout.readline() == f"removed  {folder}/broken.py\n"
         running.terminate()
         assert running.wait(60) == 0
 

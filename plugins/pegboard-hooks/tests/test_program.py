@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from pegboard_hooks.program import ProgramSettings, check_program, program_path, run_program
+from pegboard.config.config import trust
+from pegboard_hooks.program import ProgramSettings, check_program, check_runs, program_path, run_program
 
 
 def ran(script, **options):
@@ -92,7 +93,7 @@ def test_a_program_is_never_found_in_the_working_folder(tmp_path, monkeypatch):
         program_path("evil")
     for path in ("./evil", "bin/evil"):
         with pytest.raises(ValueError, match="relative"):
-            check_program(path)
+            check_program([path], None)
 
 
 def test_variables_are_named_to_be_handed_over(monkeypatch):
@@ -110,3 +111,41 @@ def test_a_folder_is_named_in_full(monkeypatch, tmp_path):
     assert ProgramSettings().folder("/call") == "/call"
     with pytest.raises(ValueError, match="cwd"):
         ProgramSettings(cwd="x")
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """A script in a git checkout, and a place for what is trusted."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    path = tmp_path / "project" / "check"
+    path.write_text("#!/bin/sh\necho fine\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_script_of_a_project_runs_as_the_user_has_trusted_it(script):
+    commands = [str(script)], ["sh", str(script), "x"], ["python3", "-u", str(script)]
+    for words in commands:
+        with pytest.raises(PermissionError, match="came with a project, and isn't trusted"):
+            check_runs(words, None)
+    trust(script)
+    for words in commands:
+        check_runs(words, None)
+    script.write_text("#!/bin/sh\necho evil\n")
+    for words in (*commands, ["sh", script.name]):
+        with pytest.raises(PermissionError, match="registry config trust"):
+            check_runs(words, str(script.parent))
+
+
+def test_one_that_came_with_no_project_just_runs(script):
+    (script.parent / ".git").rmdir()
+    check_runs([str(script)], None)
+    check_runs(["sh", "-c", "echo"], None)
+
+
+@pytest.mark.parametrize("words", [["nosuch"], ["/nosuch/program"], ["sh", "/nosuch/script"]])
+def test_what_isnt_there_doesnt_run(words):
+    with pytest.raises(FileNotFoundError, match="nosuch"):
+        check_runs(words, None)

@@ -68,6 +68,12 @@ def tools(cursor):
         first = int(cursor or 0)
         page = [{"name": f"t{number}", "inputSchema": ANY} for number in range(first, first + 3_000)]
         return {"tools": page, "nextCursor": str(first + 3_000)}
+    if FAULT == "more":  # no fault: its tools, and those of a file
+        file = Path(sys.argv[2])
+        more = json.loads(file.read_text()) if file.exists() else []
+        return {
+            "tools": [*{tool["name"]: tool for tool in [GOOD, {"name": "env", "inputSchema": ANY}, *more]}.values()]
+        }
     if FAULT == "endless_pages":
         return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
     return {"tools": [GOOD, {"name": "reverse", "inputSchema": ANY}]}
@@ -82,7 +88,7 @@ def call(id_, params):
     """Answers a call, or breaks a rule instead."""
     if FAULT in ENDLESS:
         endlessly(ENDLESS[FAULT])
-    words = params.get("arguments", {}).get("text", "")
+    words = os.environ["KEY"] if params["name"] == "env" else params.get("arguments", {}).get("text", "")
     result = {"content": [{"type": "text", "text": "x" * 3_000_000 if FAULT == "large_result" else words}]}
     if FAULT == "error":
         write(id=id_, error={"code": -32603, "message": "inside\x1b[31m"})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SERVER = str(Path(__file__).with_name("real_server.py"))
+SERVER = str(Path(__file__).with_name("bad_server.py"))
 pytestmark = pytest.mark.slow
 
 
@@ -20,14 +20,14 @@ def more(tmp_path):
     file = tmp_path / "more.json"
     configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
     configuration.parent.mkdir(parents=True)
-    lines = [f"command = {json.dumps(sys.executable)}", f"args = {json.dumps([SERVER, 'stdio', str(file)])}"]
+    lines = [f"command = {json.dumps(sys.executable)}", f"args = {json.dumps(_server(file)['args'])}"]
     table = "\n".join([*lines, 'env.KEY = { env = "MCP_TEST_KEY" }', ""])
     configuration.write_text(f"[plugins.mcp.servers.real]\n{table}")
     return file
 
 
 def _server(more):
-    return {"command": sys.executable, "args": [SERVER, "stdio", str(more)]}
+    return {"command": sys.executable, "args": ["-I", SERVER, "more", str(more)]}
 
 
 @pytest.fixture
@@ -52,30 +52,31 @@ def registry(tmp_path):
 
 
 def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more, tmp_path):
-    assert "real__echo" in registry("list", "--names")
+    registry("mcp", "test")  # it may take longer to start than a listing waits
     (accepted,) = (tmp_path / "state" / "pegboard" / "mcp").iterdir()
     assert accepted.stat().st_mode & 0o077 == 0
-    assert registry("mcp").splitlines()[1].startswith("real    15 tools accepted")
+    assert registry("mcp").splitlines()[1].startswith("real    2 tools accepted")
+    assert "real__echo" in registry("list", "--names")
     # Without the server it is listed all the same: neither does a listing start it.
     assert "real__echo" in registry("list", "--names", PATH="/nowhere")
     (tmp_path / "rules.toml").write_text('allow = ["real__echo", "real__ecko"]')
     said = registry("call", "real__echo", "text=in", "--rules", "rules.toml")
     assert ("is called 'real__ecko'" in said, "is called 'real__echo'" in said) == (True, False)
-    facts = json.loads(registry("call", "--yes", "real__env"))
-    assert facts["env"]["KEY"] == "hidden-key"
+    assert "hidden-key" in registry("call", "--yes", "real__env")
 
 
 def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refuses_it(registry, more):
+    registry("mcp", "test")
     listed = registry("mcp")
-    assert "15 tools accepted on first use" in listed
+    assert "2 tools accepted on first use" in listed
     assert "what was accepted on first use is shown by 'registry mcp accept real'" in listed
     shown = registry("mcp", "accept", "real", code=1, answer="n\n")
     assert '+  "description": "Echoes.",' in shown
     assert "none of its tools is accepted" in shown
     assert "real__echo" not in registry("list", "--names", "--live")
-    assert "15 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "2 tools are accepted" in registry("mcp", "accept", "real", "--yes")
     assert "on first use" not in registry("mcp")
-    assert "nothing has changed; 15 tools are accepted" in registry("mcp", "accept", "real")
+    assert "nothing has changed; 2 tools are accepted" in registry("mcp", "accept", "real")
 
 
 def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_path):
@@ -105,7 +106,7 @@ def test_servers_of_a_project_that_is_not_trusted_are_said_to_be_ignored(registr
 
 
 def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(registry, more):
-    registry("list")
+    registry("mcp", "test")
     more.write_text(json.dumps([{"name": "echo", "description": "Now\u202eother.", "inputSchema": {"type": "object"}}]))
     assert "defines it otherwise" in registry("call", "--yes", "real__echo", code=1)
     tested = registry("mcp", "test", code=1)
@@ -113,10 +114,10 @@ def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(re
     shown = registry("mcp", "accept", "real", code=130)  # nobody answers
     assert '+  "description": "Now\\u{202e}other.",' in shown
     assert '-  "description": "Echoes.",' in shown
-    assert "15 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "2 tools are accepted" in registry("mcp", "accept", "real", "--yes")
     assert "nothing has changed" in registry("mcp", "accept", "real")
     assert "other." in registry("show", "real__echo")
-    assert registry("mcp", "test").startswith("real: 15 tools in ")
+    assert registry("mcp", "test").startswith("real: 2 tools in ")
 
 
 def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, tmp_path):
@@ -125,13 +126,15 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
     table = '[plugins.mcp]\nmcp_config = "../../servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
     configuration.write_text(table + configuration.read_text())
-    assert "real__echo" in registry("list", "--names")
-    (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
-    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=./fine.json")
     said = registry("mcp", "test", code=1)
     assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
     assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said
     assert "server 'x' is left out: the environment has no NOT_THERE" in said
+    assert "real__echo" in registry("list", "--names")
+    (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
+    one = ("--set", "mcp.mcp_config=./fine.json")
+    assert "Other-One: 2 tools in" in registry("mcp", "test", *one, code=1)
+    assert "Other-One__echo" in registry("list", "--names", *one)
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
 
 
@@ -141,12 +144,14 @@ def test_a_file_of_servers_that_came_with_a_project_has_to_be_trusted_as_it_is(r
     servers.write_text('{"mcpServers": {}}')
     for file in (configuration, servers):
         registry("config", "trust", str(file))
+    registry("mcp", "test")
     assert "real__echo" in registry("list", "--names")
     servers.write_text(json.dumps({"mcpServers": {"other": _server(more)}}))
     assert "other" not in registry("list", "--names")
     said = registry("mcp", code=1)
     assert f"{servers} is ignored until you trust it as it is (registry config trust {servers})" in said
     registry("config", "trust", str(servers))
+    registry("mcp", "test", "other")
     assert "other__echo" in registry("list", "--names")
     configuration.write_text('[plugins.mcp]\nmcp_config = "servers.json"\n')
     registry("config", "trust")
@@ -173,7 +178,8 @@ urllib.request.urlopen(sys.argv[1]).read()
 
 
 def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(registry, tmp_path):
-    server = subprocess.Popen([sys.executable, SERVER, "oauth"], stdout=subprocess.PIPE, text=True)
+    real = str(Path(__file__).with_name("real_server.py"))
+    server = subprocess.Popen([sys.executable, real, "oauth"], stdout=subprocess.PIPE, text=True)
     try:
         table = f'[plugins.mcp.servers.real]\nurl = "{server.stdout.readline().strip()}"\noauth = true\n'
         (tmp_path / "config" / "pegboard").mkdir(parents=True)
@@ -196,11 +202,10 @@ def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(regist
 
 
 def test_a_listing_leaves_no_server_behind_however_many_ignore_its_end(registry, tmp_path):
-    bad = str(Path(__file__).with_name("bad_server.py"))
     tables = ""
     for number in range(3):
         for fault in ("stays", "silent"):
-            words = json.dumps(["-I", bad, fault, str(tmp_path / f"process{number}")])
+            words = json.dumps(["-I", SERVER, fault, str(tmp_path / f"process{number}")])
             lines = [f"[plugins.mcp.servers.{fault}{number}]", f"command = {json.dumps(sys.executable)}"]
             tables += "\n".join([*lines, f"args = {words}", ""])
     (tmp_path / "config" / "pegboard").mkdir(parents=True)

@@ -109,6 +109,77 @@ async def test_names_and_sessions_that_are_like_right_ones_are_none(attacked, he
         assert answers == NAMES[header]
 
 
+async def test_a_request_with_two_sessions_is_refused(attacked):
+    async with attacked() as (post, _, headers):
+        session = headers["mcp-session-id"]
+        for two in ((session, "0" * 32), ("0" * 32, session), (session, session)):
+            twice = [*((key, headers[key]) for key in HEADERS), *(("mcp-session-id", each) for each in two)]
+            answer = await post(json=called("add", a=1, b=2), headers=twice)
+            assert (answer.status_code, "More than one Mcp-Session-Id" in answer.text) == (400, True)
+
+
+@pytest.fixture
+def waiting(registry):
+    """A tool that waits: how often it has begun, and what it waits for."""
+    begun, goes_on = asyncio.Semaphore(0), asyncio.Event()
+
+    @tool
+    async def wait(context: ToolContext) -> str:
+        """Waits."""
+        begun.release()
+        await goes_on.wait()
+        return "waited"
+
+    registry.register(wait)
+    return begun, goes_on
+
+
+@pytest.mark.parametrize("again", [1, "1"])
+async def test_an_id_that_waits_for_its_answer_is_refused_and_is_free_once_it_has_it(attacked, waiting, again):
+    begun, goes_on = waiting
+    async with attacked() as (post, _, headers):
+        first = asyncio.create_task(post(json=called("wait"), headers=headers))
+        await asyncio.wait_for(begun.acquire(), 30)
+        refused = await post(json=called("add", again, a=1, b=2), headers=headers)
+        assert (refused.status_code, refused.json()["id"]) == (400, again)
+        assert f"Request id {again!r} is in use" in refused.json()["error"]["message"]
+        wrong = await post(json=called("wait", 2), headers={**headers, "accept": "text/html"})
+        assert wrong.status_code == 406
+        goes_on.set()
+        assert "waited" in (await first).text
+        for id_ in (again, 2):
+            for _ in range(3):
+                assert "waited" in (await post(json=called("wait", id_), headers=headers)).text
+
+
+async def test_an_id_stays_in_use_while_its_call_runs_on_without_the_client(attacked, waiting):
+    begun, goes_on = waiting
+    async with attacked() as (post, url, headers):
+        leaving = httpx2.AsyncClient(timeout=30)
+        async with leaving, leaving.stream("POST", url, json=called("wait"), headers=headers):
+            await asyncio.wait_for(begun.acquire(), 30)
+        refused = await post(json=called("add", a=1, b=2), headers=headers)
+        assert (refused.status_code, "is in use" in refused.text) == (400, True)
+        goes_on.set()
+        async with asyncio.timeout(30):
+            while (answer := await post(json=called("add", a=1, b=2), headers=headers)).status_code == 400:
+                pass
+        assert '"result":3' in answer.text
+
+
+async def test_without_a_session_calls_with_one_id_are_all_answered(attacked, waiting):
+    begun, goes_on = waiting
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    call = called("wait")
+    call["params"]["_meta"] = meta
+    async with attacked() as (post, _, headers):
+        both = [asyncio.create_task(post(json=call, headers={**headers, **MODERN})) for _ in range(2)]
+        for _ in both:
+            await asyncio.wait_for(begun.acquire(), 30)
+        goes_on.set()
+        assert all("waited" in answer.text for answer in await asyncio.gather(*both))
+
+
 BODIES = {  # what is wrong -> the body, with headers of its own
     "nothing": (b"", {}),
     "no JSON": (b"{", {}),
@@ -158,17 +229,8 @@ def of_machine(transport, address):
     return httpx2.AsyncClient(transport=machine, headers=headers, timeout=30)
 
 
-async def test_one_machine_without_a_users_token_has_its_share_and_no_more(registry, serving):
-    begun, goes_on = asyncio.Semaphore(0), asyncio.Event()
-
-    @tool
-    async def wait(context: ToolContext) -> str:
-        """Waits."""
-        begun.release()
-        await goes_on.wait()
-        return "waited"
-
-    registry.register(wait)
+async def test_one_machine_without_a_users_token_has_its_share_and_no_more(registry, serving, waiting):
+    begun, goes_on = waiting
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     call = called("wait")
     call["params"]["_meta"] = meta

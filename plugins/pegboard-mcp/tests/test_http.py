@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
 from contextlib import asynccontextmanager, suppress
@@ -13,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolRegistry, tool
 from pegboard.errors import ConfigError
@@ -292,6 +294,16 @@ async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry
         for text in (b"", POST):
             assert await spoken(transport, text) == b""
         assert await client.add()
+
+
+async def test_a_connection_that_has_ended_isnt_kept_until_its_time_for_headers_is_over(registry, serving):
+    async with serving(registry, HttpSettings(body_seconds=600)) as transport:
+        for _ in range(3):
+            async with raw(transport) as client:
+                await client.initialize()
+        async with asyncio.timeout(30):
+            while any(isinstance(each, H11Protocol) for each in gc.get_objects()):  # noqa: ASYNC110  gone once it is
+                await asyncio.sleep(0.01)
 
 
 POST = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n"

@@ -123,7 +123,7 @@ def raw(words, tmp_path):
 
 
 async def begun(path):
-    for _ in range(1_000):
+    for _ in range(6_000):
         if path.exists():
             return
         await asyncio.sleep(0.01)
@@ -137,6 +137,19 @@ async def test_what_is_in_flight_when_the_client_closes_its_end_is_answered(raw,
         client.process.stdin.close()
         (answer,), code = await client.ended()
         assert (answer["id"], answer["result"]["content"][0]["text"], code) == (1, "waited", 0)
+
+
+async def test_two_calls_with_one_id_are_both_answered_also_at_the_end(raw, tmp_path):
+    async with raw() as client:
+        client.call(1, "wait", seconds=0.5, begun=str(tmp_path / "begun"))
+        await begun(tmp_path / "begun")
+        client.write({"method": "notifications/cancelled", "params": {"requestId": [1]}})
+        client.call(1, "echo", text="in between")
+        first = await client.read()
+        client.process.stdin.close()
+        (second,), code = await client.ended()
+        answers = sorted((each["id"], each["result"]["content"][0]["text"]) for each in (first, second))
+        assert (answers, code) == ([(1, "in between"), (1, "waited")], 0)
 
 
 async def test_a_process_that_is_asked_to_end_answers_what_is_in_flight(raw, tmp_path):

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 import pegboard_shell
-from pegboard import Once, Permissions, ReadonlyContext, Rule, ToolCall
-from pegboard.testing import ScriptedApprover, check_plugin
+from pegboard import Concurrency, Once, Permissions, ReadonlyContext, Rule, ToolCall, tool
+from pegboard.testing import ScriptedApprover, check_plugin, plugin_registry
 
 TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_stdin"]
 
 
 def test_the_plugin_stands_behind_one_entry_point():
     (entry,) = [each for each in entry_points(group="pegboard") if each.name == "shell"]
-    assert entry.load() is pegboard_shell
+    assert entry.load() is pegboard_shell.Plugin
 
 
 def test_its_tools_are_declared_with_caution(board):
@@ -37,11 +37,11 @@ def test_its_tools_are_declared_with_caution(board):
 
 
 def test_every_parameter_is_described_and_bounded(board):
-    for tool in board().tools():
-        schema = tool.spec.input_schema
+    for each in board().tools():
+        schema = each.spec.input_schema
         assert schema["additionalProperties"] is False
         for name, part in schema["properties"].items():
-            assert part["description"], (tool.name, name)
+            assert part["description"], (each.name, name)
             for kind in part.get("anyOf", [part]):
                 assert {"boolean": True, "null": True}.get(kind["type"]) or any(key.startswith("m") for key in kind)
 
@@ -49,6 +49,72 @@ def test_every_parameter_is_described_and_bounded(board):
 async def test_a_line_is_run_by_a_shell_and_a_list_is_not(run):
     assert (await run("echo one two | tr o 0")).text.startswith("0ne tw0\n[Exit code 0, ")
     assert (await run(["echo", "one | two", "$HOME"])).text.startswith("one | two $HOME\n[Exit code 0, ")
+
+
+@pytest.mark.parametrize("command", ["cat new; echo", "python3 -c 'print(open(\"new\").read())'"])
+@pytest.mark.parametrize("folder", [".", "below"])
+async def test_a_command_sees_what_earlier_calls_of_its_answer_write_in_its_folder_and_later_ones_wait(
+    board, top, command, folder
+):
+    registry = board()
+    place = top / folder
+    place.mkdir(exist_ok=True)
+
+    @registry.register
+    @tool(concurrency=Concurrency("path", ("path",)))
+    async def put(path: str, text: str) -> None:
+        """Write a file, after a while."""
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(Path(path).write_text, text)
+
+    def written(text):
+        return ToolCall("put", {"path": str(place / "new"), "text": text}, text)
+
+    shown = ToolCall("shell", {"command": command, "folder": folder}, "shown")
+    outcome = await registry.dispatch([written("one"), shown, written("two")])
+    assert outcome.results[1].text.startswith("one\n[Exit code 0")
+    assert (place / "new").read_text() == "two"
+
+
+async def test_commands_of_two_answers_run_side_by_side_where_their_folders_differ(tmp_path, fifo):
+    """Each writes into a pipe that the other one reads: both have to run."""
+    registry, one, other = plugin_registry("shell", settings={"shell": {"sandbox": "none"}}), fifo(), fifo()
+    registry.permissions = Permissions(mode="bypass")
+
+    async def run(name, command):
+        folder = tmp_path / name
+        folder.mkdir()
+        call = ToolCall("shell", {"command": command}, "1")
+        return (await registry.dispatch([call], context=ReadonlyContext(work_dir=str(folder)))).results[0]
+
+    lines = f"echo a > {one}; cat {other}", f"cat {one}; echo b > {other}"
+    ran = await asyncio.wait_for(asyncio.gather(*map(run, ("one", "other"), lines)), 60)
+    assert [each.text[:1] for each in ran] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("longest", "advice"),
+    [
+        (
+            60,
+            "It was ended after its limit of 0.2 s. Ask for a longer timeout (60 s at most), or pass background=true.",
+        ),
+        (0.1, "It was ended after its limit of 0.1 s. No call may take longer here: pass background=true."),
+    ],
+)
+async def test_what_is_advised_at_a_limit_can_be_done(board, longest, advice):
+    result = await board(longest=longest).call("shell", {"command": "exec sleep 10000", "timeout": 0.2})
+    assert result.metadata["exit_code"] == 124
+    assert result.text.endswith(f"{advice}]")
+
+
+async def test_a_prompt_shows_a_command_as_rules_see_it_and_as_an_argument(board):
+    registry = board(mode="default")
+    with ScriptedApprover([Once()]) as approver:
+        registry.approver = approver
+        await registry.call("shell", {"command": "echo once"})
+    assert approver.requests[0].to_text().count("echo once") == 2
+    assert approver.requests[0].preview.details == "echo once"
 
 
 async def test_an_exit_code_is_a_result_and_no_error(run):
@@ -149,7 +215,7 @@ async def test_what_destroys_asks(board, top):
 def test_it_brings_no_tools_where_there_are_no_process_groups(monkeypatch):
     monkeypatch.delattr(os, "killpg")
     with pytest.raises(RuntimeError, match="Linux and macOS"):
-        pegboard_shell.pegboard_register_tools(print, {})
+        pegboard_shell.Plugin({})
 
 
 @pytest.mark.slow
@@ -175,7 +241,7 @@ def test_it_works_installed_as_a_wheel(tmp_path):
     info = site / "pegboard_shell-0.2.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pegboard-shell\nVersion: 0.2.0\n")
-    (info / "entry_points.txt").write_text("[pegboard]\nshell = pegboard_shell\n")
+    (info / "entry_points.txt").write_text("[pegboard]\nshell = pegboard_shell:Plugin\n")
     (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
     code = (
         "import pegboard, pegboard_shell, sys; assert pegboard_shell.__file__.startswith(sys.argv[1]);"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from pegboard.cli.session import Session
     from pegboard.plugins.discovery import FoundPlugin
-    from pegboard.plugins.manifest import PluginManifest
 
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Tools": {
@@ -154,23 +153,8 @@ def command_owners(session: Session) -> Mapping[str, FoundPlugin]:
 
 def command_names(found: FoundPlugin, session: Session) -> tuple[str, ...]:
     """The names of a plugin's commands: from its manifest or the cache, or, with new settings, from the plugin."""
-    manifest = known_manifest(found, session)
+    manifest = session.manifest(found)
     return tuple(brought_commands(found, session.settings(found))) if manifest is None else manifest.commands
-
-
-def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | None:
-    """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
-    from pegboard.errors import ManifestError
-    from pegboard.plugins.cache import CachedManifests
-    from pegboard.plugins.manifest import read_manifest
-
-    settings = session.settings(found)
-    try:
-        manifest = None if settings else read_manifest(found)
-    except ManifestError:
-        manifest = None
-    known = manifest or CachedManifests().get(found, settings)
-    return None if isinstance(known, str) else known
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:

@@ -27,6 +27,7 @@ from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
     ExpressionError,
+    ManifestError,
     PegboardError,
     UnknownToolError,
     operator_log,
@@ -43,6 +44,7 @@ from pegboard.typing import JsonSchema
 if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.plugins.discovery import Discovery, FoundPlugin
+    from pegboard.plugins.manifest import PluginManifest
     from pegboard.registry import ToolRegistry
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
@@ -241,6 +243,19 @@ class Session:
         """The settings of an installed plugin."""
         return self.config.settings(found.name, found.distribution)
 
+    def manifest(self, found: FoundPlugin) -> PluginManifest | None:
+        """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
+        from pegboard.plugins.cache import CachedManifests
+        from pegboard.plugins.manifest import read_manifest
+
+        settings = self.settings(found)
+        try:
+            manifest = None if settings else read_manifest(found)
+        except ManifestError:
+            manifest = None
+        known = manifest or CachedManifests().get(found, settings)
+        return None if isinstance(known, str) else known
+
     def _brings(self, hook: str) -> bool:
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
 
@@ -271,6 +286,18 @@ class Session:
         if tool is None:
             raise UnknownToolError(name, suggest(name, offered.names))
         return tool
+
+    def withheld(self, name: str) -> Iterator[str]:
+        """The plugins that aren't loaded and bring a tool of this name, or may, each with the cause."""
+        for found in self.entries():
+            record = self.registry.catalogue.plugins[found.name]
+            if record.status in ("listed", "loaded", "partial"):
+                continue
+            manifest = self.manifest(found)
+            prefix = self.config.prefix.get(found.name, "")
+            brings = "brings it" if manifest else "may bring it" if record.status == "quarantined" else None
+            if brings and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
+                yield f"plugin {found.name!r} ({found.distribution}) {brings}, and is {record.status}: {record.cause}"
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine to its end and closes what the registry has opened; prints go to standard error."""
@@ -321,9 +348,20 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
         if registry.plugin_manager is not None and options.is_default:
             note_names(registry, discovery)
+        _note_texts(registry, options)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
     return Session(registry, config, options, discovery, clash)
+
+
+def _note_texts(registry: ToolRegistry, options: Options) -> None:
+    """Remarks on texts of `--set` that may have been meant as JSON, where their plugin fails."""
+    failed = {problem.plugin for problem in registry.problems()} if options.settings else ()
+    for word, value in read_state(options.settings).items():
+        if word.partition(".")[0] in failed and isinstance(value, str):
+            with suppress(ValueError, RecursionError):
+                json.loads(value)
+                remark(f"--set {word}=... gives a text; for a number or other JSON, write {word}:=...")
 
 
 def show_log() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
@@ -169,9 +170,11 @@ def _offered(tool: Tool) -> str:
 def _sharing(spec: ToolSpec) -> str:
     """How its calls share, where that isn't with everything."""
     how = spec.concurrency
-    if how.mode == "key":
-        return f"calls of the same {', '.join(how.key)} wait for each other{', readers share' * (how.access == 'read')}"
-    return "runs alone" if how.mode == "exclusive" else ""
+    if how.mode in ("shared", "exclusive"):
+        return "runs alone" if how.mode == "exclusive" else ""
+    below = ", or one above or below it," if how.mode == "path" else ""
+    share = ", readers share" if how.access == "read" else ""
+    return f"calls of the same {', '.join(how.key)}{below} wait for each other{share}"
 
 
 def _hints(spec: ToolSpec) -> Iterator[tuple[str, bool]]:
@@ -284,9 +287,14 @@ def listing_of(
     )
 
 
+_written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()  # listing the same tools again takes a third
+
+
 def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> str:
     """What `list --json` prints."""
-    return list_json([_tool_json(tool) for tool in tools], problems_json(problems))
+    return list_json(
+        [_written.get(tool) or _written.setdefault(tool, _tool_json(tool)) for tool in tools], problems_json(problems)
+    )
 
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:

@@ -337,7 +337,7 @@ def _in_order(
     waiting: list[LockRequest] = []
     for call in pending:
         try:
-            request = lock_request(services.find(call.call.name), call.arguments, context.work_dir)
+            request = lock_request(services.find(call.call.name), call.arguments, context)
         except (CallError, ValueError):  # it won't run
             request = SHARED
         each = answered.get(call.id)
@@ -379,7 +379,7 @@ def _put_in_order(states: Sequence[CallState]) -> None:
     scheduler = BatchScheduler(len(states))
     for state, mode in zip(states, modes, strict=True):
         state.scheduler = scheduler
-        if mode in ("shared", "exclusive"):  # a key is known only with the arguments
+        if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
             scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
 
 

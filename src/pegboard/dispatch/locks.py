@@ -7,7 +7,7 @@ import os
 import threading
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,7 @@ from attrs import frozen
 
 from pegboard.schema.json import canonical_json
 from pegboard.threads import settle_future
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 
 _ALL: Final = 1 << 60  # the size of a lock: a reader takes 1 of it, a writer everything
@@ -32,23 +32,30 @@ class LockRequest:
         key: What it reads or writes, as text; `None` where it has no key.
         writes: Whether it has the key alone, else it shares it with other readers.
         slots: The tool whose slots it takes one of, and how many there are; `None` where the tool sets no limit.
+        path: The path, ending in `/`, that it reads or writes with all below it; this holds for its own batch, and
+            writers have it as a key, too.
     """
 
     exclusive: bool = False
     key: str | None = None
     writes: bool = True
     slots: tuple[str, int] | None = None
+    path: str | None = None
 
     @property
     def is_shared(self) -> bool:
-        """Whether it needs no lock for itself, at most a slot."""
-        return not self.exclusive and self.key is None
+        """Whether it waits for no other because of what it does, at most for a slot."""
+        return not self.exclusive and self.key is self.path is None
 
     def conflicts(self, other: LockRequest) -> bool:
-        """Whether the locks of the two exclude each other; slots don't count."""
+        """Whether the two exclude each other; slots don't count."""
         if self.exclusive or other.exclusive:
             return True
-        return self.key is not None and self.key == other.key and (self.writes or other.writes)
+        if not (self.writes or other.writes):
+            return False
+        if self.path is None or other.path is None:
+            return self.key is not None and self.key == other.key
+        return self.path.startswith(other.path) or other.path.startswith(self.path)
 
 
 SHARED: Final = LockRequest()
@@ -56,52 +63,46 @@ EXCLUSIVE: Final = LockRequest(exclusive=True)
 _UNKNOWN: Final = LockRequest(key="unknown")
 
 
-def lock_request(tool: Tool, arguments: Mapping[str, Any], work_dir: str | None = None) -> LockRequest:
+def lock_request(tool: Tool, arguments: Mapping[str, Any], context: ReadonlyContext) -> LockRequest:
     """What a call of `tool` with these validated arguments has to acquire.
 
     Two calls have the same key where the arguments that make it have the same names and the same JSON values,
-    whichever their tools: so a reader and a writer of one path meet. An argument that is missing counts as null.
+    whichever their tools: so a reader and a writer of one name meet. An argument that is missing counts as null.
+    A key of no arguments is the tool itself.
 
-    - A text is compared as a normal path (`a/./b` is `a/b`): few tools declare which texts are paths, and two keys that
-      are taken for one cost no more than a wait.
-    - Where the tool declares it (`permission_arguments`), a relative path starts from `work_dir`. Links are not
-      followed.
-    - A key of no arguments is the tool itself. A key that can't be written as JSON asks for everything.
+    A path starts from the tool's own `work_dir`, else from the context's; a missing one is that folder itself. It is
+    compared as a normal path (`a/./b` is `a/b`), and links are not followed.
+
+    What can't be worked out asks for everything.
 
     Args:
         tool: The tool, with its policy.
         arguments: By name.
-        work_dir: The folder that relative paths start from; the process's own where it is `None`.
+        context: The request's.
     """
     concurrency, most = tool.concurrency(arguments), tool.policy.max_concurrency
-    mode = concurrency.mode
+    mode, writes = concurrency.mode, concurrency.access == "write"
     slots = None if most is None else (tool.name, most)
-    key = _key(tool.spec, concurrency.key, arguments, work_dir) if mode == "key" else None
-    if key is not None:
-        return LockRequest(key=key, writes=concurrency.access == "write", slots=slots)
+    try:
+        if mode == "key":
+            key = canonical_json({name: arguments.get(name) for name in concurrency.key}) if concurrency.key else None
+            return LockRequest(key=key or tool.spec.name, writes=writes, slots=slots)
+        if mode == "path":
+            path = _place(tool, arguments.get(concurrency.key[0]), arguments, context)
+            return LockRequest(key=path if writes else None, writes=writes, slots=slots, path=path)
+    except Exception:  # noqa: BLE001  of a tool's `work_dir`, too
+        mode = "exclusive"
     if slots is None:
         return SHARED if mode == "shared" else EXCLUSIVE
     return LockRequest(exclusive=mode != "shared", slots=slots)
 
 
-def _key(spec: ToolSpec, names: Sequence[str], arguments: Mapping[str, Any], work_dir: str | None) -> str | None:
-    """The key as canonical JSON; `None` where it can't be written."""
-    if not names:
-        return spec.name
-    kinds = spec.permission_arguments
-    try:
-        return canonical_json({name: _compared(arguments.get(name), kinds.get(name), work_dir) for name in names})
-    except (TypeError, ValueError, RecursionError, OSError):
-        return None
-
-
-def _compared(value: Any, kind: str | None, work_dir: str | None) -> Any:
-    if not isinstance(value, str):
-        return value
+def _place(tool: Tool, named: Any, arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
+    """The absolute path of what a call reads or writes; what is below it begins with it."""
+    own = None if tool.work_dir is None else tool.work_dir(dict(arguments), context)
     # Texts all of them: nothing is looked up, and a `Path` would keep `a/../b` as it is.
-    if kind == "path":
-        value = os.path.join(work_dir or os.getcwd(), value)  # noqa: PTH109, PTH118
-    return os.path.normcase(os.path.normpath(value))
+    path = os.path.join(context.work_dir or os.getcwd(), own or "", named or "")  # noqa: PTH109, PTH118
+    return os.path.join(os.path.normcase(os.path.normpath(path)), "")  # noqa: PTH118
 
 
 class Semaphore:
@@ -315,7 +316,7 @@ class LockManager:
                         self._count(self._entered.popitem()[0])
                 self._arrivals = arrival = self._arrivals + 1
                 handle = LockHandle(self, (), arrival)
-                handle.reached, handle.is_shared = 0, request.is_shared
+                handle.reached, handle.is_shared = 0, not request.exclusive and request.key is None
                 if parent is not None and not parent.is_over:
                     handle.parent, handle.order = parent, (parent.order[0], arrival)
                     self._suspend(parent)
@@ -479,6 +480,7 @@ class BatchScheduler:
     a call needs is known late, too; until then it might be anything that isn't shared. So an exclusive call waits for
     all earlier ones; a call with a key for the exclusive ones, for those that conflict on the key, and for those that
     nothing is known of; a shared call for the exclusive ones. A call that waits here is in no other batch's way.
+    Where paths conflict it waits for the end of the earlier call: one that runs holds no lock for what is below its.
     Where the answer of a person comes in another turn, the calls that would have waited must not run at all.
 
     Args:
@@ -509,8 +511,10 @@ class BatchScheduler:
                 del self._waiting[index]
                 self._behind[blocker].discard(index)
 
-    def passed(self, index: int) -> None:
+    def passed(self, index: int, *, has_ended: bool = True) -> None:
         """Notes that a call has its locks, or has ended; a second time changes nothing."""
+        if not has_ended and self._requests[index].path is not None:
+            return
         place = bisect_left(self._left, index)
         if place < len(self._left) and self._left[place] == index:
             del self._left[place]

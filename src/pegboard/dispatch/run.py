@@ -118,7 +118,7 @@ def locks_known(state: CallState, tool: Tool) -> LockRequest:
     """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
     known = state.locks_wanted
     if known is None or known[0] is not state.arguments:
-        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.context.work_dir)
+        known = state.locks_wanted = state.arguments, lock_request(tool, state.arguments, state.context.request)
         if state.scheduler is not None:
             state.scheduler.know(state.index, known[1])
     return known[1]
@@ -141,7 +141,7 @@ async def _turn(state: CallState, tool: Tool) -> LockHandle:
         text = f"{tool.name} was not run: it waited {limit:g} s for calls that it can't run beside. Try again later."
         raise CallError("timeout", text) from None
     if scheduler is not None:
-        scheduler.passed(state.index)
+        scheduler.passed(state.index, has_ended=False)
         if scheduler.overtakes(state.index):
             lock.release()
             raise overtaking(state)

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 4
 _PUBLISH_SECONDS: Final = 5.0  # that the toolsets of one plugin have for what they publish
 _CLOSE_SECONDS: Final = 3.0
+_SILENT: Final = "its toolsets ended the process, or didn't answer, when they were asked what they publish"
 _PASSES: Final = 10
 MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may take while it is loaded, where the system can hold it to that."""
@@ -204,22 +205,19 @@ class _Child:
         return cls(process, answer, mark)
 
     def done(self, seconds: float) -> Done:
-        """What came of it, at most so many seconds after its start."""
-        answer: Any = None
-        cause: str | None = None
+        """What came of it, at most so many seconds after its start: the last answer that it wrote in full."""
         try:
             code = self.process.wait(max(self.started + seconds - monotonic(), 0.0))
-            self.answer.seek(0)
-            text = self.answer.read()
-            if text:
-                answer = json.loads(text)
-            else:
-                cause = f"ended the process (exit code {code})"
+            cause = f"ended the process (exit code {code})"
         except subprocess.TimeoutExpired:
             cause = f"took longer than {seconds:g} s"
+        self.answer.seek(0)
+        *_, last, _ = b"", *self.answer.read().split(b"\n")
+        left = self.end()
+        try:
+            return Done(json.loads(last), None, left) if last else Done(None, cause, left)
         except ValueError as error:
-            cause = str(error)
-        return Done(answer, cause, self.end())
+            return Done(None, str(error), left)
 
     def end(self) -> int:
         """Ends the child and whatever its plugin has started; gives how many processes that were."""
@@ -263,7 +261,9 @@ def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
     return FoundPlugin(**{each.name: facts[each.name] for each in fields(FoundPlugin)})
 
 
-def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
+def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a plugin brings; where it has tools to publish, first without them: asking for them may end the process."""
+    from pegboard.catalogue import PublishedTools
     from pegboard.plugins.manager import gathered, imported, manifest_of
     from pegboard.tools.spec import Origin
 
@@ -273,15 +273,21 @@ def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
         fetch = partial(imported, job["module"], job["attribute"])
         origin = Origin(job["name"], job["distribution"], job["version"])
         loaded = gathered(origin, fetch, job["settings"], notes, threading.TIMEOUT_MAX)
-        published = _published(loaded)
-        return {"manifest": evolve(manifest_of(loaded), published=published, notes=tuple(notes)).to_json()}
+        publishing, files = _publishing(loaded)
+        manifest = evolve(manifest_of(loaded), notes=tuple(notes))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
-        return {"cause": cause_of(error), "trace": "".join(traceback.format_exception(error))}
+        yield {"cause": cause_of(error), "trace": "".join(traceback.format_exception(error))}
+        return
+    if publishing:
+        faults = (*manifest.faults, _SILENT)
+        yield {"manifest": evolve(manifest, faults=faults, published=PublishedTools((), files, failed=True)).to_json()}
+        published = _published(loaded, publishing, files)
+        manifest = evolve(manifest, faults=tuple(loaded.faults), published=published)
+    yield {"manifest": manifest.to_json()}
 
 
-def _published(loaded: LoadedPlugin) -> PublishedTools | None:
-    """What the plugin's toolsets publish, asked once and closed; what goes wrong is among its faults."""
-    from pegboard.catalogue import PublishedTools
+def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str]]:
+    """The plugin's toolsets that publish tools, and the stamps of the files that these are read from."""
     from pegboard.toolsets.toolset import published_files
 
     files: dict[str, str] = {}
@@ -295,9 +301,14 @@ def _published(loaded: LoadedPlugin) -> PublishedTools | None:
         if paths is not None:
             publishing.append(toolset)
             files |= {path: stamp_of(os.fsencode(path)).decode() for path in paths}
-    if not publishing:
-        return None
+    return publishing, files
+
+
+def _published(loaded: LoadedPlugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
+    """What these toolsets publish, asked once and closed; what goes wrong is among the plugin's faults."""
     import asyncio  # most plugins have nothing to ask
+
+    from pegboard.catalogue import PublishedTools
 
     offers = asyncio.run(_asked(publishing))
     problems = [problem for offer in offers for problem in offer.problems if not problem.note]
@@ -328,14 +339,14 @@ def _bound_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def answer_job(answered: Callable[[dict[str, Any]], Any]) -> None:
+def answer_job(answers: Callable[[dict[str, Any]], Iterable[Any]]) -> None:
     """Does the job on standard input in this process, and ends it.
 
     Keeps both streams to itself: plugins print to standard error, and have nothing to read.
 
     Args:
-        answered: Does it; gives the answer, for JSON. It may take as many bytes of data as the job's `memory` says,
-            where the system can hold it to that.
+        answers: Does it; gives the answer, for JSON, and before it any that stand if the process ends. It may take as
+            many bytes of data as the job's `memory` says, where the system can hold it to that.
     """
     job = json.loads(sys.stdin.buffer.read())
     answer = os.dup(1)
@@ -343,12 +354,12 @@ def answer_job(answered: Callable[[dict[str, Any]], Any]) -> None:
     os.dup2(2, 1)
     _bound_memory(job.get("memory", MOST_MEMORY))
     own = os.getpid()
-    text = json.dumps(answered(job)).encode()
-    if os.getpid() == own:  # a plugin that forks comes here twice
-        while text:
+    for each in answers(job):
+        text = json.dumps(each).encode() + b"\n"
+        while text and os.getpid() == own:  # a plugin that forks comes here twice
             text = text[os.write(answer, text) :]
     os._exit(0)  # what a plugin has started isn't waited for
 
 
 if __name__ == "__main__":
-    answer_job(_answered)
+    answer_job(_answers)

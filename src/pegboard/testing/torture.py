@@ -643,7 +643,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
         trial.broke(f"it writes outside of the temporary folder: {path}")
 
 
-def _tried(job: Mapping[str, Any]) -> tuple[int, list[str], list[str]]:
+def _tried(job: Mapping[str, Any]) -> Iterator[tuple[int, list[str], list[str]]]:
     guard = _Guard(os.path.realpath(os.environ["TMPDIR"]))
     trial = Trial(found_in(job), job["settings"], guard, job["include_mutating"])
     sys.addaudithook(guard)
@@ -651,7 +651,7 @@ def _tried(job: Mapping[str, Any]) -> tuple[int, list[str], list[str]]:
         asyncio.run(_whole(trial, FAULTS[job["fault"]]))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises costs only this fault
         trial.broke(cause_of(error))
-    return trial.calls, trial.causes, sorted({*trial.not_called})
+    yield trial.calls, trial.causes, sorted({*trial.not_called})
 
 
 if __name__ == "__main__":

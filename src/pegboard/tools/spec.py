@@ -337,20 +337,27 @@ class Concurrency:
     """Concurrency of a tool: which of its calls may run side by side.
 
     Attributes:
-        mode: `"shared"` with everything, `"exclusive"` alone among all, `"key"` alone among calls of the same key.
-        key: For `"key"`: the names of the arguments whose values make the key.
-        access: For `"key"`: readers of a key share it, a writer has it alone.
+        mode: `"shared"` with everything, `"exclusive"` alone among all, `"key"` alone among calls of the same key,
+            `"path"` alone among calls of the same answer whose path is the same, above or below. Of different answers,
+            writers of the same path wait for each other.
+        key: For `"key"`: the names of the arguments whose values make the key. For `"path"`: the name of one that is a
+            path, relative to the tool's `work_dir` or else the call's.
+        access: For these two: readers share, a writer is alone.
     """
 
-    mode: Literal["shared", "exclusive", "key"] = field(
-        default="shared", validator=attrs.validators.in_(("shared", "exclusive", "key"))
+    mode: Literal["shared", "exclusive", "key", "path"] = field(
+        default="shared", validator=attrs.validators.in_(("shared", "exclusive", "key", "path"))
     )
     key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_strings_only("key", names)))
     access: Literal["read", "write"] = field(default="write", validator=attrs.validators.in_(("read", "write")))
 
+    def __attrs_post_init__(self) -> None:
+        if self.mode == "path" and len(self.key) != 1:
+            raise ValueError(f"mode 'path' takes the name of one argument, as in ('path',); got {self.key!r:.100}")
+
     def to_json(self) -> JsonObject:
-        """`{"mode": ..., "key": [...], "access": ...}`; key and access only for mode `"key"`."""
-        if self.mode != "key":
+        """`{"mode": ..., "key": [...], "access": ...}`; key and access only for the modes `"key"` and `"path"`."""
+        if self.mode not in ("key", "path"):
             return {"mode": self.mode}
         return {"mode": self.mode, "key": list(self.key), "access": self.access}
 

@@ -131,7 +131,7 @@ class EditTools:
         "permission": "edit",
         "permission_arguments": {"path": "path"},
         "work_dir": _folder,
-        "concurrency": Concurrency("key", ("path",)),
+        "concurrency": Concurrency("path", ("path",)),
         "preview": _preview,
     }
 

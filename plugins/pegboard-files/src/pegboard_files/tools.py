@@ -313,9 +313,10 @@ class FileTools:
         "tags": ("files",),
         "permission_arguments": {"path": "path"},
         "work_dir": _folder,
+        "concurrency": Concurrency("path", ("path",), "read"),
     }
 
-    @tool(title="Read a file", concurrency=Concurrency("key", ("path",), "read"), **_READS)
+    @tool(title="Read a file", **_READS)
     def read_file(
         self,
         path: PathText,

@@ -34,7 +34,7 @@ from pegboard.schema.converter import json_key
 from pegboard.schema.json import digest_of
 from pegboard.tools.visible import visible
 from pegboard.toolsets.expression import parse_predicate
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
 from pegboard_hooks.settings import read_table
 
 BEFORE: Final = "PreToolUse"
@@ -78,7 +78,7 @@ class HookSettings(ProgramSettings):
         super().__attrs_post_init__()
         if not self.command or not self.command[0]:
             raise ValueError('command: it has to name a program, as in ["python3", "/home/ann/check.py"]')
-        check_program(self.command[0])
+        check_program(self.command, self.cwd)
         if not 0 < self.timeout <= 600:
             raise ValueError(f"timeout: it has to be more than 0 and at most 600 seconds, not {self.timeout:g}")
         try:
@@ -303,6 +303,7 @@ async def _asked(
     }
     log, name = operator_log().getChild("hooks"), visible(" ".join(hook.command))[:200]
     try:
+        check_runs(hook.words, hook.folder(None))
         run = await run_program(
             hook.words,
             given=json.dumps(facts).encode() + b"\n",

@@ -12,15 +12,18 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from string import Formatter
 from typing import Any, Final, Literal, cast
 
 from attrs import field, frozen
 
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
+from pegboard.dispatch.permissions.rule import HOLE
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import is_valid_name
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
+from pegboard_hooks.interpreters import interpreters
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
 _PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
@@ -45,6 +48,11 @@ class _Word:
     def may_be_option(self) -> bool:
         """Whether it begins with what the model gives."""
         return bool(self.parts) and not self.parts[0][0]
+
+    @property
+    def with_holes(self) -> str:
+        """The word, each argument as its name between holes."""
+        return "".join(text if name is None else f"{text}{HOLE}{name}{HOLE}" for text, name in self.parts)
 
     def filled(self, arguments: Mapping[str, Any]) -> list[str]:
         """The words that it stands for."""
@@ -74,6 +82,13 @@ def _word(template: Any, place: str) -> _Word:
     return _Word(tuple(parts))
 
 
+def _from_home(template: Any) -> Any:
+    if not isinstance(template, str) or not template.startswith("~/"):
+        return template
+    home = str(Path.home()).replace("{", "{{").replace("}", "}}")
+    return home + template[1:]
+
+
 @frozen(kw_only=True)
 class ToolSettings(ProgramSettings):
     """A command-line program that is a tool.
@@ -83,7 +98,8 @@ class ToolSettings(ProgramSettings):
             is left out where an argument in it isn't given.
         description: What the model reads.
         arguments: The arguments by name, each as JSON Schema says it (`type` is one of `string`, `integer`, `number`,
-            `boolean` and `array`, which is one of texts); with `options = true`, its value may begin with `-`.
+            `boolean` and `array`, which is one of texts); with `options = true`, or where it is a number whose
+            `minimum` is negative, its value may begin with `-`.
         stdin: What the program reads from standard input, with placeholders; nothing by default.
         timeout: Seconds that it may take.
         success: The exit codes that are no failure.
@@ -117,13 +133,14 @@ class ToolSettings(ProgramSettings):
         super().__attrs_post_init__()
         if not self.groups or self.groups[0][0] or self.groups[0][1][0].names or not self.program:
             raise ValueError("command: it has to begin with the name of a program, which no argument is part of")
-        check_program(self.program)
+        check_program(self.with_holes, self.cwd)
         if not 0 < self.timeout <= 86_400:
             raise ValueError(f"timeout: it has to be more than 0 and at most 86,400 seconds, not {self.timeout:g}")
         for name, schema in self.arguments.items():
             if not isinstance(schema, Mapping) or cast("Mapping[str, Any]", schema).get("type") not in TYPES:
                 raise ValueError(f"arguments.{name}: type has to be one of {', '.join(TYPES)}")
         self._check_names()
+        self._check_code()
 
     def _check_names(self) -> None:
         used = {name for word in self._all_words() for name in word.names}
@@ -140,6 +157,13 @@ class ToolSettings(ProgramSettings):
                 if self.arguments[name]["type"] == "boolean" and not is_optional:
                     raise ValueError(f'command: {{{name}}} is true or false; put it in brackets: ["--all{{{name}}}"]')
 
+    def _check_code(self) -> None:
+        for each in interpreters(self.with_holes):
+            read = [self._input.with_holes] if each.reads and self._input is not None else []
+            for text in (text for text in (*each.texts, *read) if HOLE in text):
+                name, how = text.split(HOLE)[1], "give the code its values as words behind it ($1, sys.argv[1])"
+                raise ValueError(f"command: {{{name}}} would be part of what {each.name} runs as code; {how}")
+
     @cached_property
     def groups(self) -> tuple[tuple[bool, tuple[_Word, ...]], ...]:
         """The words of the command; with each group of them, whether it may be left out."""
@@ -150,9 +174,9 @@ class ToolSettings(ProgramSettings):
         for index, each in enumerate(cast("Sequence[Any]", given)):
             place = f"command[{index}]"
             if isinstance(each, list | tuple):
-                found.append((True, tuple(_word(word, place) for word in cast("Sequence[Any]", each))))
+                found.append((True, tuple(_word(_from_home(word), place) for word in cast("Sequence[Any]", each))))
             else:
-                found.append((False, (_word(each, place),)))
+                found.append((False, (_word(_from_home(each), place),)))
         return tuple(found)
 
     @cached_property
@@ -163,6 +187,11 @@ class ToolSettings(ProgramSettings):
         yield from (word for _, words in self.groups for word in words)
         if self._input is not None:
             yield self._input
+
+    @cached_property
+    def with_holes(self) -> list[str]:
+        """The words of the command, each argument as its name between holes."""
+        return [word.with_holes for _, words in self.groups for word in words]
 
     @property
     def program(self) -> str:
@@ -188,13 +217,19 @@ class ToolSettings(ProgramSettings):
         found: list[str] = []
         given = self.with_defaults(arguments)
         for word in self._shown(given):
-            free = all(self.arguments[name].get("options") is True for name in word.names)
+            free = all(map(self._may_begin_with_minus, word.names))
             for text in word.filled(given):
                 if word.may_be_option and text.startswith("-") and not free:
                     found.append(f"{word.names[0]}: must not begin with '-': {self.program} would read it as an option")
                 if "\0" in text:
                     found.append(f"{word.names[0]}: must not hold a NUL character")
         return found
+
+    def _may_begin_with_minus(self, name: str) -> bool:
+        schema = self.arguments[name]
+        bounds = [schema.get("minimum", 0), schema.get("exclusiveMinimum", 0)]
+        is_negative = any(isinstance(bound, int | float) and bound < 0 for bound in bounds)
+        return schema.get("options") is True or (is_negative and schema["type"] in ("integer", "number"))
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with the defaults of others."""
@@ -237,6 +272,7 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
         given = settings.with_defaults(arguments)
         words = settings.words(given)
         try:
+            check_runs(settings.with_holes, settings.folder(None))
             finished = await run_program(
                 [settings.program, *words[1:]],
                 given=settings.given(given),

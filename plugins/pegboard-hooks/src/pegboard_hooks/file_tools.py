@@ -6,12 +6,13 @@ import hashlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard import DefinitionError, ReadonlyContext, Tool, ToolsetBase
 from pegboard.errors import PegboardError, cause_of, log_failure
@@ -26,12 +27,13 @@ NAME: Final = "files_of_tools"
 FOLDERS: Final = ("tool", "tools")
 """Where the files are, in each folder that is named."""
 
-LOAD_SECONDS: Final = 10.0
-"""How long one file may take to run."""
+LOAD_SECONDS: Final = 3.0
+"""How long all files that have changed are waited for: less than the 5 seconds that a first load gives its toolsets."""
 
 MOST_FILES: Final = 500
 _MOST_BYTES: Final = 1_000_000
 _LOOK_MS: Final = 2_000
+_RUNNING: Final = "it is still running; its tools are there once it has ended"
 
 
 @frozen(eq=False)
@@ -43,12 +45,14 @@ class _File:
         module: The name of the module that it became, or `None`.
         tools: What it brings.
         problem: Why it brings nothing, or `None`.
+        outcome: What running it has given, once it has ended.
     """
 
     stamp: tuple[int, ...]
     module: str | None = None
     tools: tuple[Tool, ...] = ()
     problem: str | None = None
+    outcome: list[_File] = field(factory=list["_File"])
 
 
 class FileToolset(ToolsetBase):
@@ -56,7 +60,7 @@ class FileToolset(ToolsetBase):
 
     A tool that is called `default`, or as its file, has the file's name; others have `FILE_NAME`, or the name that
     `@tool(name=...)` gives them. Files are looked at whenever tools are asked for, and read again where they have
-    changed; each is run by itself, and one that fails costs only its own tools.
+    changed, beside one another; one that fails costs only its own tools, and a slow one has them once it has ended.
 
     Args:
         folders: Absolute paths; `~` is filled in.
@@ -83,12 +87,17 @@ class FileToolset(ToolsetBase):
         """The files and the folders that they are in."""
         return [*map(str, self._places()), *map(str, self._found())]
 
+    @property
+    def broken(self) -> dict[Path, str]:
+        """The files that bring nothing, and why."""
+        return {path: file.problem for path, file in self._files.items() if file.problem}
+
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools of all files, as they are now."""
         del context
         await self.refresh()
         files = self._files
-        causes = [f"{path}: {file.problem}" for path, file in files.items() if file.problem]
+        causes = [f"{path}: {problem}" for path, problem in self.broken.items()]
         missing = [folder for folder in self.folders if not folder.is_dir()]
         causes += [f"{folder} is no folder; make it, or take it out of 'folders'" for folder in missing]
         problems = [ToolsetProblem(self.name, cause) for cause in causes]
@@ -108,12 +117,18 @@ class FileToolset(ToolsetBase):
         with self._looking:
             stamps = {path: stamp for path in self._found() if (stamp := _stamp(path)) is not None}
             before = self._files
-            if stamps == {path: file.stamp for path, file in before.items()}:
+            files: dict[Path, _File] = {}
+            threads: list[threading.Thread] = []
+            for path, stamp in stamps.items():
+                if path in before and before[path].stamp == stamp:
+                    files[path] = before[path]
+                else:
+                    files[path] = file = _File(stamp, problem=_RUNNING)
+                    threads.append(threading.Thread(target=_run, args=[path, file], name=NAME, daemon=True))
+            _wait(threads)
+            self._files = {path: file.outcome[0] if file.outcome else file for path, file in files.items()}
+            if self._files == before:
                 return False
-            self._files = {
-                path: before[path] if path in before and before[path].stamp == stamp else _read(path, stamp)
-                for path, stamp in stamps.items()
-            }
             kept = {file.module for file in self._files.values()}
             for file in before.values():
                 if file.module is not None and file.module not in kept:
@@ -183,14 +198,17 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
 
 
-def _read(path: Path, stamp: tuple[int, ...]) -> _File:
-    """Runs a file, in a thread of its own: one that doesn't end is left behind."""
-    read: list[_File] = []
-    thread = threading.Thread(target=lambda: read.append(_outcome(path, stamp)), name=NAME, daemon=True)
-    thread.start()
-    thread.join(LOAD_SECONDS)
-    late = f"it took more than {LOAD_SECONDS:g} s to run; it isn't run again until it changes"
-    return read[0] if read else _File(stamp, problem=late)
+def _wait(threads: Sequence[threading.Thread]) -> None:
+    """Has threads run beside one another, and waits for all together; those that don't end are left behind."""
+    deadline = time.monotonic() + LOAD_SECONDS
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _run(path: Path, file: _File) -> None:
+    file.outcome.append(_outcome(path, file.stamp))
 
 
 def _outcome(path: Path, stamp: tuple[int, ...]) -> _File:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard import hookimpl
+from pegboard import Limits, hookimpl
 
 if TYPE_CHECKING:
     import click
 
+_LIMITS: Final = Limits()
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _KEYS: Final = ("before", "after", "tools", "folders", "watch")
 _ROUND_CALLS: Final = ("pegboard_before_tool", "pegboard_approve_call", "pegboard_after_tool")
@@ -29,6 +30,7 @@ class Hooks:
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
         self._settings = settings
         self._faults: list[str] = []
+        self._programs: dict[str, tuple[Sequence[str], str | None]] = {}
         if not settings.keys() <= {"tools", "folders", "watch"}:
             self._guard_calls()
 
@@ -56,10 +58,17 @@ class Hooks:
             faults.append(f"plugins.hooks.{key}: has to be a list of tables: [[plugins.hooks.{key}]]")
             return
         for index, table in enumerate(cast("list[Any]", tables)):
+            place = f"plugins.hooks.{key}[{index}]"
             try:
-                yield read_table(HookSettings, table, f"plugins.hooks.{key}[{index}]")
+                hook = read_table(HookSettings, table, place)
+                if hook.timeout > _LIMITS.callback_timeout:
+                    most = f"{_LIMITS.callback_timeout:g} seconds, which all hooks of a call have together"
+                    raise ValueError(f"{place}.timeout: {hook.timeout:g} is more than {most}")  # noqa: TRY301  as the table's
             except ValueError as error:
                 faults.append(str(error))
+                continue
+            self._programs[place] = hook.words, hook.folder(None)
+            yield hook
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
@@ -80,7 +89,9 @@ class Hooks:
             for name, table in cast("Mapping[str, Any]", tables).items():
                 place = f"plugins.hooks.tools.{name}"
                 try:
-                    register(command_tool(name, read_table(ToolSettings, table, place)))
+                    tool = read_table(ToolSettings, table, place)
+                    register(command_tool(name, tool))
+                    self._programs[place] = tool.with_holes, tool.folder(None)
                 except PegboardError as error:
                     self._faults.append(f"{place}: {error}")
                 except ValueError as error:
@@ -91,11 +102,15 @@ class Hooks:
 
     @hookimpl
     def pegboard_register_toolsets(self, register: Callable[[Any], None]) -> None:
-        """Brings the tools of the files in the folders of the settings.
+        """Brings the tools of the files in the folders of the settings, and names programs that can't be run.
 
         Raises:
             ValueError: They aren't absolute paths.
         """
+        if not self._settings.keys().isdisjoint(("before", "after", "tools")):
+            from pegboard_hooks.program import Programs
+
+            register(Programs(self._programs))
         folders: Any = self._settings.get("folders", ())
         if not folders:
             return

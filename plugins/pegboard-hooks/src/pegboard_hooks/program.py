@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
 from attrs import define, field, frozen
+
+from pegboard import ReadonlyContext, ToolsetBase
+from pegboard.config.config import may_bind, trust_file
+from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.files import read_bounded
+from pegboard.toolsets.toolset import Offer, ToolsetProblem
+from pegboard_hooks.interpreters import script_of
 
 MOST_BYTES: Final = 1_000_000
 """How much a program may write to standard output, and to standard error; with more it is ended."""
@@ -23,6 +31,7 @@ DRAIN_SECONDS: Final = 0.5
 TERMINATE_SECONDS: Final = 1.0
 """How long a program may take to end once it is told to; then it is killed."""
 
+_MOST_SCRIPT: Final = 10_000_000
 _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
 
 
@@ -57,10 +66,37 @@ class ProgramSettings:
         return of_call if self.cwd is None else str(Path(self.cwd).expanduser())
 
 
-def check_program(name: str) -> None:
-    """Raises `ValueError` for a program that the folder in which it runs could replace by another."""
-    if os.sep in name and not name.startswith(("/", "~/")):
-        raise ValueError(f"{name!r:.200} is a relative path; give it in full, or the name of a program on PATH")
+def check_program(words: Sequence[str], cwd: str | None) -> None:
+    """Raises `ValueError` for a program or a script that the folder in which it runs could replace by another."""
+    if os.sep in words[0] and not words[0].startswith(("/", "~/")):
+        raise ValueError(f"{words[0]!r:.200} is a relative path; give it in full, or the name of a program on PATH")
+    script = script_of(words)
+    if script is not None and HOLE not in script and cwd is None and not script.startswith(("/", "~/")):
+        raise ValueError(f"{script!r:.200} would be looked for in each call's folder; give it in full, or set cwd")
+
+
+def check_runs(words: Sequence[str], cwd: str | None) -> None:
+    """Raises `OSError` for a program that isn't there, and for a script of a project that isn't trusted as it is.
+
+    A script is what an interpreter is given to run, and a program that begins with `#!` and is named by its path.
+    """
+    program_path(words[0])
+    program, script = paths_in(words, cwd)
+    if program:
+        with open(program, "rb") as file:  # noqa: PTH123  a text
+            program = program if file.read(2) == b"#!" else ""
+    for file in filter(None, (program, script)):
+        if not may_bind(file, read_bounded(file, _MOST_SCRIPT)):
+            trust = f"look at it, and run: registry config trust {shlex.quote(file)}"
+            raise PermissionError(f"{file} came with a project, and isn't trusted as it is; {trust}")
+
+
+def paths_in(words: Sequence[str], cwd: str | None) -> tuple[str, str]:
+    """The program, where it is named by its path, and the script that it runs; `""` for none."""
+    script = script_of(words) or HOLE
+    given = words[0] if os.sep in words[0] else "", "" if HOLE in script else script
+    program, script = (each and os.path.join(cwd or "", os.path.expanduser(each)) for each in given)  # noqa: PTH111, PTH118  texts
+    return program, script
 
 
 def program_path(name: str) -> str:
@@ -69,11 +105,14 @@ def program_path(name: str) -> str:
     Raises:
         FileNotFoundError: There is none.
     """
-    folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
-    found = shutil.which(os.path.expanduser(name), path=os.pathsep.join(folders))  # noqa: PTH111  a text is wanted
+    found = shutil.which(os.path.expanduser(name), path=os.pathsep.join(_folders()))  # noqa: PTH111  a text is wanted
     if found is None:
         raise FileNotFoundError(f"there is no program {name!r:.200} that may be run; install it, or correct its name")
     return found
+
+
+def _folders() -> list[str]:
+    return [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
 
 
 @frozen
@@ -221,3 +260,34 @@ async def _end(transport: asyncio.SubprocessTransport, watcher: _Watcher) -> Non
 def _kill(group: int, number: int) -> None:
     with suppress(OSError):  # it is gone
         os.killpg(group, number)
+
+
+class Programs(ToolsetBase):
+    """A toolset without tools: which programs of the settings can't be run as they are.
+
+    Args:
+        programs: By the place in the settings, a program's words, with holes, and the folder that it runs in.
+    """
+
+    name = "programs"
+
+    def __init__(self, programs: Mapping[str, tuple[Sequence[str], str | None]]) -> None:
+        self._programs = programs
+
+    @property
+    def publishes(self) -> list[str]:
+        """What the answer depends on: the folders of `PATH`, the programs and scripts, and what is trusted."""
+        paths = [path for words, cwd in self._programs.values() for path in paths_in(words, cwd) if path]
+        return [*_folders(), *paths, str(trust_file())]
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """No tools, and a problem for each program that can't be run."""
+        del context
+        return Offer((), [*self._problems()])
+
+    def _problems(self) -> Iterator[ToolsetProblem]:
+        for place, (words, cwd) in self._programs.items():
+            try:
+                check_runs(words, cwd)
+            except OSError as error:
+                yield ToolsetProblem(self.name, f"{place}: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,6 +48,7 @@ async def _watched(session: Session) -> None:
         raise click.UsageError('no folders are set: write folders = ["~/my"] into [plugins.hooks] of pegboard.toml')
     shown: Mapping[str, Tool] = {}
     problems: frozenset[str] = frozenset()
+    broken: frozenset[Path] = frozenset()
     with registry.on_change(lambda: loop.call_soon_threadsafe(changed.set)), interruptible(end):
         for toolset in toolsets:
             toolset.watch()
@@ -56,9 +58,11 @@ async def _watched(session: Session) -> None:
             resolved = await registry.resolve(where=f"toolset:{NAME}")
             now = {tool.name: tool for tool in resolved}
             wrong = frozenset(one_line(str(problem.cause)) for problem in resolved.problems)
+            gone = (path for path in sorted(broken) if not path.exists())
             lines = [*_lines(shown, now), *(f"broken   {each}" for each in sorted(wrong - problems))]
+            lines += (f"removed  {one_line(str(path))}" for path in gone)
             write_through("".join(f"{line}\n" for line in lines))
-            shown, problems = now, wrong
+            shown, problems, broken = now, wrong, frozenset(path for each in toolsets for path in each.broken)
             await changed.wait()
 
 

@@ -23,7 +23,7 @@ from pegboard.cli.output import (
     write_through,
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
-from pegboard.cli.session import complete_tool, complete_word, open_session
+from pegboard.cli.session import Session, complete_tool, complete_word, open_session
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
@@ -86,7 +86,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
     async def work() -> Outcome:
         resolved = await session.registry.resolve(asked, where=where) if offered is None else offered
-        tool = _offered(resolved, name, options.only)
+        tool = _offered(session, resolved, name)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
         outcome = await run_turn(session.registry, [call], resolved, asked, **how)
         if outcome.fatal is not None:
@@ -98,16 +98,18 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     return 130 if outcome.ended in INTERRUPTED else code
 
 
-def _offered(resolved: ResolvedTools, name: str, only: tuple[str, ...]) -> Tool:
+def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
     tool = resolved.get(name)
     if tool is not None:
         return tool
     if resolved.was_held_back(name):
-        report_misses(only, resolved)
+        report_misses(session.options.only, resolved)
         raise click.ClickException(
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
             f"'registry explain {name}' shows each step."
         )
+    for reason in (*session.withheld(name), *map(str, resolved.problems)):
+        remark(reason)
     raise UnknownToolError(name, suggest(name, resolved.considered))
 
 

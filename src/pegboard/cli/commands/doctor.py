@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pegboard.cli.commands.manifest import ManifestFile, manifest_files, plugins_of
-from pegboard.cli.main import OWN, command_names, known_manifest
+from pegboard.cli.main import OWN, command_names
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, configuration_of, open_session
@@ -58,7 +58,7 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
 
 def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
     """`"plugin:tool"` and `"tool"`, the latter as `prefix` has made it; reported only where all tools are known."""
-    known = ((found.name, known_manifest(found, session)) for found in session.entries())
+    known = ((found.name, session.manifest(found)) for found in session.entries())
     tools = {name: {spec.name for spec in manifest.tools} for name, manifest in known if manifest is not None}
     on_board = [plugin.name for plugin in session.registry.plugins() if plugin.status not in ("blocked", "disabled")]
     all_known = all(name in tools for name in on_board)
@@ -196,7 +196,7 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
             yield finding
     for found in entries:
         subject = f"plugin {found.name!r} ({found.distribution})"
-        manifest = known_manifest(found, session)
+        manifest = session.manifest(found)
         if found.name in well and manifest is not None and manifest.brings_nothing and not manifest.faults:
             yield Finding(
                 subject, "it registers nothing", f"Give it its settings ([plugins.{found.name}]), or remove it."

@@ -10,7 +10,7 @@ import click
 from attrs import evolve, frozen
 
 from pegboard.catalogue import Problem
-from pegboard.cli.main import OWN, command_owners, known_manifest
+from pegboard.cli.main import OWN, command_owners
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
@@ -258,24 +258,11 @@ def explain_command(options: Options, name: str, where: str | None, **context: A
     report_misses(options.only, offered)
     explained = offered.explain(name)
     if not explained.reasons:
-        explained = evolve(explained, notes=tuple(_withheld(session, name)))
+        explained = evolve(explained, notes=tuple(session.withheld(name)))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
     write(explanation_text(explained, stdout_screen()))
     return 0
-
-
-def _withheld(session: Session, name: str) -> Iterator[str]:
-    """The plugins that aren't loaded and bring a tool of this name, or may, each with the cause."""
-    for found in session.entries():
-        record = session.registry.catalogue.plugins[found.name]
-        if record.status in ("listed", "loaded", "partial"):
-            continue
-        manifest = known_manifest(found, session)
-        prefix = session.config.prefix.get(found.name, "")
-        brings = "brings it" if manifest else "may bring it" if record.status == "quarantined" else None
-        if brings and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
-            yield f"plugin {found.name!r} ({found.distribution}) {brings}, and is {record.status}: {record.cause}"
 
 
 _MOST: Final = 1_000

@@ -129,6 +129,8 @@ ACTIONS: Final = ("allow", "ask", "deny")
 
 
 def _hint(word: object, known: Sequence[str]) -> str:
+    if word == "forbid":
+        return ' Write action = "deny" and forbid = true.'
     return did_you_mean(suggest(str(word), known)) or f" There are {', '.join(known)}."
 
 

@@ -7,11 +7,11 @@ import logging
 import socket
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 import anyio
@@ -27,8 +27,11 @@ from mcp_types import (
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -162,7 +165,7 @@ class HttpTransport:
                 events, client = self._events_of(request, sent), _client_of(request)
                 self._requests_of[client] += 1
                 try:
-                    await self._serve(app, request, receive, sent)
+                    await self._serve(app, request, receive, sent, events)
                 finally:
                     self._opening.discard(events)
                     self._requests_of[client] -= 1
@@ -176,7 +179,7 @@ class HttpTransport:
 
         return gate
 
-    async def _serve(self, app: ASGIApp, request: Request, receive: Receive, sent: _Sent) -> None:
+    async def _serve(self, app: ASGIApp, request: Request, receive: Receive, sent: _Sent, events: _Events) -> None:
         """Serves one request; one that asks for a stream ends with the server."""
         if request.method == "GET":
             with anyio.CancelScope() as stream:
@@ -188,11 +191,16 @@ class HttpTransport:
             if stream.cancelled_caught:
                 await sent.end()
             return
+        id_ = _RequestId(events)
         self._requests += 1
         self._all_answered.clear()
         try:
-            await app(request.scope, _in_time(receive, self._settings.body_seconds), sent.send)
+            on_body = id_.take if _is_in_session(request) else None
+            await app(request.scope, _in_time(receive, self._settings.body_seconds, on_body), sent.send)
+        except _TakenIdError as error:
+            await _refusal(400, str(error), INVALID_REQUEST, error.id)(request.scope, receive, sent.send)
         finally:
+            id_.end(is_refused=sent.status >= _LEAST_ERROR)
             self._requests -= 1
             if not self._requests:
                 self._all_answered.set()
@@ -224,6 +232,8 @@ class HttpTransport:
         refused = await self._names.validate_request(request)
         if refused is not None:
             return refused
+        if len(request.headers.getlist(MCP_SESSION_ID_HEADER)) > 1:  # a proxy may have read another than we would
+            return _refusal(400, "More than one Mcp-Session-Id", INVALID_REQUEST)
         if self._ended.is_set() and _opens_session(request):
             return _refusal(503, "The server is ending", INTERNAL_ERROR)
         client = _client_of(request)
@@ -295,8 +305,17 @@ async def _health(_request: Request) -> Response:
 
 def _opens_session(request: Request) -> bool:
     """Whether a request, unless it is refused for something else, begins a session, or asks whether one may."""
+    return MCP_SESSION_ID_HEADER not in request.headers and _has_sessions(request)
+
+
+def _is_in_session(request: Request) -> bool:
+    return MCP_SESSION_ID_HEADER in request.headers and _has_sessions(request)
+
+
+def _has_sessions(request: Request) -> bool:
+    """Whether the request's revision is one with sessions."""
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
-    return MCP_SESSION_ID_HEADER not in request.headers and version in HANDSHAKE_PROTOCOL_VERSIONS
+    return version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _bind(address: str, settings: HttpSettings) -> tuple[str, socket.socket]:
@@ -321,15 +340,15 @@ def _bind(address: str, settings: HttpSettings) -> tuple[str, socket.socket]:
     return host, listener
 
 
-def _refusal(status: int, message: str, code: int) -> Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+def _refusal(status: int, message: str, code: int, id_: RequestId | None = None) -> Response:
+    error = {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
     return JSONResponse(error, status, {"Retry-After": "1"})
 
 
-def _in_time(receive: Receive, seconds: float) -> Receive:
-    """Receives a request's body, which has to come in time; then whatever else comes."""
+def _in_time(receive: Receive, seconds: float, on_body: Callable[[bytes], Awaitable[None]] | None) -> Receive:
+    """Receives a request's body, which has to come in time, and is shown once it is whole; then whatever else comes."""
     until = asyncio.get_running_loop().time() + seconds
-    whole = False
+    body, whole = bytearray(), False
 
     async def receive_in_time() -> Message:
         nonlocal whole
@@ -342,9 +361,64 @@ def _in_time(receive: Receive, seconds: float) -> Receive:
             text = f"The body took longer than {seconds:g} seconds"
             raise HTTPException(408, text, {"Connection": "close"}) from None
         whole = not message.get("more_body", False)
+        if on_body is not None:
+            body.extend(message.get("body", b""))
+            if whole:
+                await on_body(bytes(body))
         return message
 
     return receive_in_time
+
+
+class _TakenIdError(Exception):
+    """A request has the id of another of its session that isn't answered yet."""
+
+    def __init__(self, id_: RequestId) -> None:
+        self.id = id_
+        super().__init__(f"Request id {id_!r:.80} is in use: an earlier request of the session isn't answered yet")
+
+
+class _RequestId:
+    """The id of a request, which no other of its session has until it is answered: the SDK would mix up the answers.
+
+    Args:
+        events: Of the session.
+    """
+
+    def __init__(self, events: _Events) -> None:
+        self._events = events
+        self._key: str | None = None
+        self._ended = asyncio.Event()
+
+    async def take(self, body: bytes) -> None:
+        """Takes the id for a request's body; where one before has had it, waits until its stream is closed.
+
+        Raises:
+            _TakenIdError: The one before isn't answered yet.
+        """
+        try:
+            message: Any = from_json(body)
+        except ValueError:
+            return  # the SDK refuses it
+        id_: Any = cast("dict[str, Any]", message).get("id") if isinstance(message, dict) else None
+        if not isinstance(id_, int | str) or "method" not in message:
+            return
+        key, events = str(id_), self._events
+        while key in events.unanswered or key in events.streams:
+            if key in events.unanswered:
+                raise _TakenIdError(id_)
+            await events.streams[key].wait()
+        events.unanswered.add(key)
+        events.streams[key] = self._ended
+        self._key = key
+
+    def end(self, *, is_refused: bool) -> None:
+        """Ends the request's stream; unless it was refused, its answer may still be kept to be sent again."""
+        if self._key is not None:
+            self._ended.set()
+            del self._events.streams[self._key]
+            if is_refused:
+                self._events.unanswered.discard(self._key)
 
 
 class _Rate:
@@ -372,12 +446,11 @@ class _Rate:
 
 
 class _Event(NamedTuple):
-    """A message that was sent: the stream it belongs to, and its size; `None` opens a stream."""
+    """A message that was sent, as JSON: a model of it takes several times the memory. An empty text opens a stream."""
 
     id: int
     stream: str
-    message: JSONRPCMessage | None
-    size: int
+    text: str
 
 
 class _Events:
@@ -385,22 +458,30 @@ class _Events:
 
     Args:
         client: Whose share the session counts for, or `None`.
+
+    Attributes:
+        unanswered: The ids of requests that aren't answered yet.
+        streams: By the ids of requests whose streams are open: set when they are closed.
     """
 
     def __init__(self, client: str | None = None) -> None:
         self.client = client
+        self.unanswered: set[str] = set()
+        self.streams: dict[str, asyncio.Event] = {}
         self._events: deque[_Event] = deque()
         self._size = 0
         self._last = 0
 
     def add(self, stream: str, message: JSONRPCMessage | None) -> str:
         """Keeps a message; gives its id."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self.unanswered.discard(stream)
         self._last += 1
-        size = 0 if message is None else len(message.model_dump_json(by_alias=True, exclude_unset=True))
-        self._events.append(_Event(self._last, stream, message, size))
-        self._size += size
+        text = "" if message is None else message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._events.append(_Event(self._last, stream, text))
+        self._size += len(text)
         while len(self._events) > MOST_EVENTS or self._size > MOST_EVENT_BYTES:
-            self._size -= self._events.popleft().size
+            self._size -= len(self._events.popleft().text)
         return str(self._last)
 
     def after(self, id_: str) -> list[_Event]:
@@ -425,10 +506,12 @@ class _SessionEvents(EventStore):
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         """Sends again what the client has missed; gives the stream, where more may come on it."""
         events = _EVENTS.get().after(last_event_id)
-        for event in events[1:]:
-            if event.message is not None:
-                await send_callback(EventMessage(event.message, str(event.id)))
-        answered = any(isinstance(event.message, JSONRPCResponse | JSONRPCError) for event in events)
+        answered = False
+        for number, event in enumerate(events):
+            message = jsonrpc_message_adapter.validate_json(event.text) if event.text else None
+            answered = answered or isinstance(message, JSONRPCResponse | JSONRPCError)
+            if number and message is not None:
+                await send_callback(EventMessage(message, str(event.id)))
         return None if answered or not events else events[0].stream
 
 
@@ -458,20 +541,22 @@ def _protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
             if connections[self._host] > most and not is_loopback(self._host):
                 logging.getLogger("pegboard.mcp").warning("%s has more than %d connections", self._host, most)
                 transport.close()
-            self._wait_for_request()
+            self._idle = self._wait_for_request()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
+            self._idle.cancel()  # it keeps the connection
             connections[self._host] -= 1
             if not connections[self._host]:
                 del connections[self._host]
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._wait_for_request()
+            self._idle.cancel()
+            self._idle = self._wait_for_request()
 
-        def _wait_for_request(self) -> None:
-            self.loop.call_later(seconds, self._close_if_idle, self.cycle)
+        def _wait_for_request(self) -> asyncio.TimerHandle:
+            return self.loop.call_later(seconds, self._close_if_idle, self.cycle)
 
         def _close_if_idle(self, answered: object) -> None:
             if self.cycle is answered and not self.transport.is_closing():

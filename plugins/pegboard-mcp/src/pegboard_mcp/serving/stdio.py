@@ -7,6 +7,7 @@ import logging
 import os
 import select
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,6 @@ from mcp_types import (
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
-    RequestId,
     jsonrpc_message_adapter,
 )
 
@@ -61,7 +61,7 @@ class StdioTransport:
         self._writing = outgoing
         self._grace = grace
         self._ended = asyncio.Event()
-        self._in_flight: set[RequestId] = set()
+        self._in_flight: Counter[str] = Counter()  # by id; one that a client uses twice is answered twice
         self._all_answered = asyncio.Event()
         self._all_answered.set()
 
@@ -118,7 +118,7 @@ class StdioTransport:
         if self._ended.is_set():
             return
         if isinstance(message, JSONRPCRequest):
-            self._in_flight.add(message.id)
+            self._in_flight[str(message.id)] += 1
             self._all_answered.clear()
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._answered((message.params or {}).get("requestId"))
@@ -141,7 +141,10 @@ class StdioTransport:
                 self._answered(message.id)
 
     def _answered(self, id_: object) -> None:
-        self._in_flight.discard(id_)  # pyright: ignore[reportArgumentType]  whatever a client writes
+        key = str(id_)  # whatever a client writes that it cancels
+        self._in_flight[key] -= 1
+        if self._in_flight[key] <= 0:
+            del self._in_flight[key]
         if not self._in_flight:
             self._all_answered.set()
 

@@ -1,0 +1,100 @@
+"""What of a command is code: the texts that shells and interpreters evaluate, and the script that one runs.
+
+Behind what it wraps (`env`, `xargs`, `docker exec`, `find -exec`) a command is looked at, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from attrs import field, frozen
+
+from pegboard.dispatch.permissions.commands import INTERPRETERS, SHELLS, WRAPPERS, program_of, wrapped_commands
+from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.dispatch.permissions.shell import Command
+
+_MOST_LEVELS: Final = 4
+_FINDERS: Final = frozenset({"find", "fd", "fdfind", "npx", "pipx"})
+_EVALUATE: Final = (INTERPRETERS | {"cmd"}) - WRAPPERS.keys() - _FINDERS
+_WORDS_ARE_TEXT: Final = {"ssh": 1, "rsh": 1, "mosh": 1, "watch": 0, "eval": 0}
+"""Programs that have a shell evaluate their words, and how many words of their own stand before these."""
+
+_TEXT_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "trap"})
+_RUN_SCRIPTS: Final = SHELLS | {"python", "pypy", "perl", "ruby", "node", "nodejs", "php", "lua", "luajit"}
+_TEXT_OF_SHELL: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*|(?i:-command|-ec|-enc\w*)|--command")
+_TEXT_OF_OTHERS: Final = re.compile(
+    r"[-+][A-Za-z]*[ceEprBR]|/[ckCK]|eval|--(?:eval|execute|print|expression|source|command|run|process-\w+)"
+)
+"""The option before a text."""
+
+_TEXT_GLUED: Final = re.compile(rf"[-+][A-Za-z]*[ceEprBR][^-]*{HOLE}|--[\w-]+=.*{HOLE}", re.DOTALL)
+_VALUE: Final = re.compile(r"[^./]*")
+"""What may be an option's value, and so no script."""
+
+
+@frozen
+class Interpreter:
+    """A shell or an interpreter that a command starts.
+
+    Attributes:
+        name: Its name.
+        texts: The words that it evaluates.
+        script: The script that it runs, or `None`.
+        reads: Whether it evaluates what stands on its standard input.
+    """
+
+    name: str
+    texts: list[str] = field(factory=list[str])
+    script: str | None = None
+    reads: bool = False
+
+
+def interpreters(words: Sequence[str], level: int = 0) -> Iterator[Interpreter]:
+    """The shells and interpreters that a command starts, with holes in its words where something is filled in."""
+    if not words or HOLE in words[0]:
+        return
+    name = program_of(words)
+    if name in _WORDS_ARE_TEXT:
+        operands = [word for word in words[1:] if not word.startswith("-")]
+        yield Interpreter(name, operands[_WORDS_ARE_TEXT[name] :])
+    elif name in _EVALUATE:
+        yield _read(name, words[1:])
+    if level < _MOST_LEVELS:
+        for found in wrapped_commands(Command([*words])):
+            if isinstance(found, Command) and found.is_program:
+                yield from interpreters(found.words, level + 1)
+
+
+def script_of(words: Sequence[str]) -> str | None:
+    """The script that a command's own program runs, where that is an interpreter."""
+    return _read(program_of(words), words[1:]).script if program_of(words) in _RUN_SCRIPTS else None
+
+
+def _read(name: str, arguments: Sequence[str]) -> Interpreter:
+    texts: list[str] = []
+    follows, before = name in _TEXT_FIRST, ""
+    option = _TEXT_OF_SHELL if name in SHELLS else _TEXT_OF_OTHERS
+    for word in arguments:
+        if word == "-m" and name in _RUN_SCRIPTS:
+            return Interpreter(name, texts)
+        if name in _TEXT_FIRST and word in ("-f", "--file"):
+            follows = False
+        elif option.fullmatch(word):
+            follows = True
+        elif _TEXT_GLUED.match(word):
+            texts.append(word)
+        elif follows and not word.startswith(("-", "+")):
+            texts.append(word)
+            follows = False
+            if name in SHELLS:  # what follows are its parameters
+                break
+        elif _is_operand(word) and not (before.startswith(("-", "+")) and _VALUE.fullmatch(word)):
+            return Interpreter(name, texts, None if texts else word)
+        before = word
+    return Interpreter(name, texts, reads=not texts)
+
+
+def _is_operand(word: str) -> bool:
+    return word != "-" and not word.startswith(("-", "+", "/dev/"))

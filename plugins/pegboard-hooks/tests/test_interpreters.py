@@ -1,0 +1,82 @@
+"""What the model gives never becomes part of a text that a shell or an interpreter runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard_hooks import ToolSettings
+from pegboard_hooks.settings import read_table
+
+
+def read(command, **more):
+    table = {"description": "x", "command": command, "arguments": {"a": {"type": "string"}}, **more}
+    return read_table(ToolSettings, table, "tools.probe")
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        (["sh", "-c", "echo {a}"], "sh"),
+        (["bash", "-o", "pipefail", "-ec", "echo {a}"], "bash"),
+        (["/bin/zsh", "-c", "{a}"], "zsh"),
+        (["fish", "--command", "echo {a}"], "fish"),
+        (["cmd", "/c", "dir {a}"], "cmd"),
+        (["pwsh", "-Command", "ls {a}"], "pwsh"),
+        (["python3", "-c", "print('{a}')"], "python"),
+        (["python3.11", "-W", "ignore", "-c", "{a}"], "python"),
+        (["python3", "-cprint('{a}')"], "python"),
+        (["perl", "-e", "1", "-pe", "s/{a}//"], "perl"),
+        (["node", "--eval={a}"], "node"),
+        (["awk", "/{a}/"], "awk"),
+        (["sed", "-n", "{a}p"], "sed"),
+        (["env", "A=1", "bash", "-c", "echo {a}"], "bash"),
+        (["timeout", "5", "sh", ["-c", "echo {a}"]], "sh"),
+        (["docker", "exec", "box", "sh", "-c", "echo {a}"], "sh"),
+        (["find", ".", "-exec", "sh", "-c", "echo {a}", ";"], "sh"),
+        (["ssh", "box", "ls", "{a}"], "ssh"),
+    ],
+)
+def test_an_argument_in_a_text_that_is_run_is_refused(command, program):
+    with pytest.raises(ValueError, match="would be part of what") as raised:
+        read(command)
+    assert f"tools.probe: command: {{a}} would be part of what {program} runs as code" in str(raised.value)
+
+
+@pytest.mark.parametrize("command", [["sh"], ["bash", "-s"], ["python3", "-"], ["docker", "exec", "-i", "box", "sh"]])
+def test_so_is_one_in_what_an_interpreter_reads_to_run(command):
+    with pytest.raises(ValueError, match="runs as code"):
+        read(command, stdin="print({a})")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", 'echo "$1"', "sh", "{a}"],
+        ["python3", "-c", "import sys; print(sys.argv[1])", "{a}"],
+        ["python3", "-u", "/srv/x.py", "-c", "{a}"],
+        ["python3", "-m", "pytest", "-c", "{a}"],
+        ["node", "/srv/x.js", "-e", "{a}"],
+        ["awk", "{{print}}", "{a}"],
+        ["awk", "-f", "/srv/x.awk", "{a}"],
+        ["sed", "-n", "5p", "{a}"],
+        ["grep", "-e", "{a}"],
+        ["tar", "-cf", "{a}"],
+        ["git", "log", "--author={a}"],
+        ["ssh", "{a}", "uptime"],
+    ],
+)
+def test_one_that_is_a_word_behind_the_code_is_none_of_it(command):
+    assert list(read(command).command) == command
+
+
+def test_what_a_program_reads_as_data_is_no_code():
+    assert read(["python3", "-c", "import sys; print(sys.stdin.read())"], stdin="{a}").stdin == "{a}"
+    assert read(["wc", "-c"], stdin="{a}").stdin == "{a}"
+
+
+@pytest.mark.parametrize("command", [["python3", "x.py", "{a}"], ["sh", "-e", "./bin/x.sh", "{a}"]])
+def test_a_script_is_never_looked_for_in_the_calls_folder(command, tmp_path):
+    with pytest.raises(ValueError, match="would be looked for in each call's folder"):
+        read(command)
+    assert read(command, cwd=str(tmp_path)).cwd == str(tmp_path)
+    assert read([command[0], "~/x.py", "{a}"]).with_holes[1].endswith("/x.py")
