@@ -9,8 +9,8 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.schema.converter import ALWAYS, Count, JsonRecord, UnreadError, read_by, tagged
-from pegboard.schema.json import is_object, writable
-from pegboard.tools.call import ToolCall
+from pegboard.schema.json import is_object
+from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import (
     AudioContent,
     Content,
@@ -354,9 +354,9 @@ class ModelResponse(JsonRecord):
         error_message: What went wrong, for the operator, or `None`.
     """
 
-    message: Message = field(default=_EMPTY, converter=_as_message)
+    message: Message = field(default=_EMPTY, converter=_as_message, metadata=ALWAYS)
     finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(_FINISH_REASONS))
-    usage: Usage = NO_USAGE
+    usage: Usage = field(default=NO_USAGE, metadata=ALWAYS)
     model: str | None = None
     id: str | None = None
     partial: bool = False

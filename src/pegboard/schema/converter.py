@@ -18,7 +18,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, json_text, path_text, writable
+from pegboard.schema.json import StructureError, json_text, path_text, unicode_text
 from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -416,10 +416,8 @@ class JsonRecord:
         data: JsonObject = {"type": self.type} if hasattr(kind, "type") else {}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  a ClassVar
         for name, key, default, always in _written_fields(kind):
             value = getattr(self, name)
-            says = value is not None and (
-                value != default or (isinstance(value, str | int | float) and value is not False)
-            )
-            if value or always or says:
+            says = value != default or (isinstance(value, str | int | float) and value is not False)
+            if always or (says and value is not None):
                 data[key] = _written(value, self.write_data)
         return data
 
@@ -444,9 +442,9 @@ class JsonRecord:
 
 def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
     if isinstance(value, str):
-        return writable(value)
+        return unicode_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return binascii.b2a_base64(value, newline=False).decode()
+        return binascii.b2a_base64(cast("bytes", value), newline=False).decode()
     if isinstance(value, tuple):
         return [_written(each, write_data) for each in cast("tuple[Any, ...]", value)]
     if isinstance(value, JsonRecord):

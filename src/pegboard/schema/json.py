@@ -281,12 +281,8 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def writable(text: str) -> str:
+def unicode_text(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
-    if type(text) is not str:
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
-            raise TypeError(f"expected text, got {type(text).__name__}")
-        text = str.__str__(text)  # a subclass may give another text of itself
     return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -12,8 +12,8 @@ from attrs import define, field, frozen
 from attrs.validators import instance_of, optional
 
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
-from pegboard.schema.json import json_faults, problem, writable
-from pegboard.tools.content import ErrorKind, ToolResult
+from pegboard.schema.json import json_faults, problem, unicode_text
+from pegboard.tools.content import ErrorKind, ToolResult, writable
 from pegboard.typing import JsonObject
 
 
@@ -96,7 +96,7 @@ class ToolCall(JsonRecord):
         `providerMetadata`. What UTF-8 can't say is escaped in arguments, so that text which was no JSON stays none;
         elsewhere it becomes U+FFFD.
         """
-        return {"id": writable(self.id), **super().to_json(), "arguments": _written(self.arguments)}
+        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _written(self.arguments)}
 
 
 def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
@@ -141,9 +141,6 @@ class Actions(JsonRecord):
     conflicts: tuple[str, ...] = ()
     temporary: Mapping[str, Any] = field(factory=dict[str, Any], eq=False, repr=False, metadata=json_key(""))
 
-    def __bool__(self) -> bool:
-        return not self.is_empty
-
     @property
     def is_empty(self) -> bool:
         """Whether nothing is asked for."""
@@ -179,7 +176,8 @@ class Actions(JsonRecord):
                 path = ("artifactDelta", f"{name}")
                 raise ValueError(problem(path, f"must be a version number, got {version!r:.80}"))
         facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
-        return cls(**{**facts, "state_delta": {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}})
+        facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
+        return cls(**facts)
 
 
 _NO_ACTIONS: Final = Actions()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 from attrs import converters, evolve, field, frozen, validators
 
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
-from pegboard.schema.json import writable
+from pegboard.schema.json import unicode_text
 from pegboard.typing import JsonMapping, JsonObject
 
 ErrorKind: TypeAlias = Literal[  # why a result is an error
@@ -31,6 +31,19 @@ ErrorKind: TypeAlias = Literal[  # why a result is an error
     "callback_failure",
     "unknown_outcome",
 ]
+
+
+def writable(text: str) -> str:
+    """A text that can be written: `unicode_text` of it.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if type(text) is not str:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
+            raise TypeError(f"expected text, got {type(text).__name__}")
+        text = str.__str__(text)  # a subclass may give another text of itself
+    return text if text.isascii() else unicode_text(text)
 
 
 _optionally_writable: Final = converters.optional(writable)
@@ -92,8 +105,8 @@ class FileContent(JsonRecord):
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
-        content = {"text": self.data} if isinstance(self.data, str) else {"blob": self.data}
-        return {"type": self.type, "resource": _Resource(self.uri, **content, mime_type=self.mime_type).to_json()}
+        text, blob = (self.data, None) if isinstance(self.data, str) else (None, self.data)
+        return {"type": self.type, "resource": _Resource(self.uri, text, blob, self.mime_type).to_json()}
 
 
 @frozen

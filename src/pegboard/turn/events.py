@@ -74,7 +74,7 @@ class TurnOutcome(JsonRecord):
     ended: Ended = "answered"
     response: ModelResponse | None = field(default=None, repr=False)
     began: Count = 0
-    usage: Usage = NO_USAGE
+    usage: Usage = field(default=NO_USAGE, metadata=ALWAYS)
     rounds: Count = 0
     calls: Count = 0
     actions: Actions = field(factory=Actions)

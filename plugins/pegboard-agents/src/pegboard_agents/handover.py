@@ -23,6 +23,7 @@ from pegboard import (
     turn_of,
 )
 from pegboard.schema.converter import JsonRecord
+from pegboard.schema.json import is_object
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_agents.agent import Agent
 
@@ -110,7 +111,7 @@ class AgentsOutcome(JsonRecord):
         Raises:
             ValueError: It isn't that; names what is wrong.
         """
-        if not isinstance(data, Mapping) or data.get("version") != _VERSION:
+        if not is_object(data) or data.get("version") != _VERSION:
             raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
         return super().from_json(data)
 
