@@ -7,13 +7,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
-from jsonschema import Draft202012Validator
 
+from json_page import SCHEMA, faults
 from message_strategies import MESSAGES, RESPONSES
 from pegboard import (
     Actions,
@@ -37,35 +36,6 @@ from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.testing import ScriptedModel, torture
 from pegboard.testing.torture import Tried
 from pegboard.tools.call import REMOVED
-
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-SCHEMA = json.loads(re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])
-
-
-def closed(schema: Any) -> Any:
-    """The schema, but an object has no other keys than those that it names."""
-    if isinstance(schema, list):
-        return [closed(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    written = {key: closed(each) for key, each in schema.items()}
-    return (
-        {"additionalProperties": False, **written}
-        if isinstance(schema.get("properties"), dict) and "type" in schema
-        else written
-    )
-
-
-CLOSED = closed(SCHEMA)
-
-
-def faults(name: str, data: Any) -> list[str]:
-    """What keeps data from being what the page says of this name."""
-    assert name in SCHEMA["$defs"], name
-    reference = {"$ref": "#/$defs/" + name.replace("~", "~0").replace("/", "~1").replace(" ", "%20")}
-    written = json.loads(json.dumps(data, allow_nan=False))
-    found = Draft202012Validator({**CLOSED, **reference}).iter_errors(written)
-    return [f"{each.json_path}: {each.message[:300]}" for each in found]
 
 
 def records(cls: type = JsonRecord) -> Iterator[type]:
@@ -213,13 +183,9 @@ def test_what_another_version_has_kept_is_refused_by_its_number(version):
 # What the command prints ----------------------------------------------------------------------------------------------
 
 
-CHAT = ("chat", "-m", "scripted/a", "Hi", "--yes", "--events", "--history", "talk.json")
-
-
 @pytest.fixture
 def board(registry):
     registry.register(send, Tool(ToolSpec("search", kind="provider", provider_id="some.search")))
-    registry.add("models", "scripted", lambda name: ScriptedModel([[ToolCall("send", {"to": "ann"})], "Done."]))
     return registry
 
 
@@ -231,7 +197,6 @@ def board(registry):
         ("show", "send", "--json"),
         ("call", "send", "to=ann", "--yes", "--json"),
         ("call", "send", "--json"),
-        ("chat", "-m", "scripted/a", "Hi", "--yes", "--json"),
         ("export", "--to", "mcp", "--json"),
         ("export", "--to", "mcp", "--check", "--json"),
         ("export", "--list", "--json"),
@@ -276,5 +241,3 @@ def test_what_comes_line_by_line(say, board, argv, name):
     lines = [json.loads(line) for line in say(*argv)[1].splitlines()]
     assert [faults(name, each) for each in lines] == [[]] * len(lines)
     assert len(lines) >= 2
-    if "--history" in argv:
-        assert faults("registry chat --history FILE", json.loads(Path("talk.json").read_text())) == []
