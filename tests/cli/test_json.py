@@ -229,10 +229,6 @@ def test_faults_of_plugins(say, site, monkeypatch):
     [
         (("dispatch", "calls.json", "--yes"), "registry dispatch, a line"),
         (("dispatch", "calls.json", "--no", "--events"), "registry dispatch --events, a line"),
-        (
-            ("chat", "-m", "scripted/a", "Hi", "--yes", "--events", "--history", "talk.json"),
-            "registry chat --events, a line",
-        ),
     ],
 )
 def test_what_comes_line_by_line(say, board, argv, name):
