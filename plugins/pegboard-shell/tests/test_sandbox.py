@@ -47,4 +47,6 @@ def test_at_the_root_of_the_file_system_nothing_may_be_changed():
 def test_words_of_a_refusal_are_known_and_others_arent():
     assert may_be_refused("touch: cannot touch '/x': Read-only file system")
     assert may_be_refused("curl: (6) Could not resolve host: example.org")
+    assert may_be_refused("curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server")
+    assert may_be_refused("  errno: -101,\n  code: 'ENETUNREACH',")
     assert not may_be_refused("2 failed, 3 passed")

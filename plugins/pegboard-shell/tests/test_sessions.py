@@ -154,6 +154,23 @@ def test_sessions_end_with_their_registry(board, join, is_running):
     assert not is_running(pid)
 
 
+async def test_a_registry_that_is_closed_ends_its_sessions(start, is_running):
+    arguments = {"until": "\n", "wait": 60}
+    registry, started = await start("trap '' TERM; echo $$; sleep 10000; sleep 10000", **arguments)
+    pid = int(started.text.split()[0])
+    await registry.aclose()
+    assert not is_running(pid)
+    _, again = await start("echo $$; exec sleep 10000", registry, **arguments)
+    await registry.aclose()
+    assert not is_running(int(again.text.split()[0]))
+
+
+async def test_a_session_is_ended_at_the_limit_that_it_was_given(start):
+    _, ended = await start("exec sleep 10000", timeout=0.3, wait=60)
+    assert ended.metadata["exit_code"] == 124
+    assert "It was ended after its limit of 0.3 s. Without a timeout, a session has no limit." in ended.text
+
+
 async def test_input_for_a_command_without_a_sandbox_asks_and_shows_its_command(start, board):
     registry = board(mode="default")
     with ScriptedApprover([Once(), Reject("no")]) as approver:

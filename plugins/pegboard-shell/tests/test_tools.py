@@ -21,7 +21,7 @@ TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_std
 
 def test_the_plugin_stands_behind_one_entry_point():
     (entry,) = [each for each in entry_points(group="pegboard") if each.name == "shell"]
-    assert entry.load() is pegboard_shell
+    assert entry.load() is pegboard_shell.Plugin
 
 
 def test_its_tools_are_declared_with_caution(board):
@@ -90,6 +90,31 @@ async def test_commands_of_two_answers_run_side_by_side_where_their_folders_diff
     lines = f"echo a > {one}; cat {other}", f"cat {one}; echo b > {other}"
     ran = await asyncio.wait_for(asyncio.gather(*map(run, ("one", "other"), lines)), 60)
     assert [each.text[:1] for each in ran] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("longest", "advice"),
+    [
+        (
+            60,
+            "It was ended after its limit of 0.2 s. Ask for a longer timeout (60 s at most), or pass background=true.",
+        ),
+        (0.1, "It was ended after its limit of 0.1 s. No call may take longer here: pass background=true."),
+    ],
+)
+async def test_what_is_advised_at_a_limit_can_be_done(board, longest, advice):
+    result = await board(longest=longest).call("shell", {"command": "exec sleep 10000", "timeout": 0.2})
+    assert result.metadata["exit_code"] == 124
+    assert result.text.endswith(f"{advice}]")
+
+
+async def test_a_prompt_shows_a_command_as_rules_see_it_and_as_an_argument(board):
+    registry = board(mode="default")
+    with ScriptedApprover([Once()]) as approver:
+        registry.approver = approver
+        await registry.call("shell", {"command": "echo once"})
+    assert approver.requests[0].to_text().count("echo once") == 2
+    assert approver.requests[0].preview.details == "echo once"
 
 
 async def test_an_exit_code_is_a_result_and_no_error(run):
@@ -190,7 +215,7 @@ async def test_what_destroys_asks(board, top):
 def test_it_brings_no_tools_where_there_are_no_process_groups(monkeypatch):
     monkeypatch.delattr(os, "killpg")
     with pytest.raises(RuntimeError, match="Linux and macOS"):
-        pegboard_shell.pegboard_register_tools(print, {})
+        pegboard_shell.Plugin({})
 
 
 @pytest.mark.slow
@@ -216,7 +241,7 @@ def test_it_works_installed_as_a_wheel(tmp_path):
     info = site / "pegboard_shell-0.2.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pegboard-shell\nVersion: 0.2.0\n")
-    (info / "entry_points.txt").write_text("[pegboard]\nshell = pegboard_shell\n")
+    (info / "entry_points.txt").write_text("[pegboard]\nshell = pegboard_shell:Plugin\n")
     (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
     code = (
         "import pegboard, pegboard_shell, sys; assert pegboard_shell.__file__.startswith(sys.argv[1]);"

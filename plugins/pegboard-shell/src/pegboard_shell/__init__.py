@@ -8,25 +8,39 @@ from typing import Any
 
 from pegboard import hookimpl
 
-__all__ = ["pegboard_register_tools"]
+__all__ = ["Plugin"]
 
 
-@hookimpl
-def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings shell, and what goes on with its sessions.
+class Plugin:
+    """The plugin, with its settings.
 
     Args:
-        register: Registers them with the registry.
         settings: `[plugins.shell]`, see `Settings`.
 
     Raises:
         ValueError: A setting is unknown or wrong.
         RuntimeError: The system has no process groups, and so can't end what a command has started.
     """
-    if not hasattr(os, "killpg"):
-        raise RuntimeError("pegboard-shell works on Linux and macOS: this system has no process groups to end.")
-    from pegboard_shell.settings import settings_from  # with what they use, loaded only for a registry
-    from pegboard_shell.tools import shell_tools
 
-    for tool in shell_tools(settings_from(settings)):
-        register(tool)
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        if not hasattr(os, "killpg"):
+            raise RuntimeError("pegboard-shell works on Linux and macOS: this system has no process groups to end.")
+        from pegboard_shell.settings import settings_from  # with what they use, loaded only for a registry
+        from pegboard_shell.tools import ShellTools
+
+        self.tools = ShellTools(settings_from(settings))
+
+    @hookimpl
+    def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
+        """Brings shell, and what goes on with its sessions."""
+        from pegboard_shell.tools import made_by
+
+        for tool in made_by(self.tools):
+            register(tool)
+
+    @hookimpl
+    def pegboard_register_services(self, register: Callable[..., None]) -> None:
+        """Brings the sessions, which end when the registry is closed."""
+        from pegboard_shell.sessions import Sessions
+
+        register(Sessions, self.tools.sessions.opened, scope="registry")

@@ -68,6 +68,7 @@ class RunningCommand:
         folder: Where it starts.
         output: What it writes, to both streams, in its order.
         grace: Seconds between asking it to end and killing it.
+        limit: Seconds after which it is ended, or `None`.
         has_input: Whether it can be written to; else its input is empty.
         holds: A descriptor that its folder is held open by, or `None`; closed once it has started.
         pid: Its process id, also that of its group; `None` until it has one.
@@ -76,6 +77,7 @@ class RunningCommand:
         leftovers: What it left running, once it has ended.
         started: When, in seconds of `time.monotonic()`.
         seconds: How long it took, once it has ended.
+        timed_out: Whether its limit has passed, and it was ended for that.
         is_over: Whether it has ended and everything is cleaned up.
     """
 
@@ -84,6 +86,7 @@ class RunningCommand:
     folder: str
     output: OutputBuffer
     grace: float = 2.0
+    limit: float | None = None
     has_input: bool = False
     holds: int | None = None
     pid: int | None = field(default=None, init=False)
@@ -92,6 +95,7 @@ class RunningCommand:
     leftovers: Leftovers = field(factory=Leftovers, init=False)
     started: float = field(factory=time.monotonic, init=False)
     seconds: float = field(default=0.0, init=False)
+    timed_out: bool = field(default=False, init=False)
     is_over: bool = field(default=False, init=False)
     _mark: str = field(factory=lambda: secrets.token_hex(8), init=False)
     _lock: threading.RLock = field(factory=threading.RLock, init=False)  # conditions are asked while it is held
@@ -168,18 +172,17 @@ class RunningCommand:
         """Waits until it has ended; whether it has in time."""
         return await self._wait(lambda: self.is_over, seconds, ends_only=True)
 
-    async def follow(self, seconds: float, show: Callable[[str, int], None] | None) -> bool:
-        """Waits for its end, and ends it at its limit; whether it has ended by itself.
+    async def follow(self, show: Callable[[str, int], None] | None) -> None:
+        """Waits for its end; not much longer than its limit, and what its end takes.
 
         Args:
-            seconds: How long it may take.
             show: Gets new output as text, and how many bytes there are in all.
         """
-        limit, seen = time.monotonic() + seconds, 0
+        seen, last = 0, None if self.limit is None else self.started + self.limit + self.grace + _DEATH_SECONDS
         try:
             while not self.is_over:
-                left = limit - time.monotonic()
-                if left <= 0:
+                left = None if last is None else last - time.monotonic()
+                if left is not None and left <= 0:
                     break
                 if show is None:
                     await self.over(left)
@@ -187,17 +190,12 @@ class RunningCommand:
                 await self.until(lambda seen=seen: self._changes != seen, left)
                 seen = self._changes
                 show(self.new_text(), self.output.size)
-                await self.over(min(_PAUSE, left))
-            if self.is_over:
-                return True
-            self.end()
-            await self.over(self.grace + _DEATH_SECONDS)
+                await self.over(_PAUSE)
         except BaseException as error:
             self.end(now=True)
             if isinstance(error, asyncio.CancelledError):
                 await self.over(_DEATH_SECONDS)
             raise
-        return False
 
     async def _wait(self, condition: Callable[[], bool], seconds: float | None, *, ends_only: bool) -> bool:
         loop = asyncio.get_running_loop()
@@ -251,29 +249,31 @@ class RunningCommand:
         return process
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Reads its output until it has ended, and carries out orders."""
+        """Reads its output until it has ended, ends it at its limit, and carries out orders."""
         assert process.stdout is not None
         output, orders = process.stdout.fileno(), self._orders[0]
         poller, kill_at = select.poll(), None
+        end_at = None if self.limit is None else self.started + self.limit
         poller.register(output, select.POLLIN)
         poller.register(orders, select.POLLIN)
         with _told_of_end(process.pid) as ended:
             if ended is not None:
                 poller.register(ended, select.POLLIN)
             while True:
-                waits = None if kill_at is None else max(kill_at - time.monotonic(), 0.0)
-                if ended is None:
-                    waits = _LOOK_SECONDS if waits is None else min(waits, _LOOK_SECONDS)
-                ready = [each for each, _ in poller.poll(None if waits is None else waits * 1_000 + 1)]
+                waits = [max(each - time.monotonic(), 0.0) for each in (kill_at, end_at) if each is not None]
+                waits += [] if ended is not None else [_LOOK_SECONDS]
+                ready = [each for each, _ in poller.poll(min(waits) * 1_000 + 1 if waits else None)]
                 if output in ready and not self._read(output):
                     poller.unregister(output)
-                if orders in ready:
-                    if b"k" in os.read(orders, 64):
-                        kill_at = 0.0
-                    elif kill_at is None:
-                        _signal_group(process.pid, signal.SIGTERM)
-                        _signal_group(process.pid, signal.SIGCONT)
-                        kill_at = time.monotonic() + self.grace
+                given = os.read(orders, 64) if orders in ready else b""
+                if end_at is not None and time.monotonic() >= end_at:
+                    end_at, self.timed_out, given = None, True, given or b"t"
+                if b"k" in given:
+                    kill_at = 0.0
+                elif given and kill_at is None:
+                    _signal_group(process.pid, signal.SIGTERM)
+                    _signal_group(process.pid, signal.SIGCONT)
+                    kill_at = time.monotonic() + self.grace
                 if kill_at is not None and time.monotonic() >= kill_at:
                     _signal_group(process.pid, signal.SIGKILL)
                     kill_at = None

@@ -23,7 +23,15 @@ _PROTECTED: Final = (".git",)  # its hooks and settings are run by whoever uses 
 _REFUSALS: Final = (
     *("read-only file system", "permission denied", "operation not permitted", "network is unreachable"),
     *("could not resolve host", "temporary failure in name resolution", "name or service not known"),
-    *("network unreachable", "failed to lookup address", "getaddrinfo"),
+    *("network unreachable", "failed to lookup address", "getaddrinfo", "connection refused"),
+    *(
+        "failed to connect to",
+        "couldn't connect to",
+        "could not connect to",
+        "enetunreach",
+        "eai_again",
+        "econnrefused",
+    ),
 )
 """What programs say, in lower case, where a sandbox has refused them something."""
 

@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 import weakref
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from attrs import define, field
@@ -50,7 +51,7 @@ def owner_of(call: ToolContext) -> Owner:
 
 @define(eq=False)
 class Sessions:
-    """The sessions of one registry; they end with this object, or with the program.
+    """The sessions of one registry; they end with it, with this object, or with the program.
 
     Attributes:
         most: How many there may be; where there are more, those that have ended go, the one that wasn't used longest
@@ -128,6 +129,11 @@ class Sessions:
         with self._lock:
             self.running.pop(session.key, None)
 
+    def opened(self) -> Iterator[Sessions]:
+        """These, which end when what they were opened for is closed; blocks then until they have."""
+        yield self
+        _joined(_end_all(self.running, self.owner))
+
 
 def _end_all(sessions: dict[str, Session], owner: int) -> list[RunningCommand]:
     """Ends what still runs, and gives it; a program that was forked off ends nothing. Waits for nothing."""
@@ -145,7 +151,11 @@ _EVERY: Final = weakref.WeakSet[Sessions]()
 @atexit.register
 def _end_at_exit() -> None:
     """Ends all sessions, and waits for that: daemons among them are found by what is looked for at their end."""
-    running = [command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)]
+    _joined([command for sessions in _EVERY for command in _end_all(sessions.running, sessions.owner)])
+
+
+def _joined(running: Sequence[RunningCommand]) -> None:
+    """Waits for the end of commands, for some time."""
     limit = time.monotonic() + _END_SECONDS
     for command in running:
         command.join(limit - time.monotonic())

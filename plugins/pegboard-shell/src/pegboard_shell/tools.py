@@ -242,17 +242,18 @@ class ShellTools:
         inside = inside and await self._lack() is None
         if wanted.background:
             self.sessions.check_room(owner_of(call))
-        running = self._command(call, wanted, inside=inside)
+        limit, most = wanted.timeout, None
+        if not wanted.background:
+            most = settings.longest
+            if call.remaining is not None:
+                most = min(most, max(call.remaining - settings.grace - _LEAST_LEFT, _LEAST_LEFT))
+            limit = min(limit or settings.time_limit, most)
+        running = self._command(call, wanted, limit, inside=inside)
         running.start()
         if wanted.background:
             return await self._begin(call, wanted, running, inside=inside)
-        limit = min(wanted.timeout or settings.time_limit, settings.longest)
-        if call.remaining is not None:
-            limit = min(limit, max(call.remaining - settings.grace - _LEAST_LEFT, _LEAST_LEFT))
-        show = None if call.listener is None else partial(_show, call)
-        in_time = await running.follow(limit, show)
-        notes = [] if in_time else [f"It was ended after its limit of {limit:g} s."]
-        return self._result(running, notes, inside=inside, in_time=in_time)
+        await running.follow(None if call.listener is None else partial(_show, call))
+        return self._result(running, [], inside=inside, most=most)
 
     async def _lack(self) -> str | None:
         """As in `Sandbox`, off the loop where it isn't known yet."""
@@ -260,7 +261,7 @@ class ShellTools:
             await asyncio.to_thread(lambda: self.sandbox.lack)
         return self.sandbox.lack
 
-    def _command(self, call: ToolContext, wanted: Wanted, *, inside: bool) -> RunningCommand:
+    def _command(self, call: ToolContext, wanted: Wanted, limit: float | None, *, inside: bool) -> RunningCommand:
         settings, environment = self.settings, environment_by(self.settings)
         command, background = wanted.command, wanted.background
         opened = open_folder(settings, call.work_dir, wanted.folder)
@@ -274,8 +275,9 @@ class ShellTools:
                 reads = not background and only_reads({"command": command})
                 argv, entry = self.sandbox.wrapped(argv, opened.root, opened.path, reads=reads), "/"
             output = OutputBuffer(settings.output_limit)
+            holds = opened.descriptor
             return RunningCommand(
-                argv, environment, entry, output, settings.grace, has_input=background, holds=opened.descriptor
+                argv, environment, entry, output, settings.grace, limit, has_input=background, holds=holds
             )
         except BaseException:
             os.close(opened.descriptor)
@@ -285,6 +287,7 @@ class ShellTools:
         """A session of a command that was started, and the first that it writes."""
         try:
             await running.until(lambda: running.pid is not None, None)
+            await call.use_or(Sessions, lambda: self.sessions)  # opened, it is closed with the registry
             session = self.sessions.keep(running, owner_of(call), _text_of(wanted.command), in_sandbox=inside)
             try:
                 return await self._answer(call, session, wanted.wait, wanted.until, [])
@@ -305,14 +308,16 @@ class ShellTools:
         await command.until(lambda: command.is_over or (until is not None and command.has_written(until)), wait)
         if command.is_over:
             self.sessions.forget(session)
-            return self._result(command, notes, inside=session.in_sandbox, in_time=True)
+            return self._result(command, notes, inside=session.in_sandbox)
         key = session.key
         notes.append(f'Session {key} runs on: poll_session(session="{key}") reads on, end_session ends it.')
         facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
         return _told(command.taken(), notes, facts)
 
-    def _result(self, command: RunningCommand, notes: list[str], *, inside: bool, in_time: bool) -> ToolResult:
-        """What a command gave that has ended, or should have."""
+    def _result(
+        self, command: RunningCommand, notes: list[str], *, inside: bool, most: float | None = None
+    ) -> ToolResult:
+        """What a command gave that has ended, or should have; `most` is the longest limit that it could have had."""
         if command.pid is None:
             raise ToolError(f"The command can't be started: {_reason(command.failure)}.") from command.failure
         output, left = command.taken(), command.leftovers
@@ -324,10 +329,18 @@ class ShellTools:
             notes.append(f"{_processes(len(left.running))} of it can't be ended: {', '.join(map(str, left.running))}.")
         if left.holds_output:
             notes.append("Something that it has started runs on and can't be ended from here.")
+        in_time = command.is_over and not command.timed_out
         code = command.exit_code if in_time else TIMED_OUT
         notes.insert(0, f"Exit code {code}{_by_signal(command.exit_code) if in_time else ''}, {command.seconds:.1f} s.")
         if not in_time:
-            notes.append("Ask for a longer timeout, or pass background=true.")
+            limit = command.limit or 0.0
+            notes.insert(1, f"It was ended after its limit of {limit:g} s.")
+            if most is None:
+                notes.append("Without a timeout, a session has no limit.")
+            elif limit < most:
+                notes.append(f"Ask for a longer timeout ({most:g} s at most), or pass background=true.")
+            else:
+                notes.append("No call may take longer here: pass background=true.")
         elif inside and code and may_be_refused(output.text):
             where = "" if self.settings.sandbox == "read-only" else " outside of the working folder"
             net = "" if self.settings.network else " and reaches no network"
@@ -393,9 +406,8 @@ def _reason(failure: BaseException | None) -> str:
     return f"{text:.500}"
 
 
-def shell_tools(settings: Settings) -> Sequence[Tool]:
-    """The tools by these settings, with one sandbox and one set of sessions."""
-    tools = ShellTools(settings)
+def made_by(tools: ShellTools) -> Sequence[Tool]:
+    """The tools, with what they declare."""
     common: dict[str, Any] = {"tags": ("shell",), "open_world": True, "result_limits": _LIMITS, "output_schema": None}
     runs: dict[str, Any] = {
         "read_only": only_reads,

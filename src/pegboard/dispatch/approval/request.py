@@ -287,7 +287,9 @@ class ApprovalRequest:
         if self.payload is not None:
             body.append(_pretty(self.payload))
         if self.preview is not None:
-            body += filter(None, (self.preview.summary, self.preview.details))
+            body += [
+                part for part in (self.preview.summary, self.preview.details) if part and part not in self.patterns
+            ]
         if self.metadata:
             body.append(_pretty(self._metadata()))
         shown = "".join(label + visible(text) for label, text in lines if text)
