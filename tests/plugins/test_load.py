@@ -375,7 +375,7 @@ def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_belie
     assert registry.call_sync("greet_two").text == "hello you"
 
 
-def test_rename_prefix_and_clashes_follow_the_configuration(site) -> None:
+def test_rename_prefix_and_conflicts_follow_the_configuration(site) -> None:
     """The names on the board are those of the configuration, before and after the plugin is imported."""
     site("one")
     config = Config(prefix={"one": "p_"}, rename={"p_greet_one": "hi"})
