@@ -133,6 +133,15 @@ class TestList:
         assert say("list", "--where", where)[1] == ""
         assert say("list", "--names", "--where", where, *context)[1].split() == ["read_file", "remove", "weather"]
 
+    def test_for_a_model_it_is_what_request_processors_leave(self, say, board):
+        def leave_out(request, context):
+            return request.evolve(tools=request.tools.without("taste", {"weather": f"{context.model} has its own"}))
+
+        board.pipeline = board.pipeline.append("taste", leave_out)
+        assert say("list", "--names", "--model", "m")[1].split() == ["read_file", "remove"]
+        assert say("list", "--names")[1].split() == ["read_file", "remove", "weather"]
+        assert "- taste: m has its own" in say("explain", "weather", "--model", "m")[1]
+
     @pytest.mark.parametrize(
         ("argv", "told"),
         [

@@ -142,7 +142,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     writer = SnapshotWriter.start() if plain else None
     session = open_session(options, writer.discovery if writer else None)
     live = any(is_literal(name) and session.asks_live(name) for name in names)
-    offered = session.resolved(*_wanted(names, plugin), where, context=context_of(**context), live=live)
+    asked = context_of(**context)
+    offered = session.processed(session.resolved(*_wanted(names, plugin), where, context=asked, live=live), asked)
     for name in names:  # one that a predicate leaves out, and a pattern, may match nothing
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
@@ -252,7 +253,9 @@ def schema_command(options: Options, name: str) -> int:
 def explain_command(options: Options, name: str, where: str | None, **context: Any) -> int:
     """Show each step by which a tool is offered, or isn't."""
     session = open_session(options)
-    offered = session.resolved(where, context=context_of(**context), live=session.asks_live(name))
+    asked = context_of(**context)
+    offered = session.resolved(where, context=asked, live=session.asks_live(name))
+    offered = session.processed(offered, asked)
     report_misses(options.only, offered)
     explained = offered.explain(name)
     if not explained.reasons:
