@@ -375,9 +375,9 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         return 1 if exported.refused else 0
     screen = stdout_screen()
     if screen.is_terminal and not as_json:
-        write_long(json_pretty(list(exported.entries)) + "\n", screen)
+        write_long(json_pretty({"tools": exported.entries}) + "\n", screen)
     else:
-        write(json_rows(exported.entries))
+        write(json_rows("tools", exported.entries))
     _report_refused(exported, name)
     return 0
 
@@ -404,7 +404,9 @@ def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     there = {"mcp", *registry.known("exporters")}
     names = sorted({*there, *packages})
     if as_json or not screen.is_terminal:
-        write(json_rows({"name": name, "installed": name in there, "package": packages.get(name)} for name in names))
+        brought = {name: {"package": packages[name]} for name in names if packages.get(name)}
+        rows = ({"name": name, "installed": name in there, **brought.get(name, {})} for name in names)
+        write(json_rows("exporters", rows))
         return
     shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
     write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
@@ -421,7 +423,7 @@ def _report_refused(exported: ExportedTools, name: str) -> None:
 def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
     screen = stdout_screen()
     if as_json or not screen.is_terminal:
-        write(json_rows(loss.to_json() for loss in losses))
+        write(json_rows("losses", (loss.to_json() for loss in losses)))
     elif losses:
         rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
         write_long(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen), screen)
