@@ -236,7 +236,7 @@ class Connection:
                 text = f"the server {self.name!r} can't be reached; it is tried again in {wait:.1f} s: {self._cause}"
                 raise ServerError(text, retry_after=wait)
             self._ready = asyncio.get_running_loop().create_future()
-            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by nobody else
+            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by no other
             self._owner = asyncio.create_task(self._own(self._ready))
             _open.add(self)
         assert self._ready is not None
