@@ -525,11 +525,6 @@ def complete_exporter(
     return _completed(("mcp", *_session(context).registry.known("exporters")), incomplete)
 
 
-def complete_model(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Providers of models that plugins bring, up to the slash; their models aren't known here."""
-    return _completed([f"{name}/" for name in _session(context).registry.known("models")], incomplete)
-
-
 def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
     """The names that begin so; those that don't show as they are could pass for others, and are left out."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
