@@ -65,7 +65,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    "tests": {"lines": Limit(67_400, goal=63_000)},  # of the core and of the first plugins
+    "tests": {"lines": Limit(68_200, goal=63_000)},  # of the core and of the first plugins
 }
 
 

@@ -166,12 +166,14 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     loaded.faults.append(f"{caller.name} can't be a wrapper; {instead}")
                     continue
                 stage = caller.name.removeprefix("pegboard_")
-                if stage == "approve_call" and not loaded.origin.trusted:
-                    loaded.faults.append("it approves calls, and isn't trusted to: 'untrusted' names it")
-                    continue
                 loaded.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
                     function = by_name(implementation.function, CALLBACK_STAGES[stage])
+                    if stage == "approve_call" and not loaded.origin.trusted:
+                        from pegboard.dispatch.approval.queue import only_rejecting
+
+                        loaded.faults.append("it approves calls, and isn't trusted to: only what it rejects counts")
+                        function = only_rejecting(function)
                     limit = limit_of(stage, getattr(implementation.function, ONLY, None))
                     loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}", limit)
             elif not implementation.optionalhook:
