@@ -20,6 +20,7 @@ from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
+from pegboard.schema.json import is_object
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ResultLimits
 
@@ -56,9 +57,11 @@ def approver_for(*, yes: bool, no: bool) -> AnyApprover:
     return TerminalPrompt()
 
 
-async def approve_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
-    """`--yes`."""
-    return Once()
+async def approve_all(request: ApprovalRequest, _context: ToolContext) -> Answer | None:
+    """`--yes`; `None` for a form that a yes doesn't fill in: one that needs a field without a default."""
+    payload: Any = request.payload
+    form: Any = payload.get("form", {}) if is_object(payload) else {}
+    return Once() if all("default" in form["properties"][name] for name in form.get("required", ())) else None
 
 
 async def reject_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
