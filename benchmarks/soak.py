@@ -41,10 +41,10 @@ from pegboard import (
     ToolResult,
     tool,
 )
-from pegboard.cli.commands.chat import read_conversation, write_conversation
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import discover
 from pegboard.tools.content import ErrorKind
+from pegboard_chat.conversation import read_conversation, write_conversation
 from pegboard_guard import FileApprovals, verify
 from pegboard_guard.journal_file import JournalFile, decode_or_none
 from pegboard_processes import ChildProcesses
@@ -110,10 +110,10 @@ class ConversationWrites:
         self.path = str(folder / "chat.json")
 
     def write(self, name: str) -> None:
-        write_conversation(self.path, [*read_conversation(self.path), Message.user(name)])
+        write_conversation(self.path, [*read_conversation(self.path).messages, Message.user(name)])
 
     def missing(self, names: list[str]) -> set[str]:
-        return {*names} - {message.text for message in read_conversation(self.path)}
+        return {*names} - {message.text for message in read_conversation(self.path).messages}
 
 
 KINDS = {"journal": JournalWrites, "grants": GrantWrites, "cache": CacheWrites, "conversation": ConversationWrites}

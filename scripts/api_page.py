@@ -22,8 +22,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api.md"
 INTRODUCTION = """\
 # API
 
-The public names, all importable from `pegboard`, by topic.
+The public names by topic, importable from `pegboard`; the last three sections are of other packages, which they name.
 `import pegboard` loads almost nothing; each name is found when it is first used.
+[What is public](../explanation/architecture.md#what-is-public) lists the public modules.
 This page is made from the docstrings: `python scripts/api_page.py` writes it.
 """
 TOPICS = {  # heading: what stands below it, and the names

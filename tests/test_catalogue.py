@@ -220,7 +220,7 @@ def test_records_and_problems_are_json():
 
 @pytest.mark.parametrize("policy", ["keep", "replace", "shadow", "prefix"])
 def test_disposing_everything_leaves_nothing(policy):
-    """Whatever clashes there were, what `with_tools` says it brought is all there is to take back."""
+    """Whatever conflicts there were, what `with_tools` says it brought is all there is to take back."""
     origins = (HOST, FILES, GIT, HOST)
     for order in itertools.permutations(range(4)):
         tools = [a_tool(origin=origins[number], version=str(number)) for number in order]

@@ -295,7 +295,7 @@ class Catalogue:
         return attrs.evolve(self, **changes)
 
     def with_tools(self, tools: Iterable[Tool], on_conflict: ConflictPolicy) -> tuple[Catalogue, list[Tool]]:
-        """A catalogue with these tools, clashes settled; and the tools as they are registered or held back.
+        """A catalogue with these tools, name conflicts settled; and the tools as they are registered or held back.
 
         Raises:
             DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.

@@ -80,6 +80,15 @@ def did_you_mean(near: Sequence[str]) -> str:
 
 
 PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
+    "commands": {
+        "chat": "pegboard-chat",
+        "guard": "pegboard-guard",
+        "logs": "pegboard-guard",
+        "mcp": "pegboard-mcp",
+        "models": "pegboard-chat",
+        "serve": "pegboard-mcp",
+        "watch": "pegboard-hooks",
+    },
     "exporters": {
         "anthropic": "pegboard-anthropic",
         "bedrock": "pegboard-bedrock",

@@ -4,7 +4,7 @@ The warm command reads by this, so it loads nothing that a bare Python hasn't lo
 """
 
 # pathlib costs more than everything else that is done here:
-# ruff: noqa: PTH101, PTH103, PTH105, PTH108, PTH110, PTH111, PTH113, PTH116, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH101, PTH103, PTH105, PTH108, PTH110, PTH111, PTH113, PTH116, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import errno
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+OTHERS_WRITE = "other users can write it, or replace it; keep them out of it and its folders (chown, chmod go-w)"
 _MOST_STATE_BYTES = 8 * 1024 * 1024
 _STATE_FORMAT = 1
 _APP = "pegboard"
@@ -89,6 +90,28 @@ def project_file(folder: str, environ: Mapping[str, str] = os.environ) -> str | 
         if folder in (top, parent) or os.path.exists(os.path.join(folder, ".git")):
             return None
         folder = parent
+
+
+def others_can_write(path: str) -> bool:
+    """Whether another user can write a file, or put another in its place: by its rights, a folder's or a link's.
+
+    Who owns the root of the file system is trusted, and a user's own group is the user's.
+
+    Raises:
+        OSError: It isn't there, or can't be looked at.
+    """
+    if os.name != "posix":
+        return False
+    own, target = {0, os.geteuid(), os.stat("/").st_uid}, os.path.realpath(path)
+    return _is_shared(os.path.abspath(path), own) or (os.path.exists(target) and _is_shared(target, own))
+
+
+def _is_shared(place: str, own: set[int], inside: str = "") -> bool:
+    facts, folder = os.stat(place), os.path.dirname(place)
+    by_others = facts.st_mode & stat.S_IWOTH or (facts.st_mode & stat.S_IWGRP and facts.st_gid != os.getegid())
+    if by_others and inside and facts.st_mode & stat.S_ISVTX:  # as /tmp is: what is inside is its owner's
+        by_others = os.lstat(inside).st_uid not in own
+    return bool(by_others) or facts.st_uid not in own or (folder != place and _is_shared(folder, own, place))
 
 
 def read_bounded(path: str, limit: int) -> bytes:

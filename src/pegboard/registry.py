@@ -536,9 +536,14 @@ class ToolRegistry(Contributions):
             self.lazy_plugins.remove(plugin)
             callbacks = before.plugin_callbacks if manager is None else manager.forget(plugin)
             self._swap(before.without_plugin(plugin).evolve(plugin_callbacks=callbacks))
-        executors = before.extras.get("executors", {})
-        own = [executors[name] for name in executors if before.owners[f"executors:{name}"].plugin == plugin]
-        for failure in (*await close_all(before.toolsets_of(plugin)), *await close_all(own, "aclose")):
+        own = {
+            kind: [thing for name, thing in things.items() if before.owners[f"{kind}:{name}"].plugin == plugin]
+            for kind, things in before.extras.items()
+        }
+        if self._provided_services is not None:
+            await self._provided_services.aclose(own.get("services", ()))
+        executors = own.get("executors", ())
+        for failure in (*await close_all(before.toolsets_of(plugin)), *await close_all(executors, "aclose")):
             log_failure(f"closing what plugin {plugin!r} has brought", failure)
         return True
 

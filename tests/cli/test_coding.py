@@ -17,7 +17,7 @@ from terminal import SECONDS, Terminal
 pytestmark = pytest.mark.slow
 
 CONFIG = """
-enable = ["agents", "files", "memory", "openai", "shell"]
+enable = ["agents", "chat", "files", "memory", "openai", "shell"]
 
 [selections]
 coding = "plugin:files,plugin:shell,update_memory,write_todos"

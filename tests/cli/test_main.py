@@ -53,6 +53,12 @@ def test_an_unknown_command_names_near_misses(say, registry):
     assert "no command is called 'shw'. Did you mean 'show'?" in err
 
 
+def test_a_command_of_a_package_that_is_not_installed_names_it(say):
+    code, _, err = say("chat")
+    assert code == 2
+    assert "No installed plugin provides 'chat': pip install pegboard-chat" in err
+
+
 @pytest.mark.parametrize("name", ["manifest"])
 def test_a_group_without_a_command_tells_its_commands(say, name):
     code, _, err = say(name)

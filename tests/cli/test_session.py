@@ -347,8 +347,11 @@ class TestPublished:
             assert say("list", "--names")[1] == names
 
     def test_what_fails_is_reported_and_asked_again(self, say, file):
-        """It costs only itself, and isn't kept for the warm command."""
+        """It costs only itself, and isn't kept for the warm command; a rule may name a tool that it would have."""
         file.rename(file.with_suffix(".away"))
+        rules = file.with_name("rules.toml")
+        rules.write_text('allow = ["n_take"]')
+        assert "no permission that a tool declares" not in say("call", "n_take", "--rules", str(rules))[2]
         code, out, err = say("list")
         assert (code, out) == (0, "")
         assert "toolset 'notes': FileNotFoundError: " in err

@@ -35,7 +35,7 @@ CASES = {
         {"items": {"$ref": "#/$defs/A", "minLength": 1}, "$defs": {"A": TEXT}},
         {"items": {"type": "string", "minLength": 1}},
     ),
-    "rules that might clash": (
+    "rules that might conflict": (
         {"items": {"$ref": "#/$defs/A", "maxLength": 1, "title": "t"}, "$defs": {"A": {**TEXT, "maxLength": 2}}},
         {"items": {"title": "t", "allOf": [{**TEXT, "maxLength": 2}, {"maxLength": 1}]}},
     ),

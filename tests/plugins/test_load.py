@@ -372,7 +372,23 @@ def test_the_tools_of_a_plugin_that_isnt_trusted_ask_and_their_hints_arent_belie
     assert registry.call_sync("greet_two").text == "hello you"
 
 
-def test_rename_prefix_and_clashes_follow_the_configuration(site) -> None:
+@pytest.mark.parametrize("word", ["", "async "])
+def test_what_a_plugin_rejects_stays_rejected_where_it_isnt_trusted(site, word) -> None:
+    """A project may take trust away, and so silences nothing that says no."""
+    decides = "Reject('no') if 'ann' in request.arguments_text else Once()"
+    site(
+        "gate",
+        f"from pegboard import *\n\n@hookimpl\n{word}def pegboard_approve_call(request):\n    return {decides}\n",
+    )
+    registry = pegboard.load(config=Config(untrusted=("gate",)))
+    asks = pegboard.tool(lambda who: "hello", name="asks", destructive=True)
+    registry.register(asks)
+    assert registry.call_sync("asks", {"who": "bob"}).kind == "denied"  # its yes is nobody's
+    registry.approver = lambda request, context: Once()
+    assert [registry.call_sync("asks", {"who": who}).kind for who in ("ann", "bob")] == ["rejected", None]
+
+
+def test_rename_prefix_and_conflicts_follow_the_configuration(site) -> None:
     """The names on the board are those of the configuration, before and after the plugin is imported."""
     site("one")
     config = Config(prefix={"one": "p_"}, rename={"p_greet_one": "hi"})

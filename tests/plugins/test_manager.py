@@ -116,7 +116,7 @@ def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
     assert '[prefix] second = "second_"' in problem.cause
 
 
-def test_prefix_and_rename_settle_a_clash(registry) -> None:
+def test_prefix_and_rename_settle_a_conflict(registry) -> None:
     """A rename may name the plugin, or the name as it would hang."""
     manager = PluginManager(registry, prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
     manager.register(bringing("same", "one"), Origin("first"))
@@ -527,6 +527,14 @@ class Everything:
         register("own", executor)
 
     @hookimpl
+    def pegboard_register_services(self, register) -> None:
+        register(Memory, self.opened, scope="registry")
+
+    def opened(self):
+        yield self
+        self.log.append("service closed")
+
+    @hookimpl
     def pegboard_before_tool(self, tool) -> None:
         self.log.append(tool.name)
 
@@ -541,8 +549,9 @@ def test_a_plugin_that_is_unloaded_leaves_nothing_and_may_come_again(registry) -
         assert (record.status, record.cause) == ("loaded", None)
         resolved = asyncio.run(registry.resolve())
         assert registry.call_sync("static").text == "static"
+        assert ToolContext(services=registry.services).service(Memory).log is log
         assert asyncio.run(registry.unload("every")) is True
-        assert log == ["static", "toolset closed", "executor closed"]
+        assert log == ["static", "service closed", "toolset closed", "executor closed"]
         log.clear()
         after = registry.catalogue
         assert (after.tools, after.toolsets, after.problems) == (before.tools, before.toolsets, before.problems)

@@ -709,7 +709,7 @@ class Outer:
     ("annotation", "says"),
     [
         (complex, "complex has no JSON Schema. Pass input_schema=..., or use two floats or text instead."),
-        (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use an attrs class"),
+        (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
         (Callable[[int], int], "or use the name of what is called"),
         (Iterator[int], "or use a list instead"),
         (collections.defaultdict[str, int], "or use a dict instead"),

@@ -207,7 +207,7 @@ def test_what_is_held_back_is_a_problem_that_names_both():
     assert "plugin 'p', toolset 'first' has the name" in problem.cause
 
 
-def test_the_same_tool_twice_is_no_clash():
+def test_the_same_tool_twice_is_no_conflict():
     assert settled([STATIC_NAMES], [STATIC_NAMES]).held == ()
 
 

@@ -777,6 +777,13 @@ class TestOutput:
     def test_any_type_of_a_parameter_will_do(self, turn, kind, value):
         assert turn([ToolCall("final_result", {"result": value}, "f")], output_type=kind)[0].output == value
 
+    def test_the_json_schema_of_an_object_will_do(self, turn):
+        schema = {"type": "object", "properties": {"people": {"type": "integer"}}, "required": ["people"]}
+        wrong, right = (ToolCall("final_result", {"people": value}, f"f{value}") for value in ("many", 7))
+        outcome, model = turn([wrong, right], output_type=schema)
+        assert outcome.output == {"people": 7}
+        assert [tool.spec.input_schema for tool in model.requests[0].offered][-1] == schema
+
     def test_it_is_wanted_of_a_turn_that_goes_on_too(self, registry, turn):
         outcome, _ = turn([DELETE], approver=ask_later, output_type=City)
         with ScriptedModel([self.OSLO]) as model:

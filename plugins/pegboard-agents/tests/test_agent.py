@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -177,6 +178,12 @@ class Slow:
 
 def test_any_object_with_run_is_an_agent():
     assert call(registry_of(agent_tool(Echo()))).results[0].text == "main.helper: Do it"
+
+
+@pytest.mark.parametrize("run", [None, "run", lambda task: task, lambda request, /: request])
+def test_an_object_whose_run_cant_be_called_so_is_refused_at_once(run):
+    with pytest.raises(TypeError, match=r"is no agent|asks for '(task|request)'"):
+        agent_tool(SimpleNamespace(name="helper", description="Helps.", run=run))
 
 
 def test_an_object_that_answers_another_type_is_refused():

@@ -62,6 +62,9 @@ def test_without_an_agent_above_the_loop_ends_all():
 def test_agents_that_hand_over_without_an_end_end_at_the_limit():
     outcome = run(agents(clerk=[to("boss")] * 9, boss=[to("clerk")] * 9), handovers=4)
     assert (outcome.handovers, outcome.turn.ended) == (4, "transferred")
+    assert "changed hands 4 times, the most that is allowed" in outcome.turn.detail
+    outcome = run(agents(clerk=[to("boss")], boss=[ToolCall("exit_loop", {})]), handovers=1)
+    assert (outcome.agent, "changed hands 1 times" in outcome.turn.detail) == ("boss", True)
 
 
 def test_nobody_hands_over_to_itself_or_to_an_agent_that_there_isnt():

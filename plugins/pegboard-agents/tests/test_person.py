@@ -50,7 +50,12 @@ def test_the_person_sees_the_questions_and_the_form_of_the_answers():
         "Which colour? [choose: red (as fire), blue] / Your name? / Which colour? [choose some of: red (as fire), blue]"
     )
     properties = request.payload["form"]["properties"]
-    assert properties["answer1"] == {"title": "Which colour?", "type": "string", "enum": ["red", "blue"]}
+    assert properties["answer1"] == {
+        "title": "Which colour?",
+        "type": "string",
+        "enum": ["red", "blue"],
+        "default": "red",
+    }
     assert properties["answer2"] == {"title": "Your name?", "type": "string"}
     assert properties["answer3"]["items"]["enum"] == ["red", "blue"]
 
@@ -67,13 +72,20 @@ def test_the_answers_are_for_the_model_by_question():
     [
         (Reject("green, please"), "The user answered in other words: green, please.", True),
         (Reject(), "The user didn't want to answer.", False),
-        (Once(), "The user answered: yes.", True),
+        (Once(), "The user said yes to the first of your options:\nWhich colour?\nred", True),
     ],
 )
 def test_other_words_nothing_and_a_plain_yes_are_answers_too(answer, text, answered):
     result = ask(answer, COLOUR)
     assert (result.text, result.is_error) == (text, False)
     assert result.structured_content["answered"] is answered
+
+
+def test_a_plain_yes_answers_what_has_options_or_what_is_asked_so():
+    many = ask(Once(), COLOUR, {**COLOUR, "question": "Which else?", "multiple": True})
+    assert many.structured_content["answers"] == {"Which colour?": "red", "Which else?": ["red"]}
+    assert ask(Once(), {"question": "May I?"}).text == "The user answered: yes."
+    assert "isn't one to these questions" in ask(Once(), COLOUR, NAME).text
 
 
 @pytest.mark.parametrize("payload", [{"answer1": "green"}, {"answer2": "red"}, "red", {"answer1": ["red"]}, {}])

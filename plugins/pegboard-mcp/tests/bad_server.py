@@ -89,6 +89,9 @@ def call(id_, params):
     if FAULT in ENDLESS:
         endlessly(ENDLESS[FAULT])
     words = os.environ["KEY"] if params["name"] == "env" else params.get("arguments", {}).get("text", "")
+    for number in range(100_000 if FAULT == "progress" else 0):
+        facts = {"progressToken": params["_meta"]["progressToken"], "progress": number}
+        write(method="notifications/progress", params=facts)
     result = {"content": [{"type": "text", "text": "x" * 3_000_000 if FAULT == "large_result" else words}]}
     if FAULT == "error":
         write(id=id_, error={"code": -32603, "message": "inside\x1b[31m"})

@@ -132,9 +132,9 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     assert "server 'x' is left out: the environment has no NOT_THERE" in said
     assert "real__echo" in registry("list", "--names")
     (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
-    one = ("--set", "mcp.mcp_config=./fine.json")
-    assert "Other-One: 2 tools in" in registry("mcp", "test", *one, code=1)
-    assert "Other-One__echo" in registry("list", "--names", *one)
+    assert "Other-One: 2 tools in" in registry("mcp", "test", "--mcp-config", "fine.json", code=1)
+    assert "Other-One" in registry("mcp", "--mcp-config", "fine.json", code=1)
+    assert "Other-One__echo" in registry("list", "--names", "--set", "mcp.mcp_config=./fine.json")
     assert "no server is called 'rea'. Did you mean 'real'?" in registry("mcp", "accept", "rea", code=2)
 
 

@@ -180,12 +180,14 @@ async def test_without_a_session_calls_with_one_id_are_all_answered(attacked, wa
         assert all("waited" in answer.text for answer in await asyncio.gather(*both))
 
 
+DEEP = {"tools": [{"name": "deep", "inputSchema": json.loads('{"items":' * 300 + "{}" + "}" * 300)}]}
 BODIES = {  # what is wrong -> the body, with headers of its own
     "nothing": (b"", {}),
     "no JSON": (b"{", {}),
     "a batch": (json.dumps([called("add", 1, a=1, b=2), called("add", 2, a=1, b=2)]).encode(), {}),
     "a number": (b"3", {}),
     "deep": (b"[" * 100_000, {}),
+    "deep definitions": (json.dumps({**called("x"), "method": "pegboard/tools/offer", "params": DEEP}).encode(), {}),
     "no UTF-8": (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', {}),
     "compressed": (gzip.compress(json.dumps(called("add", a=1, b=2)).encode()), {"content-encoding": "gzip"}),
     "a form": (b"a=1", {"content-type": "application/x-www-form-urlencoded"}),

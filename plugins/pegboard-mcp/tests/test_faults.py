@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from pegboard import Limits, Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard_mcp import mcp_toolset
+from pegboard_mcp.settings import ServerError, ServerSettings
+from pegboard_mcp.transport import Inbox, child_process
 
 SERVER = str(Path(__file__).with_name("bad_server.py"))
 pytestmark = pytest.mark.slow
@@ -51,6 +54,7 @@ async def test_what_can_be_passed_over_is(fault, caplog):
     [
         ("garbage_for_ever", "1,000 lines to standard output that are no messages"),
         ("flood", "10,000 messages, and more than 500 a second"),
+        ("progress", "10,000 messages, and more than 500 a second"),
         ("long_line", "a line of more than"),
         ("large_result", "a line of more than"),
     ],
@@ -161,6 +165,62 @@ async def test_nothing_is_left_behind_by_servers_that_flood_or_ignore_their_inpu
         async with served(fault, most_bytes=10_000, start_timeout=0.5) as registry:
             await called(registry)
     assert set(children()) <= before
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_start_that_is_cancelled_at_any_moment_leaves_nothing_behind(tmp_path, steps):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    async def run():
+        settings = ServerSettings(command="sh", args=("-c", f"exec 9>{path}; sleep 600 & wait"))
+        async with child_process("bad", settings, Inbox()):
+            await asyncio.Event().wait()
+
+    starting = asyncio.create_task(run())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait([starting])
+    for _ in range(6_000):
+        if not is_held(reading):
+            break
+        await asyncio.sleep(0.01)
+    else:
+        raise AssertionError("something lives on")
+    os.close(reading)
+
+
+def is_held(pipe):
+    """Whether some process may still write to a pipe."""
+    try:
+        return os.read(pipe, 1) != b""
+    except BlockingIOError:
+        return True
+
+
+async def test_a_call_that_comes_as_the_connection_is_closed_is_answered(monkeypatch):
+    monkeypatch.setattr("pegboard_mcp.connection.FIRST_WAIT", 0.0)  # the server may be started again at once
+    held, goes_on = threading.Event(), threading.Event()
+
+    async def hold(_client):
+        held.set()
+        goes_on.wait()
+
+    good = mcp_toolset("good", command=sys.executable, args=("-I", SERVER, "none"))
+    missing = await mcp_toolset("missing", command="no-such-program").connection()
+    with pytest.raises(ServerError, match="no program"):
+        await missing.start()
+    holding = asyncio.create_task((await good.connection()).ask(hold))  # the thread that both live in
+    await asyncio.to_thread(held.wait, 60)
+    answers = asyncio.gather(missing.start(), missing.close(), return_exceptions=True)
+    await asyncio.sleep(0)
+    goes_on.set()
+    refused, closed = await asyncio.wait_for(answers, 60)
+    assert ("connection to the server 'missing' was closed" in str(refused), closed) == (True, None)
+    await holding
+    await good.close()
 
 
 PROGRAM = """

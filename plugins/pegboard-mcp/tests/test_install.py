@@ -108,6 +108,15 @@ def test_a_program_may_reach_it_by_a_url_with_a_token_of_its_environment(capsys,
         assert read(run(capsys, program, *words).partition("\n")[2], program) == {key: {"pegboard": url}}
 
 
+def test_the_entry_has_the_settings_and_the_file_of_servers_of_this_run(folder, capsys):
+    file = folder / "work" / "servers.json"
+    file.write_text("{}")
+    words = ["--set", "files.root=/tmp", "--mcp-config", "servers.json"]
+    _, _, text = run(capsys, "codex", *words).partition("\n")
+    (server,) = read(text, "codex")["mcp_servers"].values()
+    assert server["args"][len(COMMAND) - 1 :] == ["--set", "files.root=/tmp", "--mcp-config", str(file)]
+
+
 @ALL
 def test_what_stands_in_the_file_is_kept(folder, capsys, program):
     file, (key, local, _) = folder / FILES[program], ENTRIES[program]

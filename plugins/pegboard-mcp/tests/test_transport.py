@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +29,9 @@ def about(session):
 class Web:
     """A hand-written HTTP server; `call` says what it does with a call of a tool."""
 
-    def __init__(self, call):
+    def __init__(self, call, listed=ECHO):
         self.call = call
+        self.listed = listed
         self.sessions = 0
         self.requests = []
 
@@ -52,7 +55,7 @@ class Web:
             result, more = about(f"s{self.sessions}")
             return reply(writer, {"result": result}, message, **more)
         if method == "tools/list":
-            return reply(writer, {"result": ECHO}, message)
+            return reply(writer, {"result": self.listed}, message)
         if method == "tools/call":
             return await self.call(self, message, headers, writer)
         return write(writer, 404 if method == "server/discover" else 202 if method else 405)
@@ -69,9 +72,9 @@ def reply(writer, answer, message, **headers):
 
 
 @asynccontextmanager
-async def served(call, **settings):
-    """A server that does this with calls, and a registry with its tools."""
-    web = Web(call)
+async def served(call, listed=ECHO, **settings):
+    """A server that does this with calls, and lists these tools, and a registry with them."""
+    web = Web(call, listed)
     async with await asyncio.start_server(web.serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
         async with ToolRegistry(permissions=ALL) as registry:
@@ -83,11 +86,12 @@ async def called(registry):
     return await registry.call("web__echo", {}, resolved=await registry.resolve())
 
 
-async def test_headers_are_sent_with_each_request_and_nothing_compressed_is_asked_for():
-    async def call(web, message, headers, writer):
-        reply(writer, {"result": HI}, message)
+async def hi(web, message, headers, writer):
+    reply(writer, {"result": HI}, message)
 
-    async with served(call, headers={"X-Key": "k"}) as (web, registry):
+
+async def test_headers_are_sent_with_each_request_and_nothing_compressed_is_asked_for():
+    async with served(hi, headers={"X-Key": "k"}) as (web, registry):
         assert (await called(registry)).text == "hi"
     assert {headers["x-key"] for _, headers in web.requests} == {"k"}
     assert {headers["accept-encoding"] for _, headers in web.requests} == {"identity"}
@@ -138,6 +142,25 @@ async def test_a_session_that_the_server_has_forgotten_is_made_anew():
         assert "has forgotten the session" in (await called(registry)).text
         assert (await called(registry)).text == "hi"
         assert web.sessions == 2
+
+
+@pytest.mark.parametrize(
+    ("levels", "names", "words"),
+    [
+        (60, ("good__echo", "good__reverse", "web__echo"), "input_schema is refused: it is nested more than"),
+        (200, ("good__echo", "good__reverse"), "what it answered can't be read, it is nested too deeply"),
+    ],
+)
+async def test_definitions_that_are_nested_too_deeply_are_refused_and_other_servers_work_on(levels, names, words):
+    schema = json.loads('{"type":"object","properties":{"a":' * levels + "{}" + "}}" * levels)
+    listed = {"tools": [*ECHO["tools"], {"name": "deep", "inputSchema": schema}]}
+    async with served(hi, listed) as (_, registry):
+        words_of_good = ("-I", str(Path(__file__).with_name("bad_server.py")), "none")
+        registry.register(mcp_toolset("good", command=sys.executable, args=words_of_good))
+        resolved = await registry.resolve()
+        (problem,) = resolved.problems
+        assert (resolved.names, words in str(problem)) == (names, True), problem
+        assert (await registry.call("good__echo", {"text": "on"}, resolved=resolved)).text == "on"
 
 
 async def test_an_address_where_nothing_listens_is_named():

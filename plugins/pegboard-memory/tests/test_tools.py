@@ -184,14 +184,25 @@ def test_a_message_asks_and_is_judged_by_its_target(registry):
     assert len(heard) == 1
 
 
-def test_whole_texts_are_read_on_in_another_process(tmp_path):
+@pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.parametrize("brings", ["the plugin", "the host"])
+def test_the_model_reads_on_in_whole_texts_also_in_another_process(tmp_path, brings, is_damaged):
     def reading():
         made = board(tmp_path, ToolRegistry(limits=Limits(results=ResultLimits(lines=2))))
-        made.register(Tool.from_function(lambda: "1\n2\n3\n4\n", name="count"), kept_result_tool(made.kept))
+        made.register(Tool.from_function(lambda: "1\n2\n3\n4\n", name="count"))
+        if brings == "the host":
+            made.register(kept_result_tool(made.kept))
         return made
 
-    key = reading().call_sync("count", {}, ANN).metadata["kept"]
-    assert reading().call_sync("read_result", {"id": key, "line": 3}, ANN).text.startswith("3\n4\n")
+    first = reading()
+    if is_damaged:  # then a file keeps them, for this process alone
+        (tmp_path / "memory.db").write_bytes(b"x" * 5_000)
+    resolved = asyncio.run(first.resolve(ANN))
+    result = asyncio.run(first.call("count", {}, ANN, resolved=resolved))
+    key = result.metadata["kept"]
+    assert f'read_result(id="{key}", line=3)' in result.text
+    second = first if is_damaged else reading()
+    assert second.call_sync("read_result", {"id": key, "line": 3}, ANN).text.startswith("3\n4\n")
 
 
 @pytest.mark.parametrize(

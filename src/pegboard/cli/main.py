@@ -15,7 +15,7 @@ from pegboard.cli.options import Options, registry_options
 from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout, unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pegboard.cli.session import Session
     from pegboard.plugins.discovery import FoundPlugin
@@ -29,7 +29,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "explain": ("look", "Show each step by which a tool is offered, or isn't."),
         "call": ("call", "Call a tool, its arguments typed by its schema."),
         "dispatch": ("call", "Run a model's calls as one turn."),
-        "chat": ("chat", "Ask a model, which may call the tools."),
         "export": ("look", "Print the tools as a provider's list has them."),
     },
     "Plugins": {
@@ -88,8 +87,10 @@ class RegistryGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from pegboard.errors import did_you_mean, suggest
+            from pegboard.errors import PACKAGES, did_you_mean, not_provided, suggest
 
+            if args[0] in PACKAGES["commands"]:
+                raise click.UsageError(not_provided("commands", args[0], ()), ctx) from None
             near = did_you_mean(suggest(args[0], self.list_commands(ctx)))
             raise click.UsageError(f"no command is called {args[0]!r}.{near}", ctx) from None
 

@@ -20,6 +20,7 @@ from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
+from pegboard.schema.json import is_object
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ResultLimits
 
@@ -56,9 +57,11 @@ def approver_for(*, yes: bool, no: bool) -> AnyApprover:
     return TerminalPrompt()
 
 
-async def approve_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
-    """`--yes`."""
-    return Once()
+async def approve_all(request: ApprovalRequest, _context: ToolContext) -> Answer | None:
+    """`--yes`; `None` for a form that a yes doesn't fill in: one that needs a field without a default."""
+    payload: Any = request.payload
+    form: Any = payload.get("form", {}) if is_object(payload) else {}
+    return Once() if all("default" in form["properties"][name] for name in form.get("required", ())) else None
 
 
 async def reject_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
@@ -78,18 +81,12 @@ class TerminalPrompt:
             return self._asked(request)
 
     def _asked(self, request: ApprovalRequest) -> Answer | None:
-        text = request.to_text()
-        if len(text) > MOST_SHOWN:
-            remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
-            return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
-        screen = stderr_screen()
-        for line in text.split("\n"):
-            self._write("".join(screen.styled(part, "bold") + "\n" for part in whole(line, screen.width)))
-        always = ", [a]lways exactly this in this run" if request.always else ""
-        wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
+        rejected = show_request(request)
+        if rejected is not None:
+            return rejected
         flush_input()
         for _ in range(TRIES):
-            self._write(f"Run it? [y]es{always}{wider}, [n]o, or n and why: ")
+            write_question(question_of(request))
             line = read_line()
             if line is None:
                 return None
@@ -98,9 +95,30 @@ class TerminalPrompt:
                 return answer
         return Reject()
 
-    def _write(self, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+
+def show_request(request: ApprovalRequest) -> Reject | None:
+    """Writes a request to standard error; one that is too long to be read isn't, and its rejection comes back."""
+    text = request.to_text()
+    if len(text) > MOST_SHOWN:
+        remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
+        return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
+    screen = stderr_screen()
+    for line in text.split("\n"):
+        write_question("".join(screen.styled(part, "bold") + "\n" for part in whole(line, screen.width)))
+    return None
+
+
+def question_of(request: ApprovalRequest) -> str:
+    """What a person is asked below a request; `answer_of` reads the answer."""
+    always = ", [a]lways exactly this in this run" if request.always else ""
+    wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
+    return f"Run it? [y]es{always}{wider}, [n]o, or n and why: "
+
+
+def write_question(text: str) -> None:
+    """Writes to standard error at once."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def whole(line: str, width: int | None) -> Iterator[str]:

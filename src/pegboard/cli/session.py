@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
-    from pegboard.registry import ToolRegistry
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
 
@@ -119,14 +118,14 @@ class Session:
         config: What was configured.
         options: What the run was asked for.
         discovery: What is installed.
-        clash: What `conflicts = "error"` forbids, where the session was opened all the same, or `None`.
+        conflict: What `conflicts = "error"` forbids, where the session was opened all the same, or `None`.
     """
 
     registry: ToolRegistry
     config: Config
     options: Options
     discovery: Discovery
-    clash: ConfigError | None = None
+    conflict: ConfigError | None = None
 
     def read_rules(self, file: str | None) -> None:
         """Reads what may run from a file of rules; what is odd about them is remarked.
@@ -264,7 +263,7 @@ class Session:
         catalogue = self.registry.catalogue
         bringing = {plugin.name for plugin in self.registry.plugins() if "pegboard_register_toolsets" in plugin.hooks}
         bringing |= {getattr(toolset, "origin", HOST).plugin or toolset.name for toolset in catalogue.toolsets}
-        return sorted(bringing - {*catalogue.published})
+        return sorted(bringing - {name for name, known in catalogue.published.items() if not known.failed})
 
     def asks_live(self, name: str, *, calls: bool = False) -> bool:
         """Whether only asking toolsets can show a tool of this name, or, to call it, they can have it."""
@@ -317,10 +316,10 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
     Args:
         options: What the run was asked for.
         discovery: What is installed, where that has been found out already.
-        anyway: Whether plugins that clash don't matter: then `conflicts = "error"` is in `Session.clash`.
+        anyway: Whether plugins in conflict don't matter: then `conflicts = "error"` is in `Session.conflict`.
 
     Raises:
-        ConfigError: A configuration is wrong, or plugins clash and it has `conflicts = "error"`.
+        ConfigError: A configuration is wrong, or plugins bring one name and it has `conflicts = "error"`.
     """
     config = configuration_of(options)
     if options.debug:
@@ -332,7 +331,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         from pegboard.plugins.discovery import discover
 
         discovery = discover()
-    clash: ConfigError | None = None
+    conflict: ConfigError | None = None
     with redirect_stdout():
         try:
             registry = load_registry(config, options, discovery)
@@ -340,18 +339,18 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
             text = (
                 f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
                 "give one another name ([rename], [prefix]), or leave one out (block); "
-                "'registry doctor' lists all clashes"
+                "'registry doctor' lists all name conflicts"
             )
-            clash = ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
+            conflict = ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
             if not anyway:
-                raise clash from error
+                raise conflict from error
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
         if registry.plugin_manager is not None and options.is_default:
             note_names(registry, discovery)
         _note_texts(registry, options)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
-    return Session(registry, config, options, discovery, clash)
+    return Session(registry, config, options, discovery, conflict)
 
 
 def _note_texts(registry: ToolRegistry, options: Options) -> None:
@@ -524,11 +523,6 @@ def complete_exporter(
 ) -> list[CompletionItem[str]]:
     """Names of exporters: the listing of MCP, and those that plugins offer."""
     return _completed(("mcp", *_session(context).registry.known("exporters")), incomplete)
-
-
-def complete_model(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Providers of models that plugins bring, up to the slash; their models aren't known here."""
-    return _completed([f"{name}/" for name in _session(context).registry.known("models")], incomplete)
 
 
 def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:

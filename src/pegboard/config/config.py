@@ -18,6 +18,8 @@ from attrs import define, field, frozen
 from pegboard.errors import HIDDEN, ConfigError, cause_of, did_you_mean, suggest
 from pegboard.files import (
     CONFIG_NAME,
+    OTHERS_WRITE,
+    others_can_write,
     project_file,
     read_bounded,
     read_state,
@@ -372,7 +374,7 @@ def load_config(
 
     Raises:
         ConfigError: A file other than an untrusted project's can't be read, isn't TOML, or has a key that is unknown
-            or of the wrong type; the file given is missing; a variable isn't understood.
+            or of the wrong type, or others can write it; the file given is missing; a variable isn't understood.
     """
     environ = os.environ if environ is None else environ
     merge = _Merge()
@@ -440,6 +442,8 @@ class _Merge:
                 if source.required:
                     raise ConfigError("no such file", file=source.file)  # noqa: TRY301  as above
                 return
+            if binds and others_can_write(source.file):
+                raise ConfigError(OTHERS_WRITE, file=source.file)  # noqa: TRY301  as above
             self.files.append(source.file)
             binds = binds or is_trusted(source.file, content)
             values = parse_config(content, source.file, None if binds else wrong)

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.callbacks import shown
-from pegboard.dispatch.state import CallState
+from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure
 from pegboard.threads import renew_after_fork, settle_future
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
@@ -297,6 +297,8 @@ def _emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
 def emit_pending(state: CallState) -> None:
     """The call was taken in; from now on, what the tool reports becomes events too."""
     given = state.call.arguments
+    if isinstance(given, Mapping) and state.services.events is not None:
+        given = read_only(given)
     _emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
     state.context.listener = partial(_updated, state, state.context.listener)
     state.taken_in = time.monotonic()

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.truncate import StoreAccess, cut_short, is_within, truncated
+from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
@@ -316,10 +316,11 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
 
 def store_access(state: CallState) -> StoreAccess:
     """The access of this call to the result store."""
-    store, offered = state.services.result_store, state.context.offered
+    store, offered = state.services.result_store, {tool.name for tool in state.context.offered}
     reader = None if store is None else store.reader
-    is_offered = not offered or any(tool.name == reader for tool in offered)
-    return StoreAccess(store, state.context.session, reader if is_offered else None)
+    if offered:
+        reader = next((name for name in (reader, READER) if name in offered), None)
+    return StoreAccess(store, state.context.session, reader)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

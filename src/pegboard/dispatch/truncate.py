@@ -23,6 +23,9 @@ from pegboard.tools.tool import Tool
 MOST_ITEMS: Final = 1_000
 """Pieces of content in one result."""
 
+READER: Final = "read_result"
+"""The usual name of the tool that reads on."""
+
 _AT_ONCE: Final = 200_000  # characters that may be looked at on the event loop
 _MOST_TRIES: Final = 8
 _MOST_BYTES_A_TOKEN: Final = 64
@@ -580,14 +583,17 @@ def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits
 
 
 def kept_result_tool(
-    kept: ResultStore, *, name: str = "read_result", limits: ResultLimits = DEFAULT_RESULT_LIMITS
+    kept: ResultStore | Callable[[ToolContext], ResultStore],
+    *,
+    name: str = READER,
+    limits: ResultLimits = DEFAULT_RESULT_LIMITS,
 ) -> Tool:
     """A tool that reads what was left out of a result; from now on, truncated results name it.
 
     Each session reads its own results only.
 
     Args:
-        kept: What it reads in.
+        kept: What it reads in, or what gives that for a call.
         name: The tool's name.
         limits: How much one call reads at most.
     """
@@ -609,8 +615,9 @@ def kept_result_tool(
             lines: How many lines to read at most.
         """
         page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
+        store = kept if isinstance(kept, ResultStore) else kept(context)
         try:
-            page = kept.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
+            page = store.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
         except LookupError as error:
             hint = "Call the tool that gave the result again, and ask it for less."
             raise ToolError(f"{error}.", hint=hint) from None
@@ -621,5 +628,6 @@ def kept_result_tool(
         text = f"{page.text}{_line_end(page.text)}[{rest}]"
         return ToolResult(TextContent(text), metadata={"truncated": page.next is not None})
 
-    kept.reader = name
+    if isinstance(kept, ResultStore):
+        kept.reader = name
     return Tool.from_function(read_result, name=name, title="Read on", read_only=True, idempotent=True)

@@ -252,7 +252,7 @@ def pegboard_repair_call(
 def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Answer | Awaitable[Answer | None] | None:
     """Called where a call asks, before the host's approver is. Since 0.2.
 
-    What rules deny never comes here; a plugin that isn't trusted isn't asked.
+    What rules deny never comes here; of a plugin that isn't trusted only `Reject` counts.
 
     Args:
         request: What a person would be asked; `request.subject` says whether it is about the whole call.

@@ -129,19 +129,19 @@ class _Loading:
                 self.manager.note(found, "disabled", "not among the configuration's 'enable'")
             else:
                 chosen.append(found)
-        return self._without_clashes(chosen)
+        return self._without_conflicts(chosen)
 
-    def _without_clashes(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
+    def _without_conflicts(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
         """Those whose names are their own: of several by which one could be addressed, the accepted one."""
         claims = self.manager.claims
         names = {found: (found.name, normalised(found.distribution)) for found in chosen}
         for found in chosen:
             claims.add("plugins", names[found], found.origin)
-        for clash in claims.clashes():
-            for problem in map(clash.problem, clash.held_back):
+        for conflict in claims.conflicts():
+            for problem in map(conflict.problem, conflict.held_back):
                 self._report(problem)
                 for found in chosen:
-                    if found.origin.distribution == problem.distribution and clash.name in names[found]:
+                    if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.note(found, "disabled", problem.cause)
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 

@@ -166,12 +166,14 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
                     loaded.faults.append(f"{caller.name} can't be a wrapper; {instead}")
                     continue
                 stage = caller.name.removeprefix("pegboard_")
-                if stage == "approve_call" and not loaded.origin.trusted:
-                    loaded.faults.append("it approves calls, and isn't trusted to: 'untrusted' names it")
-                    continue
                 loaded.implementations[caller.name] = implementation
                 if stage in CALLBACK_STAGES:
                     function = by_name(implementation.function, CALLBACK_STAGES[stage])
+                    if stage == "approve_call" and not loaded.origin.trusted:
+                        from pegboard.dispatch.approval.queue import only_rejecting
+
+                        loaded.faults.append("it approves calls, and isn't trusted to: only what it rejects counts")
+                        function = only_rejecting(function)
                     limit = limit_of(stage, getattr(implementation.function, ONLY, None))
                     loaded.callbacks[stage] = Callback(function, f"plugin {loaded.origin.plugin!r}", limit)
             elif not implementation.optionalhook:
@@ -413,7 +415,7 @@ class PluginManager:
         }
 
         def listed(catalogue: Catalogue) -> Catalogue:
-            after, _ = self._without_clashes(catalogue).with_tools(tools, self.conflicts or "keep")
+            after, _ = self._without_conflicts(catalogue).with_tools(tools, self.conflicts or "keep")
             return after.evolve(
                 plugins={**after.plugins, **records},
                 problems=(*after.problems, *problems),
@@ -429,7 +431,7 @@ class PluginManager:
         self.claim(found.origin, plugin.listed.values(), manifest)
 
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
-        """Notes the names of what a plugin brings, unless the configuration settles clashes in another way."""
+        """Notes the names of what a plugin brings, unless the configuration settles conflicts in another way."""
         if self.conflicts is None:
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
                 self.claims.add(kind, names, origin)
@@ -438,9 +440,9 @@ class PluginManager:
         """Those of a plugin's named things that it gets the names of."""
         return [thing for thing in things if self.claims.has(kind, thing.name, origin)]
 
-    def _without_clashes(self, catalogue: Catalogue) -> Catalogue:
-        clashes = (clash for clash in self.claims.clashes() if clash.kind != "plugins")
-        return reduce(without, clashes, catalogue)
+    def _without_conflicts(self, catalogue: Catalogue) -> Catalogue:
+        conflicts = (conflict for conflict in self.claims.conflicts() if conflict.kind != "plugins")
+        return reduce(without, conflicts, catalogue)
 
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
@@ -573,7 +575,7 @@ class PluginManager:
         )
 
         def swap(catalogue: Catalogue) -> Catalogue:
-            catalogue = self._without_clashes(catalogue)
+            catalogue = self._without_conflicts(catalogue)
             if was_listed:
                 pairs = {id(tool): plugin.live[name] for name, tool in plugin.listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)

@@ -3,7 +3,7 @@
 Load order never decides. A name that one distribution brings is its own; one that several bring stays with the
 distribution that it was accepted for in this environment, and where that is none of them, none gets it. What was
 accepted is kept in one file of the user's state folder, `accepted.json`; the command `registry` notes there what
-clashes with nothing, and `registry plugins accept` what the user has decided.
+conflicts with nothing, and `registry plugins accept` what the user has decided.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _environments() -> dict[str, Any]:
 
 
 @frozen
-class Clash:
+class NameConflict:
     """A name that several distributions bring.
 
     Attributes:
@@ -117,13 +117,13 @@ class Claims:
             return True
         return self._holder(kind, name, origins) == normalised(origin.distribution)
 
-    def clashes(self) -> Iterator[Clash]:
+    def conflicts(self) -> Iterator[NameConflict]:
         """The names that several distributions bring."""
         for (kind, name), origins in self._origins.items():
             if len(origins) > 1:
                 holder = self._holder(kind, name, origins)
                 written = None if holder is None else origins[holder].distribution
-                yield Clash(kind, name, tuple(origins.values()), written)
+                yield NameConflict(kind, name, tuple(origins.values()), written)
 
     def _holder(self, kind: str, name: str, origins: Mapping[str, Origin]) -> str | None:
         preferred = self.preferred & origins.keys()
@@ -135,7 +135,7 @@ class Claims:
         return accepted if accepted in origins else None
 
     def to_accept(self, installed: Iterable[str]) -> Names:
-        """What to accept now: every name that clashes with nothing, and what was accepted and is still installed."""
+        """What to accept now: every name that conflicts with nothing, and what was accepted and is still installed."""
         before, here = accepted_names(), frozenset(map(normalised, installed))
         names: dict[str, dict[str, str]] = {
             kind: {name: owner for name, owner in of_kind.items() if owner in here} for kind, of_kind in before.items()
@@ -147,19 +147,19 @@ class Claims:
         return names
 
 
-def without(catalogue: Catalogue, clash: Clash) -> Catalogue:
+def without(catalogue: Catalogue, conflict: NameConflict) -> Catalogue:
     """A catalogue without what doesn't get its name, and with the reasons among its problems."""
-    losing = {origin.distribution for origin in clash.held_back}
-    if clash.kind == "tools":
-        tool = catalogue.tools.get(clash.name)
+    losing = {origin.distribution for origin in conflict.held_back}
+    if conflict.kind == "tools":
+        tool = catalogue.tools.get(conflict.name)
         if tool is not None and tool.origin.distribution in losing:
             catalogue = catalogue.without_tools([tool])
-    elif clash.kind == "toolsets":
-        named: list[Any] = [toolset for toolset in catalogue.toolsets if toolset.name == clash.name]
+    elif conflict.kind == "toolsets":
+        named: list[Any] = [toolset for toolset in catalogue.toolsets if toolset.name == conflict.name]
         catalogue = catalogue.without_toolsets([each for each in named if each.origin.distribution in losing])
     else:
-        owner = catalogue.owners.get(f"{clash.kind}:{clash.name}")
+        owner = catalogue.owners.get(f"{conflict.kind}:{conflict.name}")
         if owner is not None and owner.distribution in losing:
-            catalogue = catalogue.without_extra(clash.kind, clash.name)
-    new = [problem for problem in map(clash.problem, clash.held_back) if problem not in catalogue.problems]
+            catalogue = catalogue.without_extra(conflict.kind, conflict.name)
+    new = [problem for problem in map(conflict.problem, conflict.held_back) if problem not in catalogue.problems]
     return catalogue.evolve(problems=(*catalogue.problems, *new)) if new else catalogue

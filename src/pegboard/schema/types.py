@@ -69,8 +69,8 @@ from pegboard.schema.text import notation_of
 from pegboard.typing import JsonMapping, JsonSchema
 
 _HINT: Final = (
-    "Pass input_schema=..., or use an attrs class, a dataclass or a TypedDict instead, or register a hook with "
-    "pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
+    "Pass input_schema=..., or use a class of attrs, pydantic or msgspec, a dataclass or a TypedDict, or register "
+    "a hook with pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
 )
 _HOOK_HINT: Final = (
     "Correct its type; or, if the class is made in a way of its own, register a hook for it with "

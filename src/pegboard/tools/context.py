@@ -55,7 +55,7 @@ class ReadonlyContext:
         provider: The model's provider, such as `"anthropic"`.
         session: The conversation's id.
         state: What the session knows: a read-only view of what the host gives, and may change.
-        extra: Anything else that the host hands to toolsets, predicates and tools.
+        extra: Anything else that the host hands to toolsets, predicates and tools: a read-only view.
         agent_description: What the agent is for.
         invocation: The id of the turn: everything between a message of the user and the last answer to it.
         message: The id of the model's message that holds the calls.
@@ -71,7 +71,7 @@ class ReadonlyContext:
     provider: str | None = None
     session: str | None = None
     state: Mapping[str, Any] = field(default=_NOTHING, repr=False, converter=StateView)
-    extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
+    extra: Mapping[str, Any] = field(default=_NOTHING, repr=False, converter=StateView)
     agent_description: str | None = None
     invocation: str | None = None
     message: str | None = None

@@ -9,7 +9,7 @@ import inspect
 import threading
 import types
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
@@ -285,11 +285,12 @@ class ServiceContainer:
                 return opened.value
             self._forget(provided, future)
 
-    async def close(self, error: BaseException | None = None) -> None:
+    async def close(self, error: BaseException | None = None, only: Collection[_Provided] | None = None) -> None:
         """Closes what is open, the last first; what fails goes to the observer and costs nothing else.
 
         Args:
             error: What ended the call, for context managers that undo their work then; or `None`.
+            only: What of it; `None` is all.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled meanwhile; all the same the others were closed.
@@ -297,8 +298,10 @@ class ServiceContainer:
         import asyncio  # loading it takes longer than listing tools
 
         with self._lock:
-            order, self._order = self._order, []
-            self._found = {}
+            order = [opened for opened in self._order if only is None or opened.provided in only]
+            self._order = [opened for opened in self._order if opened not in order]
+            kept = () if only is None else self._found.keys() - {*only}
+            self._found = {provided: self._found[provided] for provided in kept}
             self._is_closed = self.for_call
         task, cancelled = asyncio.current_task(), None
         for opened in reversed(order):
@@ -522,10 +525,10 @@ class Services:
                 self._shared.defaults[kind] = make()
             return self._shared.defaults[kind]
 
-    async def aclose(self) -> None:
-        """Closes what was opened for all calls, the last first. What is asked for later is opened anew."""
+    async def aclose(self, only: Collection[_Provided] | None = None) -> None:
+        """Closes what was opened for all calls, or some of it, the last first; asked for later, it is opened anew."""
         if self._shared.opened is not None:
-            await self._shared.opened.close()
+            await self._shared.opened.close(only=only)
 
     def __contains__(self, kind: object) -> bool:
         return self.find(kind) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_o
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
+from pegboard.schema.json import is_object
 from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -118,7 +120,7 @@ class _Output:
     """Structured output of a turn: the tool by which the model gives it, and what it has given.
 
     Attributes:
-        kind: The type of what is wanted.
+        kind: The type of what is wanted, or the JSON Schema of an object.
         tool: Offered beside the others; the turn ends once it was called with valid arguments.
         given: What was given, in a list; empty before.
         misses: How often the model has answered something else.
@@ -135,8 +137,13 @@ class _Output:
             self.given.append(result)
             return "This is the answer."
 
-        final_result.__annotations__["result"] = self.kind
-        self.tool = Tool.from_function(final_result, read_only=True, idempotent=True)
+        if is_object(self.kind):
+            schema = dict(self.kind)
+            about = inspect.getdoc(final_result)
+            self.tool = Tool.from_schema("final_result", schema, final_result, description=about, read_only=True)
+        else:
+            final_result.__annotations__["result"] = self.kind
+            self.tool = Tool.from_function(final_result, read_only=True, idempotent=True)
 
     def miss(self, model: Model) -> str:
         """Notes an answer that isn't one; gives what the model is told, once.
@@ -164,7 +171,7 @@ class Turn:
         active: The names of the tools that may be offered, in order.
         stop_when: Conditions that stop it.
         first_choice: The `tool_choice` of its first round, or `None`.
-        output_type: The type of its answer; `None` for words.
+        output_type: The type of its answer, or the JSON Schema of an object; `None` for words.
         steering: Gives what the user wrote meanwhile, or `None`.
         listener: Gets each event, or `None`.
         batch: How its calls are run.

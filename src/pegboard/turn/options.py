@@ -93,7 +93,8 @@ class TurnOptions(CallOptions, total=False):
         where: What the turn asks of tools, as `registry.resolve` takes it.
         active: The names of the tools that may be offered, in order.
         first_choice: The `tool_choice` of the first round; later ones have the request's.
-        output_type: The type of the answer, which is then `TurnOutcome.output`: the model gives it by a tool.
+        output_type: The type of the answer, or the JSON Schema of an object: the model gives it by a tool, and it is
+            `TurnOutcome.output`.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
         steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
         listener: Gets each event; plain, called on the event loop.

@@ -145,6 +145,24 @@ def test_what_a_tool_answers(say, argv, out):
     assert say("call", *argv) == (0, out, "")
 
 
+@pytest.mark.parametrize(
+    ("form", "is_filled_in"),
+    [
+        ({"properties": {"a": {"type": "string", "default": "red"}, "b": {}}, "required": ["a"]}, True),
+        ({"properties": {"a": {"type": "string", "default": "red"}, "b": {}}, "required": ["a", "b"]}, False),
+    ],
+)
+def test_yes_fills_in_a_form_that_has_defaults_and_no_other(say, board, form, is_filled_in):
+    @tool
+    async def fill_in(context: ToolContext) -> str:
+        """Ask."""
+        return str((await context.request_confirmation("Which?", {"form": form})).confirmed)
+
+    board.register(fill_in)
+    code, out, err = say("call", "fill_in", "--yes")
+    assert (code, out, "no approver" in err) == ((0, "True\n", False) if is_filled_in else (1, "", True))
+
+
 def test_content_that_is_no_text_is_named(say):
     assert say("call", "many")[1] == (
         "words\n[image image/png, 12.3 kB]\n[audio audio/wav, 7 B]\n[file file:///a application/pdf, 2 MB]\n"

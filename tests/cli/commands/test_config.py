@@ -68,7 +68,7 @@ def test_one_with_tools_held_back_says_so(say, registry):
     assert "b lost 1; b lost 2" in say("plugins")[1]
 
 
-CLASHING = """
+CONFLICTING = """
 from pegboard import hookimpl, tool
 
 @tool
@@ -82,10 +82,10 @@ def pegboard_register_tools(register):
 """
 
 
-class TestClashesThatAreErrors:
+class TestConflictsThatAreErrors:
     @pytest.fixture
     def file(self, site, home):
-        site.add("clashing", CLASHING)
+        site.add("conflicting", CONFLICTING)
         (home / "config" / "pegboard").mkdir()
         file = home / "config" / "pegboard" / "pegboard.toml"
         file.write_text('conflicts = "error"')
@@ -94,10 +94,10 @@ class TestClashesThatAreErrors:
     def test_plugins_are_listed_all_the_same(self, say, file):
         code, out, err = say("plugins")
         assert code == 0
-        assert "clashing" in out
+        assert "conflicting" in out
         assert f'error: {file}: conflicts: is "error", and plugin' in err
 
-    def test_the_doctor_tells_the_line_and_the_clash(self, say, file):
+    def test_the_doctor_tells_the_line_and_the_conflict(self, say, file):
         code, out, _ = say("doctor")
         assert code == 1
         assert f"configuration: conflicts\n  {file}: conflicts: " in out
@@ -202,16 +202,16 @@ def test_what_the_host_has_brought_is_its_own(say, registry):
     assert "mine            the host" in say("processors")[1]
 
 
-def test_plugins_that_clash_are_told_of_and_the_steps_all_the_same(say, monkeypatch):
+def test_plugins_in_conflict_are_told_of_and_the_steps_all_the_same(say, monkeypatch):
 
     opened = config.open_session
 
-    def clashing(options, *, anyway):
+    def conflicting(options, *, anyway):
         from attrs import evolve
 
-        return evolve(opened(options, anyway=anyway), clash=ConfigError("is odd", file="f", key="k"))
+        return evolve(opened(options, anyway=anyway), conflict=ConfigError("is odd", file="f", key="k"))
 
-    monkeypatch.setattr(config, "open_session", clashing)
+    monkeypatch.setattr(config, "open_session", conflicting)
     code, out, err = say("processors")
     assert (code, "pack_tools" in out, "is odd" in err) == (0, True, True)
 

@@ -56,6 +56,7 @@ SECONDS: Final = 1_800.0
 PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
 """What keys of a session's state begin with that no other agent gets."""
 
+_GIVEN: Final = ("request", "context", "call")  # what `run` may ask for
 MOST_KEPT: Final = 200  # messages of a conversation that is kept between calls
 _ANSWERED: Final = ("answered", "results", "stopped", "escalated", "transferred")
 _inside: Final[ContextVar[int]] = ContextVar("pegboard_agents_inside", default=0)
@@ -169,9 +170,14 @@ def agent_tool(
     Raises:
         DefinitionError: An option that there isn't, or a type that can't be expressed.
         ValueError: A depth below 1, or a session that there isn't.
+        TypeError: An object whose `run` can't be called, or asks for what isn't there.
     """
     if depth < 1 or session not in ("fresh", "kept"):
         raise ValueError(f"depth must be at least 1 and session 'fresh' or 'kept', got {depth!r} and {session!r}")
+    if not isinstance(agent, Agent):
+        if not callable(getattr(agent, "run", None)):
+            raise TypeError(f"{agent!r:.200} is no agent: give an Agent, or an object with name, description and run")
+        by_name(agent.run, _GIVEN)  # which raises here, and not at the first call
     runner = _Runner(agent, takes, gives, session, depth)
 
     async def call(_self: Any, context: ToolContext, request: Any) -> Any:
@@ -225,7 +231,7 @@ class _Runner:
 
     async def _run(self, agent: RunsAgent, context: ToolContext, request: Any) -> Any:
         inner = self._context(context.request, self._new_session(context))
-        run = by_name(agent.run, ("request", "context", "call"))
+        run = by_name(agent.run, _GIVEN)
         given = await off_loop(run, request, inner, context) if may_block(agent.run) else run(request, inner, context)
         return await settle(given)
 

@@ -157,7 +157,7 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         options: Of each turn, as `run_turn` takes them.
 
     Returns:
-        The last agent, and its turn. It ended by `"transferred"` where it may not change hands once more.
+        The last agent, and its turn; its `detail` says so where the conversation may not change hands once more.
 
     Raises:
         ValueError: No agents, two of one name, one without a model, or a handover to one that isn't among them.
@@ -174,10 +174,17 @@ async def run_agents(  # noqa: PLR0913  all but three by name
         turn = _turn(agent, now.turn, registry, model, context, options, given if going_on else None)
         outcome, going_on = await turn.run(), False
         now = attrs.evolve(now, turn=outcome)
-        if outcome.ended == "transferred" and now.handovers < handovers:
+        if now.handovers >= handovers and (
+            outcome.ended == "transferred" or (outcome.ended == "escalated" and now.callers)
+        ):
+            detail = (
+                f"not handed over: the conversation has changed hands {now.handovers} times, the most that is allowed"
+            )
+            return attrs.evolve(now, turn=outcome.evolve(detail=detail))
+        if outcome.ended == "transferred":
             target = _known(known, str(outcome.actions.transfer_to)).name
             now = attrs.evolve(now, agent=target, callers=(*now.callers, agent.name), handovers=now.handovers + 1)
-        elif outcome.ended == "escalated" and now.callers and now.handovers < handovers:
+        elif outcome.ended == "escalated" and now.callers:
             *above, caller = now.callers
             now = attrs.evolve(now, agent=caller, callers=tuple(above), handovers=now.handovers + 1)
         else:

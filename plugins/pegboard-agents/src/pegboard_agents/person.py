@@ -69,7 +69,12 @@ def _form(questions: Sequence[Question]) -> dict[str, Any]:
             raise ToolError(f"questions.{number - 1}.options: each option needs a label of its own.")
         one: dict[str, Any] = {"type": "string", **({"enum": labels} if labels else {})}
         many = {"type": "array", "items": one, "uniqueItems": True}
-        properties[f"answer{number}"] = {"title": asked.question, **(many if asked.multiple and labels else one)}
+        first: dict[str, Any] = {"default": labels[:1] if asked.multiple else labels[0]} if labels else {}
+        properties[f"answer{number}"] = {
+            "title": asked.question,
+            **(many if asked.multiple and labels else one),
+            **first,
+        }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -90,17 +95,20 @@ def _result(questions: Sequence[Question], form: Mapping[str, Any], answer: Conf
         facts: Any = {"answers": {}, "words": answer.feedback, "answered": answer.feedback is not None}
         return ToolResult(f"The user {words}.", facts)  # pyright: ignore[reportArgumentType]  converted
     given: Any = answer.payload
-    if given == {"form": form}:  # a plain yes, from a dialogue that knows no forms
-        facts: Any = {"answers": {}, "words": "yes", "answered": True}
-        return ToolResult("The user answered: yes.", facts)  # pyright: ignore[reportArgumentType]  converted
+    if is_plain := given == {"form": form}:  # a yes, from a dialogue that knows no forms
+        given = {name: each["default"] for name, each in form["properties"].items() if "default" in each}
+        if not given:
+            facts: Any = {"answers": {}, "words": "yes", "answered": True}
+            return ToolResult("The user answered: yes.", facts)  # pyright: ignore[reportArgumentType]  converted
     text = json_text(dict(form))
     problems = validator_of(text).problems(given) if isinstance(given, dict) else ("(root): must be an object",)
     if problems:
         raise ToolError(f"The answer that came isn't one to these questions ({problems[0]}). Ask again.")
     answers: dict[str, Any] = {asked.question: given[f"answer{number}"] for number, asked in enumerate(questions, 1)}
     lines = [f"{asked}\n{each if isinstance(each, str) else ', '.join(each)}" for asked, each in answers.items()]
-    facts: Any = {"answers": answers, "words": None, "answered": True}
-    return ToolResult("The user answered:\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
+    facts: Any = {"answers": answers, "words": "yes" if is_plain else None, "answered": True}
+    said = "The user said yes to the first of your options:" if is_plain else "The user answered:"
+    return ToolResult(f"{said}\n" + "\n\n".join(lines), facts)  # pyright: ignore[reportArgumentType]  converted
 
 
 @frozen

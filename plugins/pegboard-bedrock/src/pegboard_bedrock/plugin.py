@@ -1,4 +1,4 @@
-"""The hook that brings the models. Neither the SDK nor an exporter is imported before a model is asked for."""
+"""The hooks that bring the exporters and the models. Nothing of it is imported before it is asked for."""
 
 from __future__ import annotations
 

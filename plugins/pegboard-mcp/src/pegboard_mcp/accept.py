@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 from attrs import evolve
 
-from pegboard.cli.options import Options, registry_options
+from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, open_session
 from pegboard.config.config import with_secrets
@@ -19,28 +20,46 @@ from pegboard_mcp.definitions import Accepted, Definitions
 from pegboard_mcp.settings import Servers, servers_from
 from pegboard_mcp.toolset import McpToolset
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 LOGIN_SECONDS: Final = 330.0
 SERVERS_KEYS: Final = ("", "plugins", "plugins.mcp")
 """The keys of a configuration with which servers are ignored, where it isn't trusted."""
 
 
+def config_option(function: F) -> F:
+    """`--mcp-config`: for this run, what `mcp_config` is in `[plugins.mcp]`."""
+    text = "Take the servers of this JSON file ('mcpServers') too, for this run."
+    return click.option("--mcp-config", type=FILE, metavar="FILE", help=text)(function)
+
+
+def with_servers(options: Options, mcp_config: str | None) -> Options:
+    """The options of a run, with the file that `--mcp-config` names."""
+    if mcp_config is not None:
+        options.settings += (f"mcp.mcp_config={os.path.abspath(mcp_config)}",)  # noqa: PTH100  a text is wanted
+    return options
+
+
 @click.group("mcp", invoke_without_command=True)
+@config_option
 @registry_options()
 @click.pass_context
-def mcp_command(context: click.Context) -> Any:
+def mcp_command(context: click.Context, *, mcp_config: str | None) -> Any:
     """Look at the MCP servers whose tools are here, and accept what they offer."""
+    with_servers(context.ensure_object(Options), mcp_config)
     return context.invoke(list_command) if context.invoked_subcommand is None else None
 
 
 @mcp_command.command("list")
+@config_option
 @registry_options()
 @click.pass_obj
-def list_command(options: Options) -> int:
+def list_command(options: Options, *, mcp_config: str | None) -> int:
     """List the configured servers, and how many tools were accepted of each.
 
     A server whose settings are new is started once, for its list, as by every look at the tools.
     """
-    servers = configured_servers(open_session(options))
+    servers = configured_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []
     unseen: list[str] = []
     for name, settings in sorted(servers.settings.items()):
@@ -63,14 +82,15 @@ def list_command(options: Options) -> int:
 @mcp_command.command("accept")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Accept without asking.")
+@config_option
 @registry_options()
 @click.pass_obj
-def accept_command(options: Options, name: str, *, yes: bool) -> int:
+def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | None) -> int:
     """Start a server, show what has changed since it was accepted, and accept it.
 
     What was accepted on first use is shown whole; answer no, and none of it is offered any more.
     """
-    session = open_session(options)
+    session = open_session(with_servers(options, mcp_config))
     toolset = _toolset(configured_servers(session), name)
 
     def work() -> Coroutine[Any, Any, tuple[Definitions, Definitions]]:
@@ -97,11 +117,12 @@ def accept_command(options: Options, name: str, *, yes: bool) -> int:
 
 @mcp_command.command("login")
 @click.argument("name")
+@config_option
 @registry_options()
 @click.pass_obj
-def login_command(options: Options, name: str) -> int:
+def login_command(options: Options, name: str, *, mcp_config: str | None) -> int:
     """Log in to a server by OAuth, in the browser. It wants `oauth = true` in its settings."""
-    session = open_session(options)
+    session = open_session(with_servers(options, mcp_config))
     servers = configured_servers(session)
     settings = servers.settings.get(name)
     if settings is not None and (settings.url is None or not settings.oauth):
@@ -116,11 +137,12 @@ def login_command(options: Options, name: str) -> int:
 
 @mcp_command.command("test")
 @click.argument("names", nargs=-1)
+@config_option
 @registry_options()
 @click.pass_obj
-def test_command(options: Options, names: tuple[str, ...]) -> int:
+def test_command(options: Options, names: tuple[str, ...], *, mcp_config: str | None) -> int:
     """Start servers, all by default, and show whether they answer and what is wrong with their tools."""
-    session = open_session(options)
+    session = open_session(with_servers(options, mcp_config))
     servers = configured_servers(session)
     code = 1 if servers.faults else 0
     for name in names or sorted(servers.settings):

@@ -235,9 +235,10 @@ class Connection:
             if wait > 0:
                 text = f"the server {self.name!r} can't be reached; it is tried again in {wait:.1f} s: {self._cause}"
                 raise ServerError(text, retry_after=wait)
-            self._ready = asyncio.get_running_loop().create_future()
-            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by nobody else
-            self._owner = asyncio.create_task(self._own(self._ready))
+            ready = self._ready = asyncio.get_running_loop().create_future()
+            ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by nobody else
+            self._owner = asyncio.create_task(self._own(ready))
+            self._owner.add_done_callback(lambda _: self._note_close(ready))
             _open.add(self)
         assert self._ready is not None
         return await asyncio.shield(self._ready)
@@ -252,8 +253,6 @@ class Connection:
                 await self._hold(session)
                 self._note_end(session, inbox.broken)
         except asyncio.CancelledError:
-            if not ready.done():
-                ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
             raise
         except BaseException as error:  # noqa: BLE001  whatever a transport raises ends only this connection
             words = "; ".join([*dict.fromkeys(inbox.last_words)][-3:])  # each way of trying has the same
@@ -264,7 +263,13 @@ class Connection:
         finally:
             inbox.ended.set()
             self._session = None
+
+    def _note_close(self, ready: asyncio.Future[_Session]) -> None:
+        """Called once the owner is done, which may have been cancelled before it began."""
+        if self._owner is None or self._owner.done():
             _open.discard(self)
+        if not ready.done():
+            ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
 
     def _note_end(self, session: _Session | None, cause: str | None) -> None:
         """Notes when it may be tried again."""
@@ -417,6 +422,8 @@ def _cause_of(error: BaseException, settings: ServerSettings) -> str:
     if isinstance(error, FileNotFoundError) and settings.command is not None:
         place = "" if settings.cwd is None else f", or no folder {settings.cwd!r}"
         return f"there is no program {settings.command!r}{place}"
+    if isinstance(error, MCPError) and error.code == PARSE_ERROR:  # the SDK's text quotes pydantic's
+        return "what it answered can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])
 
 

@@ -167,16 +167,19 @@ class Accepted:
         return cls(os.path.join(user_folder("state"), "mcp", f"{name}-{settings.identity}.json"))  # noqa: PTH118
 
     def read(self) -> Definitions | None:
-        """What was accepted; `None` where nothing was, or it can't be read."""
+        """What was accepted, `None` where nothing was; of a file that can't be read, or isn't private, no tool."""
         try:
             data: Any = json.loads(read_private(self.path, _MOST_FILE))
-            if data["format"] != _FORMAT:
-                return None
-            read = Definitions.of(data["tools"], len(data["tools"]), str(data.get("instructions", "")))
-            read.is_unseen = data.get("unseen") is True
-        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            if data["format"] == _FORMAT:
+                read = Definitions.of(data["tools"], len(data["tools"]), str(data.get("instructions", "")))
+                read.is_unseen = data.get("unseen") is True
+                return read
+        except FileNotFoundError:
             return None
-        return read
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            pass
+        text = f"what was accepted can't be read, or isn't private ({self.path}): accept it anew (registry mcp accept)"
+        return Definitions(problems=[(None, text)])
 
     def write(self, name: str, definitions: Definitions) -> None:
         """Keeps what is accepted.

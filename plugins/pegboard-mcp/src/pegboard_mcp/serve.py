@@ -18,7 +18,7 @@ from pegboard.cli.output import remark
 from pegboard.cli.run import approver_for, interruptible
 from pegboard.cli.session import Session, open_session
 from pegboard.files import project_file
-from pegboard_mcp.accept import SERVERS_KEYS, configured_servers
+from pegboard_mcp.accept import SERVERS_KEYS, config_option, configured_servers, with_servers
 
 if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
@@ -37,6 +37,7 @@ PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex",
 @click.option("--search", is_flag=True, help="List a search tool alone, and what it has found (pegboard-search).")
 @click.option("--install", type=click.Choice(PROGRAMS), help="Show what makes this program use the server.")
 @click.option("--write", is_flag=True, help="With --install: write it into the program's configuration.")
+@config_option
 @call_options
 @context_options
 @tool_options
@@ -50,6 +51,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     search: bool,
     install: str | None,
     write: bool,
+    mcp_config: str | None,
     yes: bool,
     no: bool,
     rules: str | None,
@@ -73,7 +75,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
         _install(run, options, install, write=write)
         return 0
     with _collecting_rarely():
-        session = open_session(options)
+        session = open_session(with_servers(options, mcp_config))
         _tell(session)
         session.read_rules(rules)
         settings = {
@@ -138,6 +140,7 @@ def _words(run: click.Context, options: Options) -> list[str]:
     files = [("--config", options.config), *(("--functions", file) for file in options.functions)]
     words = [word for option, file in files if file is not None for word in (option, str(Path(file).absolute()))]
     words += [word for only in options.only for word in ("-T", only)]
+    words += [word for setting in options.settings for word in ("--set", setting)]
     words += ["--live"] * options.live
     for parameter in run.command.params:
         name = parameter.name or ""

@@ -192,17 +192,27 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
         OSError: It can't be started.
     """
     inherited = {key: value for key in settings.inherit if (value := os.environ.get(key)) is not None}
-    process = await asyncio.create_subprocess_exec(
-        settings.command or "",
-        *settings.args,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**get_default_environment(), **inherited, **settings.env},
-        cwd=None if settings.cwd is None else expanded(settings.cwd),
-        start_new_session=True,
-        limit=settings.most_bytes,
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            settings.command or "",
+            *settings.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**get_default_environment(), **inherited, **settings.env},
+            cwd=None if settings.cwd is None else expanded(settings.cwd),
+            start_new_session=True,
+            limit=settings.most_bytes,
+        )
     )
+    try:
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):  # asyncio itself would end the process, and leave what that has started
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await _end(starting.result(), 0.0)
+        raise
     groups.add(process.pid)
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)

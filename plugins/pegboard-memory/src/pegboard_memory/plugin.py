@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pegboard import Artifacts, Memory, ResultTexts, hookimpl
+from pegboard import Artifacts, Memory, ResultTexts, ToolRegistry, hookimpl, kept_result_tool
 from pegboard_memory.router import MessageRouter
 from pegboard_memory.tools import MemoryTools, settings_from
 
@@ -25,8 +25,9 @@ class Plugin:
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:
-        """Brings the tools."""
+        """Brings the tools, and one by which a model reads on in results that were cut."""
         register(self.tools)
+        register(kept_result_tool(lambda context: context.service(ToolRegistry).kept))
 
     @hookimpl
     def pegboard_register_processors(self, register: Callable[[str, Any], None]) -> None:

@@ -46,7 +46,6 @@ Marker = Annotated[str, MinLen(1), MaxLen(1_000)]
 _LEAST_LEFT: Final = 1.0  # seconds that a call keeps back to answer in
 _MARGIN: Final = 120.0  # what the registry gives a call beyond the longest limit, to start and to end
 _LIMITS: Final = ResultLimits(keep="middle")
-_NOT_FOUND: Final = 127
 _UNSANDBOXED: Final = "shell_unsandboxed"
 
 

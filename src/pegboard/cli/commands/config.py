@@ -173,8 +173,8 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
         return 0
     session = open_session(context.ensure_object(Options), anyway=True)
     plugins = [plugin for plugin in _with_causes(session.registry) if with_ours or plugin.distribution != OURS]
-    if session.clash is not None:
-        complain(str(session.clash))
+    if session.conflict is not None:
+        complain(str(session.conflict))
     if as_json:
         write(json_rows(plugin.to_json() for plugin in plugins))
         return 0
@@ -231,8 +231,8 @@ def processors_command(options: Options, as_json: bool) -> int:
     Who brought each, and what it does. Plugins that bring one are imported.
     """
     session = open_session(options, anyway=True)
-    if session.clash is not None:
-        complain(str(session.clash))
+    if session.conflict is not None:
+        complain(str(session.conflict))
     steps = list(session.run(session.registry.processors))
     if as_json:
         write(json_rows(map(_facts, steps)))

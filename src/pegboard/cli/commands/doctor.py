@@ -121,8 +121,8 @@ def _all(options: Options, rules: str | None) -> Iterator[Finding]:
     except (ConfigError, ExpressionError) as error:
         yield Finding("configuration", str(error), _CORRECT)
         return
-    if session.clash is not None:
-        yield Finding("configuration: conflicts", str(session.clash), "Each tool that clashes is listed below.")
+    if session.conflict is not None:
+        yield Finding("configuration: conflicts", str(session.conflict), "Each name conflict is listed below.")
     yield from _of_configuration(session)
     yield from _of_problems(session)
     yield from _of_plugins(session)

@@ -46,8 +46,6 @@ from pegboard.schema.json import counted
 from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pegboard.plugins.discovery import Discovery
     from pegboard.registry import ToolRegistry
     from pegboard.request.exporter import ExportedTools, Exporter, Loss

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
-_OURS: Final = "agents anthropic bedrock files google guard hooks mcp memory ollama openai processes search shell"
+_OURS: Final = "agents anthropic bedrock chat files google guard hooks mcp memory ollama openai processes search shell"
 FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 
 

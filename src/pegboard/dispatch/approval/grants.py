@@ -70,7 +70,7 @@ def tool_key(tool: Tool) -> str:
     That is its definition with its presets, who brings it, where it runs, and what rules have known it by.
     """
     former = tool.former_names, tool.former_permissions, tuple(tool.own_names.items())
-    return _digest_of(tool.digest, owner_of(tool), tool.policy.executor, former)
+    return _digest_of(tool.digest, owner_of(tool), tool.origin.toolset, tool.policy.executor, former)
 
 
 _digest_of: Final = lru_cache(maxsize=1_024)(lambda *facts: digest_of(facts))  # asked for with each decision

@@ -340,6 +340,22 @@ def _function_of(approver: Any) -> ApproverFunction:
     return function
 
 
+def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
+    """The same approver, of whose answers only a no counts: that of a plugin that isn't trusted."""
+
+    def no(answer: object) -> Reject | None:
+        return answer if isinstance(answer, Reject) else None
+
+    async def awaited(answer: Awaitable[object]) -> Reject | None:
+        return no(await answer)
+
+    def asked(request: ApprovalRequest, context: ToolContext) -> Awaitable[Answer | None] | Answer | None:
+        answer = approver(request, context)
+        return awaited(answer) if inspect.isawaitable(answer) else no(answer)
+
+    return asked
+
+
 def _may_block(function: ApproverFunction) -> bool:
     return Flavour.of(function) is Flavour.PLAIN
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ from typing import Any, Final
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.files import OTHERS_WRITE, others_can_write
 from pegboard.tools.spec import alike
 from pegboard.tools.tool import Tool
 
@@ -30,27 +30,19 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
         path: `*.json` is JSON, anything else TOML.
 
     Raises:
-        ConfigError: It can't be read, another user can write it, or it is wrong; names the file and the key.
+        ConfigError: It can't be read, another user can write or replace it, or it is wrong; names the file and the key.
     """
     name = os.fspath(path)
     try:
         with Path(name).open("rb") as file:
-            _check_writers(os.fstat(file.fileno()))
             content = file.read(MOST_FILE + 1)
+        if others_can_write(name):
+            raise RulesError(OTHERS_WRITE)  # noqa: TRY301  as below
         return Permissions.from_json(_parsed(content, is_json=name.lower().endswith(".json")))
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror or error}", file=name) from None
     except RulesError as error:
         raise ConfigError(error.reason, file=name, key=error.key) from None
-
-
-def _check_writers(facts: os.stat_result) -> None:
-    """Refuses a file that another user can write: its rules could be anything."""
-    if os.name != "posix":
-        return
-    of_group = facts.st_mode & stat.S_IWGRP and facts.st_gid != os.getegid()  # a user's own group is the user's
-    if facts.st_uid not in (0, os.geteuid()) or facts.st_mode & stat.S_IWOTH or of_group:
-        raise RulesError("other users can write it; take it over (chown) and keep them out (chmod go-w)")
 
 
 def _parsed(content: bytes, *, is_json: bool) -> Any:

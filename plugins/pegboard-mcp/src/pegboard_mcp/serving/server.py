@@ -53,7 +53,7 @@ from pegboard_mcp.serving.client_tools import ANSWER, CAPABILITY, OFFER, AnswerP
 from pegboard_mcp.serving.content import listed, result_json
 from pegboard_mcp.serving.elicitation import ClientApprover, WaitingCalls
 from pegboard_mcp.serving.sessions import Request, Session, Sessions, connection_of
-from pegboard_mcp.serving.tasks import EXTENSION, TaskParams, Tasks, takes_tasks
+from pegboard_mcp.serving.tasks import EXTENSION, RESULT_TOOL, TaskParams, Tasks, takes_tasks
 
 MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
@@ -262,11 +262,15 @@ class ToolServer:
         if outcome.pending and approver.requests:
             return self._waiting.keep(params.name, context, outcome.pending, approver.requests)
         result = outcome.results[0]
+        answer = result_json(result, any_structure=_is_modern(request))
         if result.metadata.get("pending"):
-            task = self._tasks.begin(session, outcome.calls[0].id, str(result.metadata["operation"]))
+            operation = str(result.metadata["operation"])
+            task = self._tasks.begin(session, outcome.calls[0].id, operation)
             if takes_tasks(request) and _is_modern(request):
                 return task
-        return result_json(result, any_structure=_is_modern(request))
+            text = f"This client can't be sent it: ask for it by {RESULT_TOOL}, with the operation {operation}."
+            answer["content"].append({"type": "text", "text": text})
+        return answer
 
     async def _run(self, batch: Batch) -> Outcome:
         """Runs a batch in a task of its own: a cancelled request leaves it the time that cancelled calls have."""

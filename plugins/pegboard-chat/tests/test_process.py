@@ -153,3 +153,24 @@ def test_ctrl_c_ends_the_turn_and_keeps_the_conversation(terminal, tmp_path):
         assert at.end() == 130
     roles = [message["role"] for message in json.loads(file.read_text())["messages"]]
     assert roles == ["user", "assistant", "tool"]
+
+
+def test_without_words_a_conversation_begins(terminal, tmp_path):
+    script = [Round(text="Hello."), Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="It is gone.")]
+    with ModelServer(script) as server:
+        at = terminal(server)
+        at.until("> ")
+        at.type("hi\r")
+        at.until("Hello.")
+        at.until("> ")
+        at.type("Remove a.txt\rn\r")  # what was typed before the question answers nothing
+        at.until("[l]ater: ")
+        at.type("y\r")
+        at.until("It is gone.")
+        at.until("> ")
+        at.type("/exit\r")
+        assert at.end() == 0
+    assert "<- wipe: wiped a.txt" in at.shown
+    kept = tmp_path / ".local" / "state" / "pegboard" / "chat-lines"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "Remove a.txt" in kept.read_text()

@@ -9,47 +9,22 @@ import pytest
 
 from pegboard import Injected, Model, ModelError, ModelRequest, TextContent, ToolCall, tool
 from pegboard.messages import Message, ModelResponse
-from pegboard.testing import ScriptedModel
-
-MODELS: list[ScriptedModel] = []
-SCRIPT: list = []
-
-
-@tool
-async def weather(city: str) -> str:
-    """Tell the weather."""
-    return f"{city}: rain"
-
-
-@tool(destructive=True)
-async def wipe(path: str) -> str:
-    """Remove a file."""
-    return f"wiped {path}"
 
 
 @pytest.fixture(autouse=True)
-def board(registry):
-    MODELS.clear()
-    SCRIPT.clear()
-    registry.register(weather, wipe)
-
-    def make(model):
-        MODELS.append(ScriptedModel(list(SCRIPT), name=model))
-        return MODELS[-1]
-
-    registry.add("models", "scripted", make)
-    return registry
+def a_board(board):
+    """Each command here is on the board."""
 
 
 @pytest.fixture
-def chat(say):
+def chat(say, script, models):
     """Talks to a model that says these things; gives the exit code, standard output and standard error."""
 
     def chat(steps, *argv):
-        SCRIPT[:] = steps
+        script[:] = steps
         code, out, err = say("chat", "-m", "scripted/small", *argv)
-        if MODELS:
-            MODELS[-1].close()
+        if models:
+            models[-1].close()
         return code, out, err
 
     return chat
@@ -58,35 +33,35 @@ def chat(say):
 CALL = ToolCall("weather", {"city": "Oslo"})
 
 
-def test_the_answer_is_printed_and_the_calls_beside_it(chat):
+def test_the_answer_is_printed_and_the_calls_beside_it(chat, models):
     code, out, err = chat([["Let me look.", CALL], "Take an umbrella."], "What", "is", "it", "like?")
     assert (code, out) == (0, "Let me look.\nTake an umbrella.\n")
     assert err.splitlines() == ['-> weather {"city":"Oslo"}', "<- weather: Oslo: rain"]
-    assert MODELS[0].requests[0].messages[0].text == "What is it like?"
+    assert models[0].requests[0].messages[0].text == "What is it like?"
 
 
-def test_the_model_gets_its_name_the_instructions_and_the_tools(chat):
+def test_the_model_gets_its_name_the_instructions_and_the_tools(chat, models):
     chat(["ok"], "Hi", "--system", "Be brief.", "--where", "not destructive")
-    (request,) = MODELS[0].requests
-    assert MODELS[0].name == "small"
+    (request,) = models[0].requests
+    assert models[0].name == "small"
     assert (request.instructions, request.tools.names) == (("Be brief.",), ("weather",))
 
 
-def test_only_some_tools(chat):
+def test_only_some_tools(chat, models):
     chat(["ok"], "Hi", "-T", "wipe")
-    assert MODELS[0].requests[0].tools.names == ("wipe",)
+    assert models[0].requests[0].tools.names == ("wipe",)
 
 
-def test_standard_input_is_what_is_asked(chat, monkeypatch):
+def test_standard_input_is_what_is_asked(chat, monkeypatch, models):
     monkeypatch.setattr("sys.stdin", io.StringIO("a whole page"))
     chat(["ok"])
-    assert MODELS[0].requests[0].messages[0].text == "a whole page"
+    assert models[0].requests[0].messages[0].text == "a whole page"
 
 
-def test_standard_input_stands_behind_the_words(chat, monkeypatch):
+def test_standard_input_stands_behind_the_words(chat, monkeypatch, models):
     monkeypatch.setattr("sys.stdin", io.StringIO("a whole page"))
     chat(["ok"], "Sum up:", "-")
-    assert MODELS[0].requests[0].messages[0].text == "Sum up:\n\na whole page"
+    assert models[0].requests[0].messages[0].text == "Sum up:\n\na whole page"
 
 
 def test_nothing_to_ask_is_a_misuse(chat, monkeypatch):
@@ -97,7 +72,7 @@ def test_nothing_to_ask_is_a_misuse(chat, monkeypatch):
 
 
 def test_too_much_to_ask_is_a_misuse(chat, monkeypatch):
-    monkeypatch.setattr("pegboard.cli.commands.chat.MOST_INPUT", 10)
+    monkeypatch.setattr("pegboard_chat.command.MOST_INPUT", 10)
     monkeypatch.setattr("sys.stdin", io.StringIO("x" * 11))
     code, _, err = chat([])
     assert code == 2
@@ -144,11 +119,11 @@ def test_events_and_json_are_one_too_many(chat):
     assert "give one of them" in err
 
 
-def test_the_conversation_is_kept_and_gone_on_with(chat, tmp_path):
+def test_the_conversation_is_kept_and_gone_on_with(chat, tmp_path, models):
     file = tmp_path / "talk.json"
     chat(["Hello."], "Hi", "--history", str(file))
     chat(["I said hello."], "What did you say?", "--history", str(file))
-    assert [message.text for message in MODELS[1].requests[0].messages] == ["Hi", "Hello.", "What did you say?"]
+    assert [message.text for message in models[1].requests[0].messages] == ["Hi", "Hello.", "What did you say?"]
     assert len(json.loads(file.read_text())["messages"]) == 4
     assert [each.name for each in tmp_path.glob("*.json")] == ["talk.json"]
 
@@ -203,7 +178,7 @@ def test_what_utf_8_can_not_say_is_kept_too(chat, tmp_path):
 
 
 def test_a_file_that_is_too_large_is_not_read(chat, tmp_path, monkeypatch):
-    monkeypatch.setattr("pegboard.cli.commands.chat.MOST_BYTES", 1)
+    monkeypatch.setattr("pegboard_chat.conversation.MOST_BYTES", 1)
     file = tmp_path / "talk.json"
     file.write_text("{}")
     assert "larger than 1 bytes" in chat([], "Hi", "--history", str(file))[2]
@@ -286,13 +261,24 @@ def test_a_model_has_to_be_named(say, monkeypatch):
     code, _, err = say("chat", "Hi")
     assert code == 2
     assert "'-m' / '--model'" in err
+    assert "PEGBOARD_MODEL" in err
 
 
-def test_the_environment_may_name_the_model(say, monkeypatch):
-    SCRIPT[:] = ["ok"]
+def test_a_setting_may_name_the_model_and_the_environment_goes_before(say, script, models, monkeypatch, home):
+    script[:] = ["ok"]
+    monkeypatch.delenv("PEGBOARD_MODEL", raising=False)
+    (home / "here" / "own.toml").write_text('[plugins.chat]\nmodel = "scripted/set"\n')
+    assert say("chat", "--config", "own.toml", "Hi")[0] == 0
+    monkeypatch.setenv("PEGBOARD_MODEL", "scripted/other")
+    assert say("chat", "--config", "own.toml", "Hi")[0] == 0
+    assert [model.name for model in models] == ["set", "other"]
+
+
+def test_the_environment_may_name_the_model(say, monkeypatch, models, script):
+    script[:] = ["ok"]
     monkeypatch.setenv("PEGBOARD_MODEL", "scripted/other")
     assert say("chat", "Hi")[:2] == (0, "ok\n")
-    assert MODELS[0].name == "other"
+    assert models[0].name == "other"
 
 
 def test_a_model_that_does_not_stream_is_heard_all_the_same(say, board):
@@ -322,3 +308,36 @@ def test_tools_may_ask_the_model_that_is_talked_to(chat, board):
     board.register(rhyme)
     code, out, _ = chat([ToolCall("rhyme", {}, "c1"), "cat, hat", "There."], "Rhyme", "--json")
     assert (code, "cat, hat" in out) == (0, True)
+
+
+def test_a_turn_that_waits_goes_on_with_yes(chat, tmp_path):
+    file = str(tmp_path / "talk.json")
+    assert chat([ToolCall("wipe", {"path": "a"}, "c1")], "Tidy up", "--history", file)[0] == 1
+    code, out, err = chat(["Done."], "--history", file, "--yes")
+    assert (code, out) == (0, "Done.\n")
+    assert "<- wipe: wiped a" in err
+    assert "suspended" not in json.loads((tmp_path / "talk.json").read_text())
+
+
+def test_a_turn_that_waits_is_left_by_other_words(chat, models, tmp_path):
+    file = str(tmp_path / "talk.json")
+    chat([ToolCall("wipe", {"path": "a"}, "c1")], "Tidy up", "--history", file)
+    assert chat(["Good."], "Never mind", "--yes", "--history", file)[:2] == (0, "Good.\n")
+    assert models[-1].requests[0].messages[-1].text == "Never mind"
+
+
+def test_a_schema_has_the_answer_in_its_shape(chat, tmp_path):
+    file = tmp_path / "city.json"
+    schema = {"type": "object", "properties": {"degrees": {"type": "integer"}}, "required": ["degrees"]}
+    file.write_text(json.dumps(schema))
+    wrong, right = ToolCall("final_result", {"degrees": "4"}), ToolCall("final_result", {"degrees": 4})
+    code, out, _ = chat([wrong, right], "How warm?", "--schema", str(file))
+    assert (code, json.loads(out)) == (0, {"degrees": 4})
+
+
+@pytest.mark.parametrize(("text", "fault"), [("{", "holds no JSON"), ("[]", "holds no JSON Schema")])
+def test_what_is_no_schema_is_a_misuse(chat, tmp_path, text, fault):
+    file = tmp_path / "city.json"
+    file.write_text(text)
+    code, _, err = chat([], "Hi", "--schema", str(file))
+    assert (code, fault in err) == (2, True)

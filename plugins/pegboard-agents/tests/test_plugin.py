@@ -1,0 +1,101 @@
+"""The plugin, by its settings; and installed, as a wheel."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pegboard_agents.plugin
+from pegboard import ToolCall, ToolRegistry, register_plugin, tool
+from pegboard.testing import ScriptedModel
+
+
+@tool(read_only=True)
+def look() -> str:
+    """Looks."""
+    return "a fig tree"
+
+
+@tool(destructive=True)
+def fell() -> str:
+    """Fells."""
+    return "felled"
+
+
+def board(settings, model=None):
+    """A registry with the plugin, and a provider of this model."""
+    registry = ToolRegistry()
+    registry.register(look, fell)
+    registry.add("models", "scripted", lambda _name: model)
+    return registry, register_plugin(registry, pegboard_agents.plugin, "agents", settings=settings)
+
+
+SCOUT = {"description": "Looks round.", "instructions": "Be brief.", "model": "scripted/small", "where": "read_only"}
+
+
+def asked(settings, *script):
+    """What came of a call of the agent of these settings, and what its model was asked."""
+    model = ScriptedModel(script)
+    registry, record = board({"agents": {"scout": settings}}, model)
+    assert (record.status, record.cause) == ("loaded", None)
+    call = ToolCall("scout", {"request": "Look round"}, "1")
+    outcome = asyncio.run(registry.dispatch([call], asyncio.run(registry.resolve())))
+    return outcome.results[0].text, model.requests[0]
+
+
+def test_an_agent_of_the_settings_runs_with_its_model_and_its_tools():
+    text, request = asked(SCOUT, ToolCall("look", {}), "It is a fig tree.")
+    assert (text, request.system) == ("It is a fig tree.", "Be brief.")
+    assert "look" in {tool.name for tool in request.tools}
+    assert "fell" not in {tool.name for tool in request.tools}
+
+
+def test_without_a_predicate_it_has_no_tools_of_this_plugin():
+    _, request = asked({"model": "scripted/small"}, "Nothing.")
+    assert {tool.name for tool in request.tools} == {"fell", "look"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"agnts": {}}, "there is no setting 'agnts'"),
+        ({"agents": {"scout": "x"}}, "agents.scout must be a table"),
+        ({"agents": {"scout": {"instruction": "x"}}}, "agents.scout has no setting 'instruction'. Did you mean"),
+        ({"agents": {"scout": {"depth": 0}}}, "depth must be at least 1"),
+        ({"agents": {"a b": {}}}, "a b"),
+    ],
+)
+def test_what_is_wrong_with_the_settings_is_named_and_the_tools_are_there(settings, wrong):
+    registry, record = board(settings)
+    assert (record.status, wrong in record.cause) == ("partial", True)
+    assert registry.get("ask_user").name == "ask_user"
+
+
+@pytest.mark.slow
+def test_it_works_installed_as_a_wheel(tmp_path):
+    """As an installer leaves it, with nothing of the checkout; `nox -s wheels` builds the wheel itself."""
+    source, site = Path(__file__).parents[1], tmp_path / "site"
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    shutil.copytree(source / "src" / "pegboard_agents", site / "pegboard_agents")
+    info = site / f"pegboard_agents-{project['version']}.dist-info"
+    info.mkdir()
+    (name, thing), *_ = project["entry-points"]["pegboard"].items()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "entry_points.txt").write_text(f"[pegboard]\n{name} = {thing}\n")
+    (info / "RECORD").write_text("".join(f"{path.relative_to(site)},,\n" for path in site.rglob("*") if path.is_file()))
+    code = (
+        "import pegboard, pegboard_agents, sys; assert pegboard_agents.__file__.startswith(sys.argv[1]);"
+        "r = pegboard.load(block=['mcp']); print(r.call_sync('write_todos', {'todos': [{'content': 'read'}]}).text)"
+    )
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
+    env = {**kept, "HOME": str(tmp_path), "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", code, str(site)], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "The list is written: 1 pending.\n", done.stderr

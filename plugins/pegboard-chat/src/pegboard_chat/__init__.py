@@ -1,0 +1,1 @@
+"""pegboard-chat: conversations with models in a terminal."""

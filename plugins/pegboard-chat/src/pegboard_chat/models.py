@@ -1,0 +1,99 @@
+"""`registry models`: the providers of models, and their models; the model that is asked by default."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pegboard.cli.options import Options, registry_options
+from pegboard.cli.output import json_line, remark, rows_text, stdout_screen, write, write_long
+from pegboard.cli.session import open_session
+from pegboard.errors import PACKAGES
+from pegboard.tools.visible import visible
+from pegboard_chat.conversation import closing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from click.shell_completion import CompletionItem
+
+    from pegboard.cli.session import Session
+
+
+def configured_model(session: Session) -> str | None:
+    """The model that the environment or the settings name, the environment first."""
+    return os.environ.get("PEGBOARD_MODEL") or session.config.settings("chat", "pegboard-chat").get("model")
+
+
+def default_model(session: Session) -> str:
+    """The model that is asked where the command names none.
+
+    Raises:
+        click.UsageError: There is none.
+    """
+    name = configured_model(session)
+    if name is None:
+        raise click.UsageError(
+            "Missing option '-m' / '--model'. PEGBOARD_MODEL, or model = \"...\" in [plugins.chat] of pegboard.toml, "
+            "sets a default; 'registry models' lists what there is."
+        )
+    return name
+
+
+def complete_model(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Providers of models that plugins bring, up to the slash; their models aren't known here."""
+    from click.shell_completion import CompletionItem
+
+    names = (f"{name}/" for name in open_session(context.ensure_object(Options)).registry.known("models"))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
+
+
+@click.command("models")
+@click.argument("provider", required=False)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@registry_options()
+@click.pass_obj
+def models_command(options: Options, provider: str | None, as_json: bool) -> int:
+    """List the providers of models, and what to install for others; or the models that PROVIDER has.
+
+    PROVIDER is asked, so its key is needed. The default of 'registry chat' is PEGBOARD_MODEL, or 'model' in
+    [plugins.chat] of pegboard.toml.
+    """
+    session = open_session(options)
+    default = configured_model(session)
+    rows = [*_providers(session)] if provider is None else session.run(lambda: _asked(session, provider))
+    if as_json:
+        write(json_line({"models": rows, "default": default}))
+        return 0
+    screen = stdout_screen()
+    if provider is not None:
+        write_long("".join(f"{visible(row['name'])}\n" for row in rows), screen)
+        return 0
+    shown = [(row["name"], "installed" if row["installed"] else f"pip install {row['package']}") for row in rows]
+    write_long(rows_text(("MODEL", "STATUS"), shown, screen), screen)
+    remark(f"default: {default}" if default else "no default is set: PEGBOARD_MODEL, or 'model' in [plugins.chat]")
+    return 0
+
+
+def _providers(session: Session) -> Iterator[dict[str, Any]]:
+    """Each provider that is installed, and those of first-party packages that aren't."""
+    registry, packages = session.registry, dict[str, str | None](PACKAGES["models"])
+    for name, plugin in registry.lazy_plugins.offered("models").items():
+        packages[name] = registry.catalogue.plugins[plugin].distribution
+    known = {*registry.known("models")}
+    for name in sorted({*known, *packages}):
+        yield {"name": f"{name}/...", "installed": name in known, "package": packages.get(name)}
+
+
+async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:
+    """The models of a provider, which is asked for them.
+
+    Raises:
+        click.ClickException: Its client can't list them.
+    """
+    async with closing(session.registry.model(f"{provider}/-")) as model:
+        if not hasattr(model, "models"):
+            raise click.ClickException(f"{provider} can't list its models; its documentation names them")
+        return [{"name": f"{provider}/{name}"} for name in sorted(await model.models())]

@@ -1,0 +1,41 @@
+"""The plugin: the commands `registry chat` and `registry models`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pegboard import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+
+class Chat:
+    """Brings the commands, which read the settings; here they are only checked.
+
+    Args:
+        settings: `[plugins.chat]`: `model`, such as `"openai/gpt-5"`, which is asked where none is named.
+
+    Raises:
+        ValueError: A setting that there isn't.
+        TypeError: A model that is no text.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
+        unknown = sorted({*settings} - {"model"})
+        if unknown:
+            raise ValueError(f"no setting is called {unknown[0]!r}; there is one: model")
+        if not isinstance(settings.get("model", ""), str):
+            raise TypeError(f"model must be a text such as 'openai/gpt-5', got {type(settings['model']).__name__}")
+
+    @hookimpl
+    def pegboard_register_commands(self, group: click.Group) -> None:
+        """Adds `registry chat` and `registry models`."""
+        from pegboard_chat.command import chat_command
+        from pegboard_chat.models import models_command
+
+        group.add_command(chat_command)
+        group.add_command(models_command)

@@ -1,0 +1,88 @@
+"""`ChatRenderer`: the answer on standard output, calls, results and retries on standard error, as they come."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define, field
+
+from pegboard import AnswerDelta, Answered, CallPending, ModelRetried, RoundStarted
+from pegboard.cli.output import Screen, Status, one_line, stderr_screen, write_through
+from pegboard.cli.run import show_progress
+from pegboard.dispatch.events import CallEnded
+from pegboard.messages import TextDelta
+from pegboard.schema.json import json_text
+from pegboard.tools.visible import visible
+
+if TYPE_CHECKING:
+    from pegboard.turn.events import TurnEvent
+
+MOST_SHOWN: Final = 200  # characters of a call's arguments, and of its result, that are shown
+
+
+@define
+class ChatRenderer:
+    """Shows events as they come.
+
+    Attributes:
+        status: The line that shows what is going on, where standard error is a terminal.
+        streams: Whether the answer is written as it comes; else the caller writes it at the end.
+        screen: What standard error can show.
+    """
+
+    status: Status
+    streams: bool = True
+    screen: Screen = field(factory=stderr_screen)
+    _written: bool = field(default=False, init=False)
+    _open: bool = field(default=False, init=False)
+
+    def on_event(self, event: TurnEvent) -> None:
+        """Shows one event."""
+        if isinstance(event, RoundStarted):
+            self._written = False
+            self.status.show(f"asking {event.request.model or 'the model'}")
+        elif isinstance(event, AnswerDelta):
+            if isinstance(event.delta, TextDelta):
+                self._write(event.delta.text)
+        elif isinstance(event, Answered):
+            if not self._written:  # the model doesn't stream
+                self._write(event.response.text)
+            self.end()
+        elif isinstance(event, ModelRetried):
+            self._remark(f"the model can't answer now ({event.cause}); again in {event.pause:.1f} s", "yellow")
+        elif isinstance(event, CallPending):
+            arguments: Any = event.arguments
+            text = arguments if isinstance(arguments, str) else str(json_text(dict(arguments)))
+            self._remark(f"-> {event.name} {_cut(text)}", "bold")
+        elif isinstance(event, CallEnded):
+            kinds = ", ".join(f"[{item.to_json()['type']}]" for item in event.result.content) or "nothing"
+            style = "red" if event.result.is_error else "dim"
+            self._remark(f"<- {event.name}: {_cut(event.result.text or kinds)}", style)
+        else:
+            show_progress(self.status, event)
+
+    def end(self) -> None:
+        """Ends the line that the answer stands in."""
+        if self._open:
+            write_through("\n")
+            self._open = False
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        self._written = True
+        if self.streams:
+            self.status.clear()
+            write_through(visible(text, newlines=True))
+            self._open = not text.endswith("\n")
+
+    def _remark(self, text: str, style: str) -> None:
+        self.status.clear()
+        self.end()
+        sys.stderr.write(self.screen.styled(one_line(text), style) + "\n")
+        sys.stderr.flush()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

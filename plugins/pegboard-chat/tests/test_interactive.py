@@ -1,0 +1,151 @@
+"""A conversation in a terminal, with a person who says and answers what the test has written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from pegboard import ModelError, ModelRequest, ReadonlyContext, Tool, ToolCall
+from pegboard.cli.options import Options
+from pegboard.cli.output import Status
+from pegboard.cli.session import open_session
+from pegboard.testing import ScriptedModel
+from pegboard_chat.conversation import Conversation, read_conversation
+from pegboard_chat.interactive import COMMANDS, Talk
+from pegboard_chat.renderer import ChatRenderer
+
+WIPE = ToolCall("wipe", {"path": "a"}, "c1")
+
+
+class Scripted:
+    """A person: each step is what they say or answer, or the key that they press instead."""
+
+    def __init__(self, *steps):
+        self.steps = [*steps]
+        self.asked = []
+
+    async def says(self):
+        step = self.steps.pop(0) if self.steps else EOFError()
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+    async def answers(self, question):
+        self.asked.append(question)
+        return await self.says()
+
+
+@pytest.fixture
+def talk(board, capsys):
+    """Talks: the model says these things, the person those; gives the conversation, standard output and error."""
+
+    def talk(model, *steps, file=None, suspended=None):
+        session = open_session(Options())
+        model = ScriptedModel(model, name="small")
+        renderer = ChatRenderer(Status())
+        conversation = Conversation(model, board, ModelRequest(), ReadonlyContext(), {}, renderer, file, suspended)
+        person = Scripted(*steps)
+        asyncio.run(Talk(conversation, session, person).run())
+        assert not person.steps
+        model.close()
+        printed = capsys.readouterr()
+        return conversation, printed.out, printed.err
+
+    return talk
+
+
+def test_turns_go_on_from_each_other(talk):
+    conversation, out, _ = talk(["Hello.", "You said hi."], "hi", "", "What did I say?")
+    assert out == "Hello.\nYou said hi.\n"
+    assert [message.text for message in conversation.request.messages][-2:] == ["What did I say?", "You said hi."]
+
+
+def test_a_call_is_approved_in_between(talk):
+    _, out, err = talk([WIPE, "Done."], "Tidy up", "what?", "y")
+    assert out == "Done.\n"
+    assert "marked destructive" in err
+    assert "<- wipe: wiped a" in err
+
+
+@pytest.mark.parametrize("later", ["l", EOFError()])
+def test_a_call_may_wait_and_be_resumed(talk, later):
+    _, out, err = talk([WIPE, "Done."], "Tidy up", later, "/resume", "y")
+    assert out == "Done.\n"
+    assert err.index("waits for your answer") < err.index("<- wipe: wiped a")
+
+
+def test_ctrl_c_at_a_question_rejects_the_call_and_at_a_line_drops_it(talk):
+    _, _, err = talk([WIPE, "Fine."], KeyboardInterrupt(), "Tidy up", KeyboardInterrupt(), "Leave it")
+    assert "the turn ended: rejected" in err
+    assert "wiped" not in err
+
+
+def test_what_waits_in_a_file_is_asked_about_first(talk, tmp_path):
+    file = str(tmp_path / "talk.json")
+    talk([WIPE], "Tidy up", "l", file=file)
+    _, out, _ = talk(["Done."], "y", file=file, suspended=read_conversation(file).suspended)
+    assert out == "Done.\n"
+    assert read_conversation(file).suspended is None
+
+
+def test_the_person_runs_what_has_no_handler(talk, board):
+    board.register(Tool.from_schema("where_am_i", None, description="The user's city."))
+    call = ToolCall("where_am_i", {}, "c1")
+    conversation, out, _ = talk([call, "It rains in Oslo."], "Umbrella?", "Oslo")
+    assert out == "It rains in Oslo.\n"
+    assert conversation.request.messages[-2].results[0].result.text == "Oslo"
+
+
+def test_such_a_result_may_wait(talk, board):
+    board.register(Tool.from_schema("where_am_i", None, description="The user's city."))
+    call = ToolCall("where_am_i", {}, "c1")
+    _, out, _ = talk([call, "Yes."], "Umbrella?", "", "/resume", EOFError(), "/resume", "Oslo")
+    assert out == "Yes.\n"
+
+
+def test_tools_are_shown_and_filtered(talk):
+    conversation, _, err = talk(["ok"], "/tools", "/where not destructive", "hi")
+    before, _, after = err.partition("wipe")
+    assert "weather" in before
+    assert "weather" in after
+    assert "wipe" not in after
+    assert conversation.model.requests[0].tools.names == ("weather",)
+
+
+def test_a_predicate_that_is_none_changes_nothing(talk):
+    conversation, _, err = talk(["ok"], "/where read_only and", "hi")
+    assert "error: " in err
+    assert "wipe" in conversation.model.requests[0].tools.names
+
+
+def test_a_conversation_is_saved_and_kept_from_then_on(talk, tmp_path):
+    file = tmp_path / "talk.json"
+    talk(["Hello.", "Bye."], "hi", f"/save {file}", "bye")
+    assert len(json.loads(file.read_text())["messages"]) == 4
+
+
+def test_a_place_that_is_none_is_told(talk, tmp_path):
+    _, _, err = talk([], "/save", f"/save {tmp_path}/no/talk.json")
+    assert "where to?" in err
+    assert "can't be written" in err
+
+
+def test_an_error_of_the_model_ends_the_turn_only(talk):
+    _, out, err = talk([ModelError("down"), "Hello."], "hi", "again")
+    assert (out, "error: down" in err) == ("Hello.\n", True)
+
+
+def test_help_names_each_command_and_a_miss_the_nearest(talk):
+    _, _, err = talk([], "/help", "/tolls", "/exit")
+    assert all(f"\n{name} " in err for name in [*COMMANDS][1:])
+    assert "Did you mean '/tools'?" in err
+
+
+def test_a_path_is_no_command(talk):
+    assert talk(["A file."], "/etc/hosts is what?")[1] == "A file.\n"
+
+
+def test_nothing_to_resume_is_told(talk):
+    assert "nothing waits" in talk([], "/resume")[2]

@@ -1,0 +1,64 @@
+"""`registry models`: providers, their models, and the default."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pegboard_chat.plugin import Chat
+
+
+class Lister:
+    """A model whose client lists what the provider has."""
+
+    provider = "lister"
+    closed = 0
+
+    def __init__(self, name):
+        self.name = name
+
+    async def respond(self, request):
+        raise NotImplementedError
+
+    async def models(self):
+        return ["two", "one"]
+
+    async def aclose(self):
+        type(self).closed += 1
+
+
+def test_providers_are_listed_and_what_to_install_for_others(say, board):
+    code, out, err = say("models")
+    assert code == 0
+    assert "scripted/...     installed" in out
+    assert "openai/...       pip install pegboard-openai" in out
+    assert "no default is set" in err
+
+
+def test_as_json(say, board, monkeypatch):
+    monkeypatch.setenv("PEGBOARD_MODEL", "scripted/small")
+    data = json.loads(say("models", "--json")[1])
+    assert data["default"] == "scripted/small"
+    assert {"name": "scripted/...", "installed": True, "package": None} in data["models"]
+
+
+def test_a_provider_is_asked_for_its_models_and_closed(say, board):
+    board.add("models", "lister", Lister)
+    code, out, err = say("models", "lister")
+    assert (code, out, err) == (0, "lister/one\nlister/two\n", "")
+    assert Lister.closed == 1
+
+
+def test_a_provider_that_can_not_list_its_models_says_so(say, board):
+    code, _, err = say("models", "scripted")
+    assert (code, "can't list its models" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [({"modle": "x"}, ValueError, "no setting is called 'modle'"), ({"model": 3}, TypeError, "must be a text")],
+)
+def test_settings_are_checked(settings, error, text):
+    with pytest.raises(error, match=text):
+        Chat(settings)
