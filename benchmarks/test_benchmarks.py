@@ -93,7 +93,7 @@ def test_what_stands_round_a_laden_call_is_asked_and_told(harness, monkeypatch):
         seen.append(f"after {tool.name}")
 
     async def hears(event):
-        seen.append(event.state)
+        seen.append(event.type)
 
     for noted in (allows, leaves, hears):
         monkeypatch.setattr(adapter, noted.__name__, noted)
@@ -108,7 +108,8 @@ def test_what_stands_round_a_laden_call_is_asked_and_told(harness, monkeypatch):
 
     assert seen.count("before find_orders_00007") == 2
     assert seen.count("after find_orders_00007") == 2
-    assert [each for each in seen if " " not in each] == ["pending", "running", "completed", "pending", "refused"]
+    ends = [each.removeprefix("call_") for each in seen if " " not in each]
+    assert ends == ["pending", "running", "completed", "pending", "refused"]
 
 
 def test_a_batch_that_mixes_up_its_answers_ends_the_measurement(harness):

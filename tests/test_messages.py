@@ -67,7 +67,7 @@ def test_json_from_outside_is_read_or_refused(given):
         (
             ModelResponse,
             {"message": MESSAGE, "finish_reason": "bored"},
-            "finish_reason: must be one of stop, tool_calls, ",
+            "finishReason: must be one of stop, tool_calls, ",
         ),
         (ModelResponse, {"message": MESSAGE, "complete": "no"}, "complete: must be a boolean, got str"),
         (ModelResponse, {"message": MESSAGE, "usage": []}, "usage: must be an object, got list"),
@@ -282,7 +282,7 @@ def test_citations_are_those_of_all_its_words():
 
 
 def test_what_an_answer_doesnt_have_isnt_written():
-    assert ModelResponse("a", usage=Usage(1)).to_json().keys() == {"message", "finish_reason", "usage"}
+    assert ModelResponse("a", usage=Usage(1)).to_json().keys() == {"message", "finishReason", "usage", "complete"}
     assert ModelResponse("a", "length", complete=False).to_json()["complete"] is False
 
 
@@ -328,5 +328,5 @@ def test_what_is_missing_is_none():
 
 @pytest.mark.parametrize("count", ["3", 3.0, True, [3]])
 def test_a_count_that_is_none_is_refused_by_name(count):
-    with pytest.raises(ValueError, match="output_tokens: must be a whole number"):
-        Usage.from_json({"output_tokens": count})
+    with pytest.raises(ValueError, match="outputTokens: must be a whole number"):
+        Usage.from_json({"outputTokens": count})

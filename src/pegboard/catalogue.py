@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import Callback, Flavour
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
+from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.schema.json import digest_of
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
@@ -160,7 +161,7 @@ EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models",
 
 
 @frozen
-class PluginRecord:
+class PluginRecord(JsonRecord):
     """Record of one plugin.
 
     Attributes:
@@ -182,13 +183,9 @@ class PluginRecord:
     tools: tuple[str, ...] = ()
     cause: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """All facts by name."""
-        return {**attrs.asdict(self, recurse=False), "hooks": list(self.hooks), "tools": list(self.tools)}
-
 
 @frozen
-class Problem:
+class Problem(JsonRecord):
     """Something that went wrong with what a plugin brought; everything else works.
 
     Attributes:
@@ -203,11 +200,7 @@ class Problem:
     distribution: str | None
     cause: str
     tool: str | None = None
-    offers: frozenset[tuple[str, str]] = frozenset()
-
-    def to_json(self) -> dict[str, str | None]:
-        """All facts by name."""
-        return {"plugin": self.plugin, "distribution": self.distribution, "cause": self.cause}
+    offers: frozenset[tuple[str, str]] = field(default=frozenset(), metadata=json_key(""))
 
 
 @frozen

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, Self, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_args
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.schema.converter import Count, UnreadError, json_key, read_by, read_record, tagged
+from pegboard.schema.converter import ALWAYS, Count, JsonRecord, UnreadError, read_by, tagged
 from pegboard.schema.json import is_object
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import (
@@ -21,48 +21,13 @@ from pegboard.tools.content import (
     ToolResult,
     read_content,
 )
-from pegboard.typing import JsonMapping, JsonObject
+from pegboard.typing import JsonMapping
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_METADATA: Final = json_key("providerMetadata")
-
-
-class _Record:
-    """Base of what is written as JSON by its attributes."""
-
-    __slots__ = ()
-
-    def to_json(self) -> JsonObject:
-        """Its attributes by name, behind its `type` if it is a part or a delta; what isn't set is left out."""
-        kind = type(self)
-        data: JsonObject = {"type": _TYPES[kind]} if kind in _TYPES else {}
-        for each in attrs.fields(cast("type[attrs.AttrsInstance]", kind)):
-            value = getattr(self, each.name)
-            unset = isinstance(value, bool | tuple | Mapping | None) and value == each.default
-            if not unset or each.name == "parts":
-                data[next(iter(each.metadata.values()), each.name)] = _plain(value)  # its `json_key`, if it has one
-        return data
-
-    @classmethod
-    def from_json(cls, data: object) -> Self:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Raises:
-            ValueError: It is something else; the error names the path.
-        """
-        return read_record(cls, data, cls.__name__.removeprefix("Model").lower())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    if isinstance(value, tuple):
-        return [_plain(each) for each in cast("tuple[Any, ...]", value)]
-    return value.to_json() if hasattr(value, "to_json") else value
 
 
 @frozen
-class Citation(_Record):
+class Citation(JsonRecord):
     """A source of some of a model's words.
 
     Attributes:
@@ -83,7 +48,7 @@ class Citation(_Record):
 
 
 @frozen
-class TextPart(_Record):
+class TextPart(JsonRecord):
     """Words.
 
     Attributes:
@@ -92,13 +57,14 @@ class TextPart(_Record):
         provider_metadata: By provider, what it wants to have back with this part (an item's id, a signature); opaque.
     """
 
+    type: ClassVar = "text"
     text: str = field(converter=writable)
     citations: tuple[Citation, ...] = field(default=(), converter=tuple)
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
 
 @frozen
-class MediaPart(_Record):
+class MediaPart(JsonRecord):
     """A picture, a sound, a file or a link, from the user or from the model.
 
     Attributes:
@@ -106,23 +72,25 @@ class MediaPart(_Record):
         provider_metadata: By provider, what it wants to have back with this part; opaque.
     """
 
+    type: ClassVar = "media"
     content: ImageContent | AudioContent | FileContent | LinkContent
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
 
 @frozen
-class CallPart(_Record):
+class CallPart(JsonRecord):
     """A call of a tool, by the model.
 
     Attributes:
         call: The call; its `provider_metadata`, by provider, holds signatures and ids that go back unchanged.
     """
 
+    type: ClassVar = "call"
     call: ToolCall
 
 
 @frozen
-class ResultPart:
+class ResultPart(JsonRecord):
     """Result of a call, as a part of a message.
 
     Attributes:
@@ -132,10 +100,11 @@ class ResultPart:
         provider_metadata: By provider, what its call carried for the result; opaque.
     """
 
-    call_id: str = field(metadata=json_key("callId"))
+    type: ClassVar = "result"
+    call_id: str
     name: str
     result: ToolResult
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
     @classmethod
     def of(cls, call: ToolCall, result: ToolResult) -> ResultPart:
@@ -143,24 +112,9 @@ class ResultPart:
         metadata: Any = call.provider_metadata
         return cls(call.id, call.name, result, metadata if isinstance(metadata, dict) else _NOTHING)  # pyright: ignore[reportUnknownArgumentType]
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "result", "callId", "name", "result": ToolResult.to_data()}`, and what else is set.
-
-        Without the result's `detail`: it is the operator's, and a conversation is kept where clients read it.
-        """
-        result = self.result.to_data()
-        result.pop("detail", None)
-        data: JsonObject = {
-            "type": "result",
-            "callId": writable(self.call_id),
-            "name": writable(self.name),
-            "result": result,
-        }
-        return {**data, "providerMetadata": dict(self.provider_metadata)} if self.provider_metadata else data
-
 
 @frozen
-class ReasoningPart(_Record):
+class ReasoningPart(JsonRecord):
     """Reasoning of the model, as far as its provider shows it.
 
     Attributes:
@@ -168,12 +122,13 @@ class ReasoningPart(_Record):
         provider_metadata: By provider, signatures and encrypted content, given back unchanged; opaque.
     """
 
+    type: ClassVar = "reasoning"
     text: str = field(default="", converter=writable)
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
 
 @frozen
-class HostedPart(_Record):
+class HostedPart(JsonRecord):
     """A call of a tool that the provider hosts, or its result: never run here, given back unchanged.
 
     Attributes:
@@ -184,6 +139,7 @@ class HostedPart(_Record):
         id: What joins a call and its result, or `""`.
     """
 
+    type: ClassVar = "hosted"
     provider: str
     data: JsonMapping = field(repr=False)
     role: Literal["call", "result"] = "call"
@@ -192,14 +148,6 @@ class HostedPart(_Record):
 
 
 Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart
-_PARTS: Final[Mapping[str, type[Any]]] = {
-    "text": TextPart,
-    "media": MediaPart,
-    "call": CallPart,
-    "result": ResultPart,
-    "reasoning": ReasoningPart,
-    "hosted": HostedPart,
-}
 
 
 def _as_part(value: Part | ToolCall | Content | str) -> Part:
@@ -230,7 +178,7 @@ def _as_parts(given: Any) -> tuple[Part, ...]:
 
 
 @frozen
-class Message(_Record):
+class Message(JsonRecord):
     """One message of a conversation: of the user, the model (`assistant`), tools (results), or the host (`system`).
 
     Attributes:
@@ -242,9 +190,9 @@ class Message(_Record):
     """
 
     role: _Role = field(validator=attrs.validators.in_(_ROLES))
-    parts: tuple[Part, ...] = field(default=(), converter=_as_parts)
+    parts: tuple[Part, ...] = field(default=(), converter=_as_parts, metadata=ALWAYS)
     id: str | None = None
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
     metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
     @classmethod
@@ -294,11 +242,11 @@ def _media(data: JsonMapping) -> Content:
 
 
 read_by(ImageContent | AudioContent | FileContent | LinkContent, _media)
-read_by(Part, tagged(_PARTS))
+read_by(Part, tagged(*get_args(Part)))
 
 
 @frozen
-class Usage(_Record):
+class Usage(JsonRecord):
     """Token usage of one answer, or of several together.
 
     Attributes:
@@ -329,29 +277,31 @@ NO_USAGE = Usage()
 
 
 @frozen
-class TextDelta(_Record):
+class TextDelta(JsonRecord):
     """Some more words.
 
     Attributes:
         text: What has come.
     """
 
+    type: ClassVar = "text"
     text: str = field(converter=writable)
 
 
 @frozen
-class ReasoningDelta(_Record):
+class ReasoningDelta(JsonRecord):
     """Some more of what the model thinks.
 
     Attributes:
         text: What has come.
     """
 
+    type: ClassVar = "reasoning"
     text: str = field(converter=writable)
 
 
 @frozen
-class CallDelta(_Record):
+class CallDelta(JsonRecord):
     """Some more of a call of a tool. To be shown, never to be run: the response has the calls.
 
     Attributes:
@@ -361,6 +311,7 @@ class CallDelta(_Record):
         name: The tool's name, or `""` where it hasn't come yet.
     """
 
+    type: ClassVar = "call"
     index: int
     arguments: str = field(default="", converter=writable)
     id: str = ""
@@ -384,7 +335,7 @@ def _as_message(given: Any) -> Message:
 
 
 @frozen
-class ModelResponse(_Record):
+class ModelResponse(JsonRecord):
     """One answer of a model, frozen and provider-neutral.
 
     Attributes:
@@ -403,9 +354,9 @@ class ModelResponse(_Record):
         error_message: What went wrong, for the operator, or `None`.
     """
 
-    message: Message = field(default=_EMPTY, converter=_as_message)
+    message: Message = field(default=_EMPTY, converter=_as_message, metadata=ALWAYS)
     finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(_FINISH_REASONS))
-    usage: Usage = NO_USAGE
+    usage: Usage = field(default=NO_USAGE, metadata=ALWAYS)
     model: str | None = None
     id: str | None = None
     partial: bool = False
@@ -446,11 +397,3 @@ class ModelResponse(_Record):
         if is_object(data) and data.get("message") is None:
             raise ValueError("message: missing")
         return super().from_json(data)
-
-
-_TYPES: Final[Mapping[type[Any], str]] = {
-    **{kind: name for name, kind in _PARTS.items()},
-    TextDelta: "text",
-    ReasoningDelta: "reasoning",
-    CallDelta: "call",
-}

@@ -67,9 +67,9 @@ def test_a_table_is_cut_to_the_screen():
     assert rows_text(("NAME", "TEXT"), [("a", "x" * 99)]).splitlines()[1] == f"a     {'x' * 99}"
 
 
-def test_json_arrays_have_a_value_a_line():
-    assert json_rows([{"a": 1}, "é"]) == '[\n{"a":1},\n"é"\n]\n'
-    assert json_rows([]) == "[]\n"
+def test_json_lists_have_a_value_a_line():
+    assert json_rows("each", [{"a": 1}, "é"]) == '{"each":[\n{"a":1},\n"é"\n]}\n'
+    assert json_rows("each", []) == '{"each":[]}\n'
 
 
 def test_plugins():
@@ -83,8 +83,8 @@ def test_plugins():
 
 
 def test_plugins_as_json():
-    first = json.loads(json_rows(plugin.to_json() for plugin in PLUGINS))[0]
-    assert list(first) == ["name", "distribution", "version", "status", "hooks", "tools", "cause"]
+    first = json.loads(json_rows("plugins", (plugin.to_json() for plugin in PLUGINS)))["plugins"][0]
+    assert list(first) == ["name", "distribution", "version", "status", "hooks", "tools"]
     assert first["tools"] == ["a", "b"]
 
 

@@ -321,7 +321,7 @@ class TestPublished:
             assert [line.split("\t")[:2] for line in out.splitlines()] == [["n_show", "pub"], ["n_take", "pub"]]
         assert file.with_suffix(".closed").exists()
         assert say("list", "--where", "toolset:all and name:n_s*", "--names")[1] == "n_show\n"
-        assert json.loads(say("export", "--to", "mcp")[1])[0]["name"] == "n_show"
+        assert json.loads(say("export", "--to", "mcp")[1])["tools"][0]["name"] == "n_show"
         assert say("show", "n_show")[0] == say("schema", "n_take")[0] == 0
         assert say("explain", "n_take")[1].startswith("n_take: offered")
         assert json.loads(say("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"

@@ -73,16 +73,9 @@ def test_a_tools_object_has_every_key():
     }
 
 
-def test_what_is_not_known_is_null():
+def test_what_is_not_known_is_left_out():
     (tool,) = json.loads(listing_json([BARE]))["tools"]
-    assert [key for key, value in tool.items() if value is None] == [
-        "title",
-        "outputSchema",
-        "toolVersion",
-        "plugin",
-        "distribution",
-        "version",
-    ]
+    assert list(tool) == ["name", "description", "inputSchema", "kind", "digest"]
 
 
 def test_problems_stand_beside_the_tools():
@@ -91,7 +84,7 @@ def test_problems_stand_beside_the_tools():
         "tools": [],
         "problems": [
             {"plugin": "p", "distribution": "d", "cause": "c"},
-            {"plugin": None, "distribution": None, "cause": "x\u202e"},
+            {"cause": "x\u202e", "tool": "tool"},
         ],
     }
 
@@ -234,7 +227,7 @@ def test_everything_else_of_a_spec_is_in_its_json():
     data = json.loads(show_json(tool))
     assert (data["examples"], data["meta"], data["longRunning"]) == ([{"a": 1}], {"x": "y\u202e"}, True)
     assert data["version"] == "0.1.0"
-    assert list(data)[:3] == ["name", "title", "description"]
+    assert list(data)[:3] == ["name", "description", "inputSchema"]
 
 
 def test_the_json_of_a_plain_tool_is_its_object_in_the_list():

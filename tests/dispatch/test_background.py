@@ -135,7 +135,7 @@ def test_both_are_json_data(state):
     operations = Operations()
     operations.begin(state())
     data = operations.complete("c1", Report(1)).to_json()
-    assert data["operation"]["call_id"] == "c1"
+    assert data["operation"]["callId"] == "c1"
     assert data["result"]["structuredContent"] == {"pages": 1}
 
 
@@ -498,8 +498,10 @@ async def test_a_tool_may_go_on_after_its_first_result(doing, in_thread):
     (completion,) = later
     assert first.text == completion.operation.id
     assert (completion.call_id, completion.result.text) == ("1", "later")
-    ended = [(event.state, event.result.text) for event in events if event.state == "completed"]
-    assert sorted(ended) == sorted([("completed", "later"), ("completed", first.text)])  # in either order, of a thread
+    ended = [(event.type, event.result.text) for event in events if event.type == "call_completed"]
+    assert sorted(ended) == sorted(
+        [("call_completed", "later"), ("call_completed", first.text)]
+    )  # in either order, of a thread
 
 
 def test_beyond_the_most_the_oldest_that_is_never_completed_is_given_up(registry):

@@ -334,8 +334,8 @@ def heard(registry, made, **options):
 
 def test_a_stream_tells_what_happens_to_each_call(registry):
     events = heard(registry, calls("echo", "nothing"))
-    states = {index: [event.state for event in events if event.index == index] for index in (0, 1)}
-    assert states == {0: ["pending", "running", "completed"], 1: ["pending", "refused"]}
+    states = {index: [event.type for event in events if event.index == index] for index in (0, 1)}
+    assert states == {0: ["call_pending", "call_running", "call_completed"], 1: ["call_pending", "call_refused"]}
 
 
 def test_progress_partial_results_and_metadata_are_updates():
@@ -351,7 +351,7 @@ def test_progress_partial_results_and_metadata_are_updates():
         return "whole"
 
     events = heard(registry, calls("busy"))
-    updates = [event for event in events if event.state == "updated"]
+    updates = [event for event in events if event.type == "call_updated"]
     assert next((each.progress, each.total, each.message) for each in updates) == (1, 4, "reading")
     assert updates[1].content == "part"
     assert (updates[2].title, updates[2].metadata) == ("Reading", {"size": 4})
@@ -374,7 +374,7 @@ async def test_leaving_a_stream_aborts_what_runs():
 def test_a_listener_hears_all_events(registry):
     events = []
     dispatched(registry, calls("echo"), listener=events.append)
-    assert [event.state for event in events] == ["pending", "running", "completed"]
+    assert [event.type for event in events] == ["call_pending", "call_running", "call_completed"]
     assert isinstance(events[-1], CallEnded)
     assert events[-1].seconds >= 0
 
@@ -404,10 +404,14 @@ def test_what_calls_ask_for_is_merged_in_call_order():
     assert outcome.actions.conflicts == ("value",)
 
 
-def test_an_outcome_is_written_as_a_list(registry):
+def test_an_outcome_is_written_by_its_results(registry):
     outcome = dispatched(registry, calls("echo", "nothing"))
-    written = outcome.to_json()
-    assert [sorted(each) for each in written] == [["content", "id", "isError", "kind", "name", "structuredContent"]] * 2
+    assert list(outcome.to_json()) == ["results"]
+    written = outcome.to_json()["results"]
+    assert [sorted(each) for each in written] == [
+        ["content", "id", "isError", "name"],
+        ["content", "id", "isError", "kind", "name"],
+    ]
     assert (written[1]["isError"], written[1]["kind"], written[1]["id"]) == (True, "unknown_tool", "call-1")
 
 

@@ -20,7 +20,7 @@ from installed import GREETER, install, write
 from pegboard import Once, ToolRegistry, load
 from pegboard.catalogue import LazyPlugin
 from pegboard.config.config import Config
-from pegboard.errors import ExportError, ModelError, PluginError
+from pegboard.errors import ConfigError, ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest
@@ -207,6 +207,9 @@ def test_plugins_are_blocked_and_disabled_by_name(site, monkeypatch) -> None:
     assert pegboard.load(autoload=False).plugins() == ()
     monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
     assert pegboard.load().plugins() == ()
+    monkeypatch.setenv("PEGBOARD_AUTOLOAD", "no")
+    with pytest.raises(ConfigError, match="PEGBOARD_AUTOLOAD: 'no' is neither 0 nor 1"):
+        pegboard.load()
 
 
 def test_run_time_hooks_are_imported_before_any_call(site) -> None:

@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 import pydantic
@@ -375,11 +375,13 @@ def test_neither_cattrs_nor_a_library_of_models_is_loaded_for_types_that_need_no
 
 @frozen
 class Leaf:
+    type: ClassVar = "leaf"
     size: Count = 0
 
 
 @frozen
 class Branch:
+    type: ClassVar = "branch"
     leaves: tuple[Leaf, ...]
     note: str | None = None
 
@@ -406,7 +408,7 @@ def money(data: Mapping[str, Any]) -> MoneyRecords:
     return MoneyRecords(data["cents"])
 
 
-read_by(Leaf | Branch, tagged({"leaf": Leaf, "branch": Branch}))
+read_by(Leaf | Branch, tagged(Leaf, Branch))
 
 
 read_by(MoneyRecords, money)

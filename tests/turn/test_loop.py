@@ -667,7 +667,7 @@ class TestApproval:
         with pytest.raises(ValueError, match="nothing waits in this outcome, which ended by 'answered'"):
             resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, suspended=outcome, answers={})
 
-    @pytest.mark.parametrize("wrong", [{}, {"version": 2}, {"version": 1, "ended": "well"}, {"version": 1}, 5])
+    @pytest.mark.parametrize("wrong", [{}, {"version": 3}, {"version": 2, "ended": "well"}, {"version": 1}, 5])
     def test_what_is_no_outcome_is_refused(self, wrong):
         with pytest.raises(PendingError):
             TurnOutcome.from_json(wrong)

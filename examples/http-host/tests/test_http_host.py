@@ -61,7 +61,7 @@ def test_a_turn_runs_and_streams_its_events(tmp_path):
             events = await events_of(client, turn)
             kinds = [kind for _, kind, _ in events]
             assert (kinds[0], kinds[-1]) == ("round", "end")
-            assert [kind for kind in kinds if kind in {"running", "completed"}] == ["running", "completed"]
+            assert kinds.index("call_running") < kinds.index("call_completed")
             assert await events_of(client, turn, **{"Last-Event-ID": str(len(events) - 2)}) == events[-1:]
             stands = (await client.get(turn)).json()
             assert (stands["state"], stands["text"]) == ("answered", 'Done: {"result": 12}')
@@ -111,7 +111,8 @@ def test_an_approval_outlives_the_process(tmp_path):
             assert (await client.get(turn)).json()["waiting"] == [waiting]
             await client.post(f"{turn}/answers", json={waiting["id"]: {"answer": "once"}})
             events = await events_of(client, turn, **{"Last-Event-ID": "1000"})
-            assert [kind for _, kind, _ in events if kind in {"end", "completed"}] == ["end", "completed", "end"]
+            ended = [kind for _, kind, _ in events if kind in {"end", "call_completed"}]
+            assert ended == ["end", "call_completed", "end"]
             assert (await client.get(turn)).json()["text"] == "Done: 50 screws ordered"
 
     asyncio.run(main())
@@ -125,7 +126,7 @@ def test_an_approval_counts_once(tmp_path):
             both = await asyncio.gather(*(client.post(f"{turn}/answers", json=body) for _ in range(2)))
             assert sorted(answer.status_code for answer in both) == [202, 409]
             events = await events_of(client, turn)
-            assert sum(kind == "completed" for _, kind, _ in events) == 1
+            assert sum(kind == "call_completed" for _, kind, _ in events) == 1
 
     asyncio.run(main())
 

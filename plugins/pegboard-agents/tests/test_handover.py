@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from pegboard import Once, PendingError, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, ask_later, tool
+from pegboard import Once, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, ask_later, tool
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, AgentsOutcome, exit_loop, run_agents, transfer_tool
 
@@ -87,12 +87,12 @@ def test_a_suspended_turn_goes_on_with_its_agent_after_a_restart():
 
 @pytest.mark.parametrize("data", [None, {}, {"version": 1, "agent": 1, "callers": [], "handovers": 0}, {"version": 2}])
 def test_what_is_no_outcome_is_refused(data):
-    with pytest.raises(ValueError, match="not the outcome of agents"):
+    with pytest.raises(ValueError, match=r"not the outcome of agents|agent: must be a text"):
         AgentsOutcome.from_json(data)
 
 
 def test_an_outcome_without_a_turn_is_refused():
-    with pytest.raises(PendingError):
+    with pytest.raises(ValueError, match=r"turn.*version None"):
         AgentsOutcome.from_json({"version": 1, "agent": "a", "callers": [], "handovers": 0, "turn": {}})
 
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from json_page import faults
 from pegboard import Injected, Model, ModelError, ModelRequest, TextContent, ToolCall, tool
 from pegboard.messages import Message, ModelResponse
 
@@ -101,6 +102,7 @@ def test_json_prints_what_came_of_it(chat):
     code, out, _ = chat([CALL, "Rain."], "Hi", "--json")
     outcome = json.loads(out)
     assert (code, outcome["ended"], outcome["rounds"]) == (0, "answered", 2)
+    assert faults("registry chat --json", outcome) == []
     assert [message["role"] for message in outcome["messages"]] == ["user", "assistant", "tool", "assistant"]
 
 
@@ -109,7 +111,8 @@ def test_events_are_lines_of_json(chat):
     events = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert (events[0]["type"], events[-1]["type"]) == ("round", "end")
-    assert "completed" in [event.get("state") for event in events]
+    assert [faults("registry chat --events, a line", event) for event in events] == [[]] * len(events)
+    assert "call_completed" in [event["type"] for event in events]
     assert "".join(event["delta"].get("text", "") for event in events if event.get("type") == "delta") == "Rain."
 
 
@@ -313,6 +316,7 @@ def test_tools_may_ask_the_model_that_is_talked_to(chat, board):
 def test_a_turn_that_waits_goes_on_with_yes(chat, tmp_path):
     file = str(tmp_path / "talk.json")
     assert chat([ToolCall("wipe", {"path": "a"}, "c1")], "Tidy up", "--history", file)[0] == 1
+    assert faults("registry chat --history FILE", json.loads((tmp_path / "talk.json").read_text())) == []
     code, out, err = chat(["Done."], "--history", file, "--yes")
     assert (code, out) == (0, "Done.\n")
     assert "<- wipe: wiped a" in err

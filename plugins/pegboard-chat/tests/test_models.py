@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from json_page import faults
 from pegboard_chat.plugin import Chat
 
 
@@ -40,7 +41,8 @@ def test_as_json(say, board, monkeypatch):
     monkeypatch.setenv("PEGBOARD_MODEL", "scripted/small")
     data = json.loads(say("models", "--json")[1])
     assert data["default"] == "scripted/small"
-    assert {"name": "scripted/...", "installed": True, "package": None} in data["models"]
+    assert {"name": "scripted/...", "installed": True} in data["models"]
+    assert faults("registry models --json", data) == []
 
 
 def test_a_provider_is_asked_for_its_models_and_closed(say, board):

@@ -112,8 +112,31 @@ def test_a_file_is_replaced_only_by_a_session_that_has_read_it(top, write, call)
     assert (top / "a").read_text() == "newer\n"
 
 
+def test_a_file_is_replaced_unread_where_a_person_has_seen_what_changes(top, write):
+    """And agreed, so at a terminal, where each call has a process of its own; one that changes meanwhile isn't."""
+    write({"a": "old\n"})
+
+    def then_agrees(request, context):
+        seen.append(request.preview.details)
+        if len(seen) == 2:
+            (top / "a").write_text("another's\n")
+        return Once()
+
+    seen = []
+    registry = registry_of(top, Permissions())
+    registry.approver = then_agrees
+    arguments = {"path": "a", "content": "new\n"}
+    assert registry.call_sync("write_file", arguments).text == "Wrote 'a': 1 line."
+    assert "-old\n+new\n" in seen[0]
+    refused = registry.call_sync("write_file", arguments)
+    assert "changed since" in refused.text
+    assert (top / "a").read_text() == "another's\n"
+
+
 def test_the_setting_lets_a_file_be_replaced_unread(top, write):
     write({"a": "old\n"})
+    refused = registry_of(top).call_sync("write_file", {"path": "a", "content": "new"})
+    assert "read_first = false in the settings of the plugin 'files'" in refused.text
     assert not registry_of(top, read_first=False).call_sync("write_file", {"path": "a", "content": "new"}).is_error
 
 

@@ -58,9 +58,11 @@ def test_a_patch_adds_deletes_updates_and_moves():
         "<<'EOF'\n{}\nEOF",
         '<<"EOF"\n{}\nEOF\n',
         "<<EOF\n{}\nEOF",
+        "```patch\n{}\n```",
+        "```\n{}\n```\n",
     ],
 )
-def test_blanks_and_a_here_document_round_a_patch_dont_count(form):
+def test_blanks_a_here_document_and_a_fence_round_a_patch_dont_count(form):
     assert read_patch(form.format(wrapped("*** Delete File: a"))) == (FilePatch("delete", "a"),)
 
 

@@ -366,7 +366,7 @@ def test_a_missing_name_in_a_directory_that_cannot_be_listed_has_no_near_misses(
         raise PermissionError
 
     monkeypatch.setattr(module.OpenRoot, "children", refuse)
-    with pytest.raises(ToolError, match=r"^there is no 'b\.txt'\.$"):
+    with pytest.raises(ToolError, match=r"^there is no 'b\.txt'\. See what is there"):
         resolve(opened, "b.txt")
 
 

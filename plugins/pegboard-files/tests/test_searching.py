@@ -176,7 +176,7 @@ def grepped(files: FileTools, *arguments, **options) -> list[str]:
     ],
 )
 def test_the_lines_are_ripgreps(top, write, ripgrep, options, flags):
-    """But for the file that turns out to be binary late, which ripgrep warns of and we leave out from there on."""
+    """But for the file that turns out to be binary late, which ripgrep warns of, and we search as a text."""
     write(CODE)
     (top / ".git").mkdir()
     (top / "late.bin").unlink()
@@ -276,11 +276,15 @@ def test_long_lines_of_context_are_cut(write, files):
     assert files.grep("x", context=1).structured_content["matches"][0]["before"] == ["y" * MAX_TEXT + "…"]
 
 
-def test_binary_files_are_left_out_and_counted(write, files):
-    write({"a.bin": b"\0needle\n", "b.bin": b"needle\n" + b"x\n" * 100_000 + b"\0needle\n", "c.txt": "needle\n"})
+def test_binary_files_are_left_out_and_counted_and_are_those_that_cannot_be_read(write, files):
+    write({"a.bin": b"\0needle\n", "b.log": b"needle\n" + b"x\n" * 5_000 + b"\0needle\n", "c.txt": "needle\n"})
     answer = files.grep("needle")
-    assert [match["path"] for match in answer.structured_content["matches"]] == ["b.bin", "c.txt"]
-    assert "2 files left out as binary." in answer.text
+    found = [(match["path"], match["line"]) for match in answer.structured_content["matches"]]
+    assert found == [("b.log", 1), ("b.log", 5_002), ("c.txt", 1)]
+    assert "1 file left out as binary." in answer.text
+    assert files.read_file("b.log", 5_002).startswith("5002\t\0needle")
+    with pytest.raises(ToolError, match="not a text file"):
+        files.read_file("a.bin")
 
 
 def test_a_binary_file_that_was_named_is_an_error(write, files):
@@ -316,7 +320,7 @@ def test_nothing_found_says_how_much_was_searched_and_left_out(write, files):
     answer = files.grep("nowhere")
     assert answer.text == (
         "[No line matches in 7 files. Left out: 2 hidden (hidden=true shows them), "
-        "2 ignored (no_ignore=true shows them). 2 files left out as binary.]"
+        "2 ignored (no_ignore=true shows them). 1 file left out as binary.]"
     )
     assert files.grep("nowhere", "README.md").text == "[No line matches in 1 file.]"
 

@@ -168,7 +168,7 @@ def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(to
     write(SECRETS)
     see = seen({"root": str(top)}, Rule("read_file", f"{top}/secret", "deny"))
     assert "secret" not in see("list_directory") + see("glob", pattern="*")
-    assert see("list_directory", path="secret") == "there is no 'secret'."
+    assert see("list_directory", path="secret") == "there is no 'secret'. See what is there by list_directory or glob."
     asks = seen({"root": str(top)}, Rule("grep", "*", "ask"), Rule("grep", f"{top}", "allow"))
     assert asks("grep", pattern="KEY").startswith("a.txt\n1:KEY=1")
 

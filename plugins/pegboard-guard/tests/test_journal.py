@@ -141,7 +141,7 @@ def test_who_approved_it_is_told_where_that_is_known(path):
     registry.call_sync("look", {}, ToolContext(values={"approved_by:": "ann"}))
     registry.add_callback("before_tool", lambda: ToolResult("kept", metadata={"approved_by": "bob"}))
     registry.call_sync("look")
-    assert [record.get("approved_by") for record in calls(path)] == ["ann", None]
+    assert [record.get("approvedBy") for record in calls(path)] == ["ann", None]
 
 
 def test_an_approver_may_say_who_it_was(path):
@@ -157,7 +157,7 @@ def test_an_approver_may_say_who_it_was(path):
     registry = board(Journal(path))
     registry.register(wipe)
     assert asyncio.run(registry.call("wipe", {}, approver=approver)).text == "wiped"
-    assert calls(path)[0]["approved_by"] == "ann"
+    assert calls(path)[0]["approvedBy"] == "ann"
 
 
 def test_calls_that_are_interrupted_are_written_down(path):

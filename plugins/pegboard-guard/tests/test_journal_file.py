@@ -458,7 +458,7 @@ def test_a_whole_journal(file):
     assert (report.id, report.part, report.created) == (first["id"], 1, first["at"])
     assert (report.records, report.number, report.head) == (6, 6, last["hash"])
     assert (report.mended, report.lost, report.has_head) == (1, 4, None)
-    assert report.to_json() == {**report.to_json(), "ok": True, "broken": None, "file": str(file)}
+    assert (report.to_json()["ok"], report.to_json()["file"]) == (True, str(file))
 
 
 @given(st.data())

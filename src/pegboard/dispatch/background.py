@@ -20,15 +20,15 @@ from pegboard.dispatch.results import failure_result, limits_of, result_of, stor
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
+from pegboard.schema.converter import JsonRecord
 from pegboard.threads import running_loop
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
-from pegboard.typing import JsonObject
 
 
 @frozen
-class Operation:
+class Operation(JsonRecord):
     """Something that goes on after the first result of its call.
 
     Attributes:
@@ -49,13 +49,9 @@ class Operation:
     replaces: bool = True
     is_background: bool = False
 
-    def to_json(self) -> JsonObject:
-        """All facts by name."""
-        return attrs.asdict(self)
-
 
 @frozen
-class Completion:
+class Completion(JsonRecord):
     """Completion of a long-running operation: its result or error.
 
     Attributes:
@@ -80,11 +76,6 @@ class Completion:
     def replaces(self) -> bool:
         """Whether it replaces the call's pending result; else it is a message of its own."""
         return self.operation.replaces
-
-    def to_json(self) -> JsonObject:
-        """`{"operation": ..., "result": ...}`; the result as `ToolResult.to_data` writes it, without its `detail`."""
-        result = {key: fact for key, fact in self.result.to_data().items() if key != "detail"}
-        return {"operation": self.operation.to_json(), "result": result}
 
 
 def later_result(state: CallState, value: object) -> ToolResult:

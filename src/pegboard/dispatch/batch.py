@@ -22,8 +22,10 @@ from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
 from pegboard.dispatch.stages import calls_round, finish, is_too_deep, run_stages
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import did_you_mean, log_failure, suggest
+from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
+from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
@@ -34,7 +36,7 @@ T = TypeVar("T")
 
 
 @frozen
-class Outcome:
+class Outcome(JsonRecord):
     """Outcome of a batch of calls: one result for each, in call order, and beside them what ends the turn.
 
     Attributes:
@@ -50,9 +52,9 @@ class Outcome:
             host has to run them.
     """
 
-    calls: tuple[ToolCall, ...]
-    results: tuple[ToolResult, ...]
-    fatal: BaseException | None = None
+    calls: tuple[ToolCall, ...] = field(metadata=json_key(""))
+    results: tuple[ToolResult, ...] = field(metadata=json_key(""))
+    fatal: BaseException | None = field(default=None, metadata=json_key(""))
     ended: str | None = None
     actions: Actions = field(factory=Actions)
     pending: PendingCalls = field(factory=PendingCalls)
@@ -70,12 +72,11 @@ class Outcome:
     def __len__(self) -> int:
         return len(self.results)
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """`[{"id", "name", "isError", "kind", "content", "structuredContent"}]`, in call order."""
-        return [
-            {"id": call.id, "name": call.name, "isError": result.is_error, "kind": result.kind, **result.to_json()}
-            for call, result in self
-        ]
+    def to_json(self) -> JsonObject:
+        """`{"results": [...]}` in call order, with the `id` and `name` of each call, and what else there is."""
+        heads = ({"id": call.id, "name": call.name, "isError": result.is_error} for call, result in self)
+        results = [{**head, **result.to_part()} for head, result in zip(heads, self.results, strict=True)]
+        return {"results": results, **super().to_json()}
 
 
 class CallOptions(TypedDict, total=False):

@@ -388,4 +388,4 @@ def _mode_of(state: CallState) -> str | None:
     try:
         return state.services.find(state.call.name).spec.concurrency.mode
     except CallError:
-        return None if state.services.limits.repair or state.services.callbacks.repair else "shared"
+        return None

@@ -9,44 +9,43 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 from weakref import WeakValueDictionary
 
-import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, settle
+from pegboard.dispatch.approval.pending import PendingCall
 from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure
+from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.threads import renew_after_fork, settle_future
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
-from pegboard.tools.content import ErrorKind, ToolResult
+from pegboard.tools.content import ErrorKind, SayableRecord, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
-from pegboard.typing import JsonMapping, JsonObject
+from pegboard.typing import JsonMapping
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.pending import PendingCall
     from pegboard.dispatch.approval.request import ApprovalRequest
 
-CallStatus: TypeAlias = Literal[
-    "pending",
+CallEventType: TypeAlias = Literal[
+    "call_pending",
     "approval_requested",
     "approval_answered",
-    "running",
-    "updated",
-    "completed",
-    "failed",
-    "refused",
-    "aborted",
-    "skipped",
-    "suspended",
+    "call_running",
+    "call_updated",
+    "call_completed",
+    "call_failed",
+    "call_refused",
+    "call_aborted",
+    "call_skipped",
+    "call_suspended",
 ]
 
 
 @frozen
-class CallEvent:
+class CallEvent(SayableRecord):
     """Something that happened to one call.
 
     Attributes:
@@ -56,22 +55,12 @@ class CallEvent:
         index: The call's place in its batch, from 0.
     """
 
-    state: ClassVar[CallStatus]
+    type: ClassVar[CallEventType]
 
     call_id: str
     name: str
     time: float
     index: int = 0
-
-    def to_json(self) -> JsonObject:
-        """All facts by name, `"state"` among them; what JSON can't hold is written as text.
-
-        Without a result's `detail`: it is the operator's (message, stack), and events go to clients.
-        """
-        data: JsonObject = {"state": self.state}
-        for attribute in attrs.fields(type(self)):
-            data[attribute.name] = _as_json(getattr(self, attribute.name))
-        return data
 
 
 @frozen
@@ -82,7 +71,7 @@ class CallPending(CallEvent):
         arguments: As the model wrote them: JSON text, or a mapping.
     """
 
-    state: ClassVar[CallStatus] = "pending"
+    type: ClassVar[CallEventType] = "call_pending"
     arguments: str | Mapping[str, Any] = field(factory=dict[str, Any])
 
 
@@ -98,7 +87,7 @@ class ApprovalRequested(CallEvent):
         hint: The tool's own question, or `""`.
     """
 
-    state: ClassVar[CallStatus] = "approval_requested"
+    type: ClassVar[CallEventType] = "approval_requested"
     request: str = ""
     permission: str = ""
     patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
@@ -115,7 +104,7 @@ class ApprovalAnswered(CallEvent):
         answer: `"once"`, `"always"`, `"reject"` or `"later"`.
     """
 
-    state: ClassVar[CallStatus] = "approval_answered"
+    type: ClassVar[CallEventType] = "approval_answered"
     request: str = ""
     answer: str = ""
 
@@ -128,7 +117,7 @@ class CallRunning(CallEvent):
         arguments: As validated, and as approved.
     """
 
-    state: ClassVar[CallStatus] = "running"
+    type: ClassVar[CallEventType] = "call_running"
     arguments: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
@@ -146,7 +135,7 @@ class CallUpdated(CallEvent):
         note: What the registry did: `"repaired: ..."`, `"coerced: ..."`, `"retry 1: ..."`, or `None`.
     """
 
-    state: ClassVar[CallStatus] = "updated"
+    type: ClassVar[CallEventType] = "call_updated"
     progress: float | None = None
     total: float | None = None
     message: str | None = None
@@ -173,35 +162,35 @@ class CallEnded(CallEvent):
 class CallCompleted(CallEnded):
     """The tool, or a callback instead of it, gave a result; also a later one that replaces a pending one."""
 
-    state: ClassVar[CallStatus] = "completed"
+    type: ClassVar[CallEventType] = "call_completed"
 
 
 @frozen
 class CallFailed(CallEnded):
     """The tool ran, and failed."""
 
-    state: ClassVar[CallStatus] = "failed"
+    type: ClassVar[CallEventType] = "call_failed"
 
 
 @frozen
 class CallRefused(CallEnded):
     """The tool did not run: unknown, not offered, invalid, denied, rejected, over a limit, or nothing to run."""
 
-    state: ClassVar[CallStatus] = "refused"
+    type: ClassVar[CallEventType] = "call_refused"
 
 
 @frozen
 class CallAborted(CallEnded):
     """The tool was interrupted."""
 
-    state: ClassVar[CallStatus] = "aborted"
+    type: ClassVar[CallEventType] = "call_aborted"
 
 
 @frozen
 class CallSkipped(CallEnded):
     """The tool was not started, because the turn had ended."""
 
-    state: ClassVar[CallStatus] = "skipped"
+    type: ClassVar[CallEventType] = "call_skipped"
 
 
 @frozen
@@ -212,7 +201,7 @@ class CallSuspended(CallEnded):
         pending: What has to be kept until then.
     """
 
-    state: ClassVar[CallStatus] = "suspended"
+    type: ClassVar[CallEventType] = "call_suspended"
     pending: PendingCall | None = None
 
 
@@ -230,61 +219,29 @@ def ended(result: ToolResult) -> type[CallEnded]:
     return _ENDS.get(result.kind, CallFailed) if result.is_error else CallCompleted
 
 
-_STATES: Final[Mapping[str, type[CallEvent]]] = {
-    each.state: each
-    for each in (
-        CallPending,
-        ApprovalRequested,
-        ApprovalAnswered,
-        CallRunning,
-        CallUpdated,
-        CallCompleted,
-        CallFailed,
-        *_ENDS.values(),
-    )
-}
+_Any: TypeAlias = (
+    CallPending
+    | ApprovalRequested
+    | ApprovalAnswered
+    | CallRunning
+    | CallUpdated
+    | CallCompleted
+    | CallFailed
+    | CallRefused
+    | CallAborted
+    | CallSkipped
+    | CallSuspended
+)
+read_by(_Any, tagged(*get_args(_Any)))
 
 
 def event_from_json(data: JsonMapping) -> CallEvent:
     """Reads what `CallEvent.to_json` writes.
 
     Raises:
-        ValueError: It isn't an event.
+        ValueError: It isn't an event; the error names the path.
     """
-    kind = _STATES.get(data["state"]) if isinstance(data.get("state"), str) else None
-    if kind is None:
-        raise ValueError(f"not an event of a call: its state is {data.get('state')!r:.80}")
-    names = {attribute.name for attribute in attrs.fields(kind)}
-    facts = {name: _from_json(name, value) for name, value in data.items() if name in names}
-    try:
-        return kind(**facts)
-    except TypeError as error:
-        raise ValueError(f"not an event of a call: {error}") from None
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, ToolResult):
-        return {key: fact for key, fact in value.to_data().items() if key != "detail"}
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, MappingProxyType):
-        value = dict(cast("Mapping[str, Any]", value))
-    from pegboard.schema.dump import to_json_data
-
-    try:
-        return to_json_data(value)
-    except (TypeError, ValueError):
-        return repr(value)[:1000]
-
-
-def _from_json(name: str, value: Any) -> Any:
-    if name == "result":
-        return ToolResult.from_data(value)
-    if name == "pending" and value is not None:
-        from pegboard.dispatch.approval.pending import PendingCall
-
-        return PendingCall.from_json(value)
-    return value
+    return read_record(cast("Any", _Any), data, "event")
 
 
 def _emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem, Where
-from pegboard.config.config import Config, is_named, normalised
+from pegboard.config.config import Config, autoload_in, is_named, normalised
 from pegboard.errors import PACKAGES, ManifestError, PluginError, cause_of, operator_log
 from pegboard.plugins.manager import PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
 NOT_BEGUN: Final = f"isn't loaded yet: first loads took longer than {FIRST_LOADS_SECONDS:g} s; the next command goes on"
-OFF: Final = ("0", "false", "off")
 NO_CONFIG: Final = Config()
 
 
@@ -249,10 +248,14 @@ class _Loading:
 
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:
-    """Whether installed plugins are loaded: by the caller, else the environment, else the configuration."""
+    """Whether installed plugins are loaded: by the caller, else the environment, else the configuration.
+
+    Raises:
+        ConfigError: `PEGBOARD_AUTOLOAD` is neither 0 nor 1.
+    """
     if autoload is not None:
         return autoload
-    return config.autoload and os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower() not in OFF
+    return config.autoload and autoload_in(os.environ)
 
 
 def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:

@@ -159,7 +159,7 @@ def _date(text: str) -> float | None:
 
 C = TypeVar("C")
 P = TypeVar("P")
-_SECRET_HEADERS: Final = frozenset({"api-key", "authorization", "proxy-authorization", "x-api-key", "x-goog-api-key"})
+_SECRET_HEADERS: Final = ("api-key", "authorization")  # as they are, or behind a prefix such as "x-" or "proxy-"
 
 
 @frozen
@@ -214,7 +214,9 @@ class Secrets:
 
 def secrets_in(headers: Mapping[str, Any]) -> list[str]:
     """What headers carry that are for credentials, with the scheme before it and without."""
-    sent = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS and isinstance(value, str)]
+    sent = [
+        value for name, value in headers.items() if name.lower().endswith(_SECRET_HEADERS) and isinstance(value, str)
+    ]
     return [part for value in sent for part in (value, value.partition(" ")[2])]
 
 

@@ -14,6 +14,7 @@ from pegboard.dialects.keywords import short_descriptions
 from pegboard.errors import ExportError, cause_of
 from pegboard.messages import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import LONG_RUNNING
@@ -22,7 +23,7 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 
 @frozen
-class Loss:
+class Loss(JsonRecord):
     """One thing that an export drops, changes, or can't do at all.
 
     Attributes:
@@ -38,10 +39,6 @@ class Loss:
     keyword: str
     what: str
     refused: bool = False
-
-    def to_json(self) -> JsonObject:
-        """`{"tool", "path", "keyword", "what"}`."""
-        return {"tool": self.tool, "path": self.path, "keyword": self.keyword, "what": self.what}
 
 
 @frozen

@@ -21,7 +21,7 @@ from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import HOST, Origin, ToolSpec
+from pegboard.tools.spec import BYTES_A_TOKEN, HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import revealed
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools
@@ -123,7 +123,6 @@ def _checked(given: Any, *, foreign: bool = True) -> tuple[str, ...]:
 _Rank: TypeAlias = Callable[[Tool], Any]
 """What a tool is worth: the higher, the sooner it is kept; anything that can be compared."""
 
-BYTES_A_TOKEN: Final = 4
 FRAME_BYTES: Final = 60
 """Of what stands round each entry, at any provider."""
 

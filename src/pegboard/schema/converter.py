@@ -7,19 +7,20 @@ met. JSON Schema validates first, so a model gets only what its own schema takes
 from __future__ import annotations
 
 import binascii
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, json_text, path_text
+from pegboard.schema.json import StructureError, json_text, path_text, unicode_text
 from pegboard.schema.references import inlined, mapped
-from pegboard.typing import JsonMapping, JsonSchema
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -369,15 +370,19 @@ def noted_step(error: Exception) -> str | int | None:
     return found.name if (found := notes.get("AttributeValidationNote")) else None
 
 
-# Our own values from JSON data that isn't trusted ---------------------------------------------------------------------
-# A field's key is its name, or `json_key(...)` in its metadata. What is missing or null takes the field's default,
-# other keys are passed over, and nothing is coerced.
+# Our own values as JSON data, and from JSON data that isn't trusted ---------------------------------------------------
+# A field's key is `json_key(...)` in its metadata; else its name, in camelCase for a `JsonRecord`. What is missing or
+# null takes the field's default, other keys are passed over, and nothing is coerced.
 
 T = TypeVar("T")
 Count: TypeAlias = Annotated[int, "0 or above"]
 """A whole number, 0 or above."""
 
 _KEY: Final = "pegboard_json"
+_ALWAYS: Final = "pegboard_always"
+ALWAYS: Final[Mapping[str, bool]] = {_ALWAYS: True}
+"""Metadata for a field that is written where it says nothing, too."""
+
 _WANTED: Final[Mapping[type, str]] = {
     str: "a text",
     int: "a whole number",
@@ -392,8 +397,85 @@ class UnreadError(ValueError):
 
 
 def json_key(key: str) -> dict[str, str]:
-    """Metadata for a field whose key in JSON isn't its name; `""` for one that isn't read."""
+    """Metadata for a field whose key in JSON isn't its name; `""` for one that is neither written nor read."""
     return {_KEY: key}
+
+
+class JsonRecord:
+    """Base of our own values that are JSON data for hosts, files and other processes: one convention for all of them.
+
+    The keys are the attributes' names in camelCase, behind the `type` of a class that has one. What says nothing
+    (`None`, `False`, an empty list or object) is left out. Names in snake_case are read as well: 0.1 wrote them.
+    """
+
+    __slots__ = ()
+
+    def to_json(self) -> JsonObject:
+        """Its attributes by name in camelCase, behind its `type` if it has one; what says nothing is left out."""
+        kind = type(self)
+        data: JsonObject = {"type": self.type} if hasattr(kind, "type") else {}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  a ClassVar
+        for name, key, default, always in _written_fields(kind):
+            value = getattr(self, name)
+            says = value != default or (isinstance(value, str | int | float) and value is not False)
+            if always or (says and value is not None):
+                data[key] = _written(value, self.write_data)
+        return data
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: Something is missing or of the wrong type; the error names the path.
+        """
+        return read_record(cls, data, re.findall("[A-Z][a-z]*", cls.__name__)[-1].lower())
+
+    def to_part(self) -> JsonObject:
+        """How it is written within another value."""
+        return self.to_json()
+
+    @staticmethod
+    def write_data(value: Any) -> Any:
+        """How a value of no class of ours is written: as it is, for it was JSON data when it came."""
+        return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
+
+
+def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
+    if isinstance(value, str):
+        return unicode_text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return binascii.b2a_base64(cast("bytes", value), newline=False).decode()
+    if isinstance(value, tuple):
+        return [_written(each, write_data) for each in cast("tuple[Any, ...]", value)]
+    if isinstance(value, JsonRecord):
+        return value.to_part()
+    return value.to_json() if hasattr(value, "to_json") else write_data(value)
+
+
+@cache
+def _written_fields(cls: type[Any]) -> list[tuple[str, str, Any, bool]]:
+    """Of each field that is written: name, key, default, and whether it always is."""
+    fields: list[tuple[str, str, Any, bool]] = []
+    for each in attrs.fields(cls):
+        if key := json_name(cls, each):
+            default = each.default
+            default = default.factory() if isinstance(default, attrs.Factory) else default  # pyright: ignore[reportArgumentType, reportUnknownMemberType, reportUnknownVariableType]  a class
+            fields.append((each.name, key, default, _ALWAYS in each.metadata))
+    return fields
+
+
+def known_keys(cls: type[Any]) -> frozenset[str]:
+    """The keys that a record is read from, those of older versions among them."""
+    return frozenset(key for each in attrs.fields(cls) if (own := json_name(cls, each)) for key in (own, each.name))
+
+
+def json_name(cls: type[Any], each: attrs.Attribute[Any]) -> str:
+    """The key of a field in JSON; `""` where it has none."""
+    own: str | None = each.metadata.get(_KEY)
+    if own is not None or not issubclass(cls, JsonRecord):
+        return each.name if own is None else own
+    first, *others = each.name.split("_")
+    return first + "".join(map(str.title, others))
 
 
 def read_record(cls: type[T], data: object, what: str) -> T:
@@ -403,10 +485,17 @@ def read_record(cls: type[T], data: object, what: str) -> T:
         ValueError: It isn't, as `"path: reason"`.
     """
     try:
-        return _strict_converter().structure(data, cls)
+        return _by_fields(cls)(data, cls)
     except Exception as error:  # noqa: BLE001  (cattrs raises groups of what hooks and constructors raise)
         path, text = _first_error(error)
         raise ValueError(f"{path_text(path) if path else what if text[0] == ':' else ''}{text}".lstrip(".")) from None
+
+
+@cache
+def _by_fields(cls: Any) -> Callable[[Any, Any], Any]:
+    """The reader of a class, not that of `read_by`, which may use it."""
+    converter = _strict_converter()
+    return _of_class(converter, cls) if attrs.has(cls) else converter.get_structure_hook(cls)
 
 
 def read_by(kind: Any, read: Callable[[Mapping[str, Any]], Any]) -> None:
@@ -426,8 +515,9 @@ def _read_by_function(data: Any, kind: Any) -> Any:
         raise UnreadError(f".{error}") from None
 
 
-def tagged(classes: Mapping[str, Any]) -> Callable[[Any], Any]:
+def tagged(*several: type[Any]) -> Callable[[Any], Any]:
     """A reader of one of several classes, by the `"type"` in the data."""
+    classes: Mapping[str, type[Any]] = {each.type: each for each in several}
 
     def read_tagged(data: Mapping[str, Any]) -> Any:
         kind = data.get("type")
@@ -454,7 +544,8 @@ def _strict_converter() -> Converter:
     converter.register_structure_hook_factory(
         lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
     )
-    converter.register_structure_hook_func(lambda kind: kind == str | bytes | Mapping[str, Any], _text_or_object)
+    text_or_object = (str | bytes | Mapping[str, Any], str | Mapping[str, Any])
+    converter.register_structure_hook_func(text_or_object.__contains__, _text_or_object)
     for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_func(lambda kind: kind == Count, _count)
@@ -513,10 +604,13 @@ def _of_class(converter: Converter, cls: Any) -> Callable[[Any, Any], Any]:
     from cattrs import gen
 
     attrs.resolve_types(cls)
-    given = {each.name: each.metadata.get(_KEY) for each in attrs.fields(cls)}
+    given = {each.name: json_name(cls, each) for each in attrs.fields(cls)}
     keys = {name: gen.override(omit=True) if key == "" else gen.override(rename=key) for name, key in given.items()}
     fill = cast("Any", gen).make_dict_structure_fn(cls, converter, _cattrs_use_linecache=False, **keys)
-    return lambda data, _: fill({key: value for key, value in _object(data).items() if value is not None}, cls)
+    old = given if issubclass(cls, JsonRecord) else {}
+    return lambda data, _: fill(
+        {old.get(key, key): item for key, item in _object(data).items() if item is not None}, cls
+    )
 
 
 def _of_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
@@ -551,7 +645,7 @@ def _first_error(error: Exception) -> tuple[tuple[str | int, ...], str]:
         cls, error = cast("Any", error).cl, cast("Exception", error.exceptions[0])
         step = noted_step(error)
         if isinstance(step, str):
-            step = attrs.fields_dict(cls)[step].metadata.get(_KEY, step)
+            step = json_name(cls, attrs.fields_dict(cls)[step])
         if step is not None:
             path = (*path, step)
         if isinstance(error, KeyError) and error.args == (step,):

@@ -281,6 +281,11 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def unicode_text(text: str) -> str:
+    """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
+    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def is_short(value: Any) -> bool:
     """Whether `value` is written in at most 10,000 characters; what is no JSON isn't short."""
     if value is None or value is True or value is False or value == "":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias, cast
@@ -34,7 +35,33 @@ Script: TypeAlias = Sequence[_Answer] | Mapping[str, Answer | Sequence[_Answer]]
 """Answers in order, by the tool's name, or by a function of the request; `None` where no one can be asked."""
 
 
-class ScriptedModel:
+class _Script(ABC):
+    """What a test has written down, which has to be used up."""
+
+    @abstractmethod
+    def _faults(self) -> list[str]: ...
+
+    def close(self) -> None:
+        """Checks that the script was used up.
+
+        Raises:
+            AssertionError: Something else was asked, or something is left.
+        """
+        faults = self._faults()
+        if faults:
+            raise AssertionError("\n".join(faults))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+class ScriptedModel(_Script):
     """Answers by its script, one request after the other.
 
     A request beyond the script fails, and fails the test when the model is closed; so does a step that is left
@@ -109,28 +136,13 @@ class ScriptedModel:
             index += isinstance(part, CallPart)
         yield response
 
-    def close(self) -> None:
-        """Checks that the script was used up.
-
-        Raises:
-            AssertionError: Something else was asked, or a step is left.
-        """
+    def _faults(self) -> list[str]:
         faults: list[str] = []
         if self._unexpected:
             faults.append(f"requests beyond the script: {self._unexpected}")
         if self._left:
             faults.append(f"steps that were not asked for: {self._left!r:.300}")
-        if faults:
-            raise AssertionError("\n".join(faults))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
+        return faults
 
 
 def _pieces(part: Part, index: int) -> Iterator[Delta]:
@@ -159,7 +171,7 @@ def _written(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else str(json_text(dict(cast("dict[str, Any]", arguments))))
 
 
-class ScriptedApprover:
+class ScriptedApprover(_Script):
     """Answers by its script, one request after the other, as a person at a terminal would.
 
     A request that the script doesn't know is denied, and fails the test when the approver is closed; so does an answer
@@ -218,28 +230,13 @@ class ScriptedApprover:
             raise AssertionError(f"a question about {name} wasn't expected")
         return left.pop(0)
 
-    def close(self) -> None:
-        """Checks that the script was used up.
-
-        Raises:
-            AssertionError: Something else was asked, or an answer is left.
-        """
+    def _faults(self) -> list[str]:
         faults = [f"an unexpected request: {text}" for text in self._unexpected]
         for name, left in self._left.items():
             if left:
                 faults.append(f"answers that were not asked for{f' about {name}' if name else ''}: {left!r:.200}")
         faults += [f"no question about {name} came" for name in self._each_time if name not in self.names]
-        if faults:
-            raise AssertionError("\n".join(faults))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
+        return faults
 
 
 __all__ = ["ScriptedModel"]

@@ -34,6 +34,7 @@ from pegboard.plugins.manager import PluginManager, gather, imported, manifest_o
 from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, probe, run_jobs
 from pegboard.plugins.side_effects import observed
 from pegboard.registry import ToolRegistry
+from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.references import References
 from pegboard.schema.validator import Validator
@@ -47,6 +48,7 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import Origin, ResultLimits
 from pegboard.tools.tool import Tool, tool as as_tool
 from pegboard.toolsets.resolve import ResolvedTools
+from pegboard.typing import JsonObject
 
 FAULT_SECONDS: Final = 60.0
 _CALL_SECONDS: Final = 10.0
@@ -83,7 +85,7 @@ class _Fault(NamedTuple):
 
 
 @frozen
-class Tried:
+class Tried(JsonRecord):
     """What came of a fault.
 
     Attributes:
@@ -107,9 +109,9 @@ class Tried:
         """Whether all went on as it should."""
         return not self.causes
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """All facts by name."""
-        return {**asdict(self), "survived": self.survived}
+        return {**super().to_json(), "survived": self.survived}
 
 
 FAULTS: Final[dict[str, _Fault]] = {}

@@ -11,14 +11,14 @@ import attrs
 from attrs import define, field, frozen
 from attrs.validators import instance_of, optional
 
-from pegboard.schema.converter import json_key, read_record
-from pegboard.schema.json import json_faults, problem
+from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
+from pegboard.schema.json import json_faults, problem, unicode_text
 from pegboard.tools.content import ErrorKind, ToolResult, writable
-from pegboard.typing import JsonMapping, JsonObject
+from pegboard.typing import JsonObject
 
 
 @frozen
-class CallFault:
+class CallFault(JsonRecord):
     """Fault of a call: why it can't run.
 
     Attributes:
@@ -30,22 +30,6 @@ class CallFault:
     kind: ErrorKind
     text: str
     problems: tuple[str, ...] = ()
-
-    def to_json(self) -> JsonObject:
-        """`{"kind", "text"}`, and `"problems"` where there are any."""
-        data: JsonObject = {"kind": self.kind, "text": writable(self.text)}
-        if self.problems:
-            data["problems"] = [writable(problem) for problem in self.problems]
-        return data
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> CallFault:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Raises:
-            ValueError: Something is missing, or of the wrong type, named by its key.
-        """
-        return read_record(cls, data, "error")
 
 
 class CallError(Exception):
@@ -77,7 +61,7 @@ def _no_arguments() -> dict[str, Any]:
 
 
 @frozen(slots=False)  # with slots, each attribute that is left unset would cost 35 ns a call, not 10
-class ToolCall:
+class ToolCall(JsonRecord):
     """One call of a tool, as a model made it.
 
     Attributes:
@@ -97,8 +81,8 @@ class ToolCall:
     title: str | None = None
     dynamic: bool = False
     error: CallFault | None = None
-    provider_executed: bool = field(default=False, metadata=json_key("providerExecuted"))
-    provider_metadata: Any = field(default=None, metadata=json_key("providerMetadata"))
+    provider_executed: bool = False
+    provider_metadata: Any = None
 
     @property
     def invalid(self) -> bool:
@@ -112,29 +96,7 @@ class ToolCall:
         `providerMetadata`. What UTF-8 can't say is escaped in arguments, so that text which was no JSON stays none;
         elsewhere it becomes U+FFFD.
         """
-        data: JsonObject = {"id": writable(self.id), "name": writable(self.name), "arguments": _written(self.arguments)}
-        if self.title is not None:
-            data["title"] = writable(self.title)
-        if self.dynamic:
-            data["dynamic"] = True
-        if self.error is not None:
-            data["error"] = self.error.to_json()
-        if self.provider_executed:
-            data["providerExecuted"] = True
-        if self.provider_metadata is not None:
-            data["providerMetadata"] = self.provider_metadata
-        return data
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> ToolCall:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
-
-        Only `name` has to be there.
-
-        Raises:
-            ValueError: Something of the wrong type, named by its key.
-        """
-        return read_record(cls, data, "call")
+        return {"id": unicode_text(self.id), **super().to_json(), "arguments": _written(self.arguments)}
 
 
 def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
@@ -157,7 +119,7 @@ REMOVED: Final = _Removed.REMOVED
 
 
 @frozen
-class Actions:
+class Actions(JsonRecord):
     """Actions that calls ask of their host beside their results; the host carries them out, or doesn't.
 
     Attributes:
@@ -177,7 +139,7 @@ class Actions:
     escalate: bool = False
     skip_summarization: bool = False
     conflicts: tuple[str, ...] = ()
-    temporary: Mapping[str, Any] = field(factory=dict[str, Any], eq=False, repr=False)
+    temporary: Mapping[str, Any] = field(factory=dict[str, Any], eq=False, repr=False, metadata=json_key(""))
 
     @property
     def is_empty(self) -> bool:
@@ -193,20 +155,14 @@ class Actions:
                 state[key] = value
 
     def to_json(self) -> JsonObject:
-        """The attributes that say something; the keys that were removed stand in `state_removed`."""
-        facts = {
-            "state_delta": {key: value for key, value in self.state_delta.items() if value is not REMOVED},
-            "state_removed": [key for key, value in self.state_delta.items() if value is REMOVED],
-            "artifact_delta": dict(self.artifact_delta),
-            "transfer_to": self.transfer_to,
-            "escalate": self.escalate,
-            "skip_summarization": self.skip_summarization,
-            "conflicts": list(self.conflicts),
-        }
-        return {name: fact for name, fact in facts.items() if fact}
+        """The attributes that say something; the keys that were removed stand in `stateRemoved`."""
+        changed = {key: value for key, value in self.state_delta.items() if value is not REMOVED}
+        removed = [key for key, value in self.state_delta.items() if value is REMOVED]
+        data = JsonRecord.to_json(attrs.evolve(self, state_delta=changed))
+        return {**data, "stateRemoved": removed} if removed else data
 
     @classmethod
-    def from_json(cls, data: JsonMapping) -> Actions:
+    def from_json(cls, data: Any) -> Actions:
         """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
 
         Raises:
@@ -214,13 +170,12 @@ class Actions:
         """
         read = read_record(_WrittenActions, data, "actions")
         if faults := json_faults(read.state_delta):
-            raise ValueError(f"state_delta: {'; '.join(faults)}")
+            raise ValueError(f"stateDelta: {'; '.join(faults)}")
         for name, version in cast("Mapping[object, object]", read.artifact_delta).items():
             if type(name) is not str or type(version) is not int:
-                path = ("artifact_delta", f"{name}")
+                path = ("artifactDelta", f"{name}")
                 raise ValueError(problem(path, f"must be a version number, got {version!r:.80}"))
         facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
-        facts["temporary"] = {}
         facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
         return cls(**facts)
 
@@ -230,7 +185,7 @@ _NO_ACTIONS: Final = Actions()
 
 @frozen
 class _WrittenActions(Actions):
-    """As they stand in JSON, which has no `REMOVED`."""
+    """As they are read from JSON, which has no `REMOVED`."""
 
     state_removed: tuple[str, ...] = ()
 
@@ -526,7 +481,7 @@ MOST_EARLIER: Final = 32  # answers that one call can collect over several turns
 
 
 @frozen
-class Confirmation:
+class Confirmation(JsonRecord):
     """Confirmation by a person: the answer to a question.
 
     Attributes:
@@ -541,7 +496,7 @@ class Confirmation:
     """
 
     hint: str = ""
-    confirmed: bool = False
+    confirmed: bool = field(default=False, metadata=ALWAYS)
     payload: Any = None
     feedback: str | None = None
     permission: str | None = None
@@ -567,29 +522,21 @@ class Confirmation:
         return tuple(attrs.evolve(one, earlier=(), kept=None) for one in self._all())
 
     def to_json(self) -> JsonObject:
-        """All facts by name, but what was answered before; those that say nothing are left out."""
-        facts: JsonObject = {"hint": self.hint, "confirmed": self.confirmed}
-        optional = {"payload": self.payload, "feedback": self.feedback, "permission": self.permission}
-        facts.update({name: value for name, value in optional.items() if value is not None})
-        if self.patterns:
-            facts["patterns"] = list(self.patterns)
-        return facts
+        """All facts by name, but what was kept and answered before; those that say nothing are left out."""
+        return attrs.evolve(self, earlier=(), kept=None).to_data()
 
     def to_data(self) -> JsonObject:
         """`to_json`, what was kept, and the answers before it as `"earlier"`; for other processes."""
-        data = self.to_json() | ({} if self.kept is None else {"kept": self.kept})
-        if self.earlier:
-            data["earlier"] = [one.to_json() for one in self.earlier]
-        return data
+        return super().to_json()
 
     @classmethod
-    def from_data(cls, data: JsonMapping) -> Confirmation:
+    def from_data(cls, data: Any) -> Confirmation:
         """Reads what `to_data` writes, from a source that isn't trusted; other keys are passed over.
 
         Raises:
             ValueError: `hint` or `confirmed` is missing, or something is of the wrong type; names it.
         """
-        confirmation = read_record(cls, data, "confirmation")
+        confirmation = cls.from_json(data)
         for name in ("hint", "confirmed"):
             if name not in data:
                 raise ValueError(f"{name}: missing")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import converters, evolve, field, frozen, validators
 
-from pegboard.schema.converter import UnreadError, json_key, read_by, read_record, tagged
-from pegboard.schema.json import is_unicode
+from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
+from pegboard.schema.json import unicode_text
 from pegboard.typing import JsonMapping, JsonObject
 
 ErrorKind: TypeAlias = Literal[  # why a result is an error
@@ -34,16 +34,16 @@ ErrorKind: TypeAlias = Literal[  # why a result is an error
 
 
 def writable(text: str) -> str:
-    """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
+    """A text that can be written: `unicode_text` of it.
+
+    Raises:
+        TypeError: It is none.
+    """
     if type(text) is not str:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
             raise TypeError(f"expected text, got {type(text).__name__}")
         text = str.__str__(text)  # a subclass may give another text of itself
-    return (
-        text
-        if text.isascii() or is_unicode(text)
-        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    return text if text.isascii() else unicode_text(text)
 
 
 _optionally_writable: Final = converters.optional(writable)
@@ -53,18 +53,15 @@ _is_text_or_bytes: Final[Any] = validators.instance_of((str, bytes, bytearray, m
 
 
 @frozen
-class TextContent:
+class TextContent(JsonRecord):
     """Words. Lone surrogates in them are replaced: no wire takes them."""
 
+    type: ClassVar = "text"
     text: str = field(converter=writable)
-
-    def to_json(self) -> JsonObject:
-        """MCP's `{"type": "text", "text": ...}`."""
-        return {"type": "text", "text": self.text}
 
 
 @frozen
-class ImageContent:
+class ImageContent(JsonRecord):
     """A picture.
 
     Attributes:
@@ -72,16 +69,13 @@ class ImageContent:
         mime_type: Such as `"image/png"`.
     """
 
+    type: ClassVar = "image"
     data: bytes = field(validator=_is_bytes)
-    mime_type: str = field(default="image/png", converter=writable, metadata=json_key("mimeType"))
-
-    def to_json(self) -> JsonObject:
-        """MCP's `{"type": "image", "data": base64, "mimeType": ...}`."""
-        return {"type": "image", "data": base64.b64encode(self.data).decode(), "mimeType": self.mime_type}
+    mime_type: str = field(default="image/png", converter=writable)
 
 
 @frozen
-class AudioContent:
+class AudioContent(JsonRecord):
     """A sound.
 
     Attributes:
@@ -89,16 +83,13 @@ class AudioContent:
         mime_type: Such as `"audio/wav"`.
     """
 
+    type: ClassVar = "audio"
     data: bytes = field(validator=_is_bytes)
-    mime_type: str = field(default="audio/wav", converter=writable, metadata=json_key("mimeType"))
-
-    def to_json(self) -> JsonObject:
-        """MCP's `{"type": "audio", "data": base64, "mimeType": ...}`."""
-        return {"type": "audio", "data": base64.b64encode(self.data).decode(), "mimeType": self.mime_type}
+    mime_type: str = field(default="audio/wav", converter=writable)
 
 
 @frozen
-class FileContent:
+class FileContent(JsonRecord):
     """A file or another resource, embedded.
 
     Attributes:
@@ -107,24 +98,19 @@ class FileContent:
         mime_type: Such as `"application/pdf"`, or `None`.
     """
 
+    type: ClassVar = "resource"
     uri: str = field(converter=writable)
     data: bytes | str = field(validator=_is_text_or_bytes)
     mime_type: str | None = field(default=None, converter=_optionally_writable)
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
-        resource: JsonObject = {"uri": self.uri}
-        if isinstance(self.data, str):
-            resource["text"] = self.data
-        else:
-            resource["blob"] = base64.b64encode(self.data).decode()
-        if self.mime_type is not None:
-            resource["mimeType"] = self.mime_type
-        return {"type": "resource", "resource": resource}
+        text, blob = (self.data, None) if isinstance(self.data, str) else (None, self.data)
+        return {"type": self.type, "resource": _Resource(self.uri, text, blob, self.mime_type).to_json()}
 
 
 @frozen
-class LinkContent:
+class LinkContent(JsonRecord):
     """A resource named, not embedded.
 
     Attributes:
@@ -133,14 +119,10 @@ class LinkContent:
         mime_type: Such as `"text/html"`, or `None`.
     """
 
+    type: ClassVar = "resource_link"
     uri: str = field(converter=writable)
     name: str = field(converter=writable)
-    mime_type: str | None = field(default=None, converter=_optionally_writable, metadata=json_key("mimeType"))
-
-    def to_json(self) -> JsonObject:
-        """MCP's `{"type": "resource_link", "uri", "name", "mimeType"?}`."""
-        link: JsonObject = {"type": "resource_link", "uri": self.uri, "name": self.name}
-        return link if self.mime_type is None else {**link, "mimeType": self.mime_type}
+    mime_type: str | None = field(default=None, converter=_optionally_writable)
 
 
 Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent
@@ -163,8 +145,41 @@ def _one_content(value: Any) -> Content:
     return value
 
 
+_MOST_UNSAYABLE: Final = 1_000
+
+
+def sayable_json(value: Any) -> Any:
+    """A value as JSON data; text where JSON can't hold it. Never raises."""
+    from pegboard.schema.dump import to_json_data
+
+    try:
+        return to_json_data(value)
+    except Exception:  # noqa: BLE001  (whatever a value of the tool's own makes of being written)
+        return _text_of(value)
+
+
+def _text_of(value: object) -> str:
+    try:
+        return value if type(value) is str else repr(value)[:_MOST_UNSAYABLE]
+    except Exception:  # noqa: BLE001  (likewise)
+        return f"<{type(value).__name__}>"
+
+
+class SayableRecord(JsonRecord):
+    """Base of the records that hold what tools give."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def write_data(value: Any) -> Any:
+        """As JSON data; as text where JSON can't hold it. Never raises."""
+        if isinstance(value, Mapping):
+            return {_text_of(name): sayable_json(fact) for name, fact in cast("Mapping[Any, Any]", value).items()}
+        return sayable_json(value)
+
+
 @frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
-class ToolResult:
+class ToolResult(SayableRecord):
     """Result of one call: exactly one a call. What couldn't be written and read again is refused at once.
 
     Attributes:
@@ -180,9 +195,9 @@ class ToolResult:
         details: Any data for the user interface; never sent to the model.
     """
 
-    content: tuple[Content, ...] = field(default=(), converter=_as_content)
-    structured_content: Any = field(default=None, metadata=json_key("structuredContent"))
-    is_error: bool = field(default=False, validator=validators.instance_of(bool), metadata=json_key("isError"))
+    content: tuple[Content, ...] = field(default=(), converter=_as_content, metadata=ALWAYS)
+    structured_content: Any = None
+    is_error: bool = field(default=False, validator=validators.instance_of(bool), metadata=ALWAYS)
     kind: ErrorKind | None = field(default=None, validator=validators.in_((None, *get_args(ErrorKind))))
     display: str | None = field(default=None, converter=_optionally_writable)
     title: str | None = field(default=None, converter=_optionally_writable)
@@ -222,15 +237,14 @@ class ToolResult:
         return f"<b>{self.kind}</b>{parts}" if self.is_error else parts
 
     def to_json(self) -> JsonObject:
-        """MCP's `{"content": [...], "structuredContent": ..., "isError": ...}`."""
-        return {
-            "content": [item.to_json() for item in self.content],
-            "structuredContent": self.structured_content,
-            "isError": self.is_error,
-        }
+        """MCP's `{"content": [...], "structuredContent"?, "isError": ...}`."""
+        data: JsonObject = {"content": [item.to_json() for item in self.content]}
+        if self.structured_content is not None:
+            data["structuredContent"] = self.structured_content
+        return {**data, "isError": self.is_error}
 
     @classmethod
-    def from_json(cls, data: JsonMapping) -> ToolResult:
+    def from_json(cls, data: Any) -> ToolResult:
         """Reads what `to_json` writes, and what an MCP server answers; what isn't known in it is left out.
 
         An error has the kind `tool_failure`: MCP has no other.
@@ -238,27 +252,27 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        known = {key: value for key, value in data.items() if key in _OF_MCP} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]
+        given: Any = data
+        known = {key: given[key] for key in _OF_MCP if key in given} if isinstance(data, Mapping) else given
         return read_record(cls, known, "result")
 
-    def to_data(self) -> JsonObject:
+    def to_data(self, *, detail: bool = True) -> JsonObject:
         """Everything as JSON data, for hosts that keep results and for other processes. Never raises.
 
         `to_json` and, where they say something, `kind`, `display`, `title`, `metadata`, `detail`, `attachments` and
         `details`. What JSON can't say is written as text.
+
+        Args:
+            detail: Whether what is for the operator is in it: not where a client reads it.
         """
-        data = self.to_json()
-        data["structuredContent"] = sayable_json(self.structured_content)
-        for name in ("kind", "display", "title", "detail"):
-            if (fact := getattr(self, name)) is not None:
-                data[name] = fact
-        if self.metadata:
-            data["metadata"] = {_text_of(name): sayable_json(fact) for name, fact in self.metadata.items()}
-        if self.attachments:
-            data["attachments"] = [item.to_json() for item in self.attachments]
-        if self.details is not None:
-            data["details"] = sayable_json(self.details)
+        data = super().to_json()
+        if not detail:
+            data.pop("detail", None)
         return data
+
+    def to_part(self) -> JsonObject:
+        """`to_data`, but for `detail`: conversations and events are where clients read them."""
+        return self.to_data(detail=False)
 
     @classmethod
     def from_data(cls, data: JsonMapping) -> ToolResult:
@@ -283,34 +297,16 @@ def _html_of(item: Content) -> str:
 
 _OF_MCP: Final = ("content", "structuredContent", "isError")
 _OF_TEXT: Final = vars(ToolResult())  # the attributes of an empty result
-_MOST_UNSAYABLE: Final = 1_000
-
-
-def sayable_json(value: Any) -> Any:
-    """A value as JSON data; text where JSON can't hold it. Never raises."""
-    from pegboard.schema.dump import to_json_data
-
-    try:
-        return to_json_data(value)
-    except Exception:  # noqa: BLE001  (whatever a value of the tool's own makes of being written)
-        return _text_of(value)
-
-
-def _text_of(value: object) -> str:
-    try:
-        return value if type(value) is str else repr(value)[:_MOST_UNSAYABLE]
-    except Exception:  # noqa: BLE001  (likewise)
-        return f"<{type(value).__name__}>"
 
 
 @frozen
-class _Resource:
+class _Resource(JsonRecord):
     """An embedded resource as it stands in JSON."""
 
     uri: str
     text: str | None = None
     blob: bytes | None = None
-    mime_type: str | None = field(default=None, metadata=json_key("mimeType"))
+    mime_type: str | None = None
 
 
 @frozen
@@ -326,15 +322,7 @@ def _read_file(data: JsonMapping) -> FileContent:
     return FileContent(resource.uri, content, resource.mime_type)
 
 
-_read_by_type: Final = tagged(
-    {
-        "text": TextContent,
-        "image": ImageContent,
-        "audio": AudioContent,
-        "resource": FileContent,
-        "resource_link": LinkContent,
-    }
-)
+_read_by_type: Final = tagged(*CONTENT_TYPES)
 
 
 def read_content(data: JsonMapping) -> Content:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
 from attrs import Factory, define, field, frozen
 
 from pegboard.errors import CallStoppedError
+from pegboard.schema.converter import JsonRecord
 from pegboard.tools.call import PendingActions, State, StateView
+from pegboard.tools.content import SayableRecord
 
 if TYPE_CHECKING:
     from pegboard.tools.call import Confirmation
@@ -85,7 +87,7 @@ EMPTY_CONTEXT: Final = ReadonlyContext()
 
 
 @frozen
-class Progress:
+class Progress(JsonRecord):
     """Progress of a running call.
 
     Attributes:
@@ -94,13 +96,14 @@ class Progress:
         message: What it is doing, or `None`.
     """
 
+    type: ClassVar = "progress"
     progress: float
     total: float | None = None
     message: str | None = None
 
 
 @frozen
-class DisplayUpdate:
+class DisplayUpdate(SayableRecord):
     """A heading and facts that a running call shows to people.
 
     Attributes:
@@ -108,6 +111,7 @@ class DisplayUpdate:
         facts: For the user interface; never sent to the model.
     """
 
+    type: ClassVar = "display"
     title: str | None = None
     facts: Mapping[str, Any] = field(factory=dict[str, Any])
 

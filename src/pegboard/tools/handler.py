@@ -10,6 +10,7 @@ from attrs import Factory, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
+from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Injection
@@ -25,7 +26,7 @@ Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[An
 
 
 @frozen
-class Preview:
+class Preview(JsonRecord):
     """Preview of a call for the person who confirms it.
 
     Attributes:

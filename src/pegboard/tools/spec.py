@@ -368,11 +368,7 @@ EXCLUSIVE: Final = Concurrency("exclusive")
 
 def concurrency_of(wanted: Any) -> Concurrency:
     """A `Concurrency` as it is, or that of `"shared"` or `"exclusive"`; raises `ValueError` for anything else."""
-    if isinstance(wanted, Concurrency):
-        return wanted
-    if wanted not in ("shared", "exclusive"):
-        raise ValueError(f"there is no concurrency {wanted!r:.100}")
-    return SHARED if wanted == "shared" else EXCLUSIVE
+    return wanted if isinstance(wanted, Concurrency) else Concurrency(wanted)
 
 
 _ENCODED: Final = '"contentEncoding"'

@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, may_block, settle
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
+from pegboard.schema.json import MOST_PROBLEMS
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
@@ -160,7 +161,6 @@ def check_once(tool: Tool) -> None:
 
 
 _MOST_TOOLS: Final = 100_000
-MOST_PROBLEMS: Final = 20
 _MOST_TEXT: Final = 500
 
 

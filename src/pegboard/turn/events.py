@@ -16,12 +16,13 @@ from pegboard.dispatch.events import CallEvent
 from pegboard.errors import PendingError, log_failure
 from pegboard.messages import NO_USAGE, Delta, Message, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
-from pegboard.schema.converter import Count, json_key, read_by, read_record
+from pegboard.schema.converter import ALWAYS, Count, JsonRecord, json_key, read_by, read_record
 from pegboard.schema.json import is_object
 from pegboard.tools.call import Actions, ToolCall
 from pegboard.typing import JsonObject
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_KNOWN: Final = (1, _VERSION)  # version 1 had its keys in snake_case
 _MOST_BYTES: Final = 256 * 1024 * 1024  # of the text of an outcome: a conversation may hold pictures
 Ended: TypeAlias = Literal[
     "answered",
@@ -47,7 +48,7 @@ the caller was cancelled; a callback aborted it; a tool ended it; the model, a p
 
 
 @frozen
-class TurnOutcome:
+class TurnOutcome(JsonRecord):
     """Outcome of a turn. Its history is complete however the turn ended: each call has its one result.
 
     Attributes:
@@ -69,11 +70,11 @@ class TurnOutcome:
         error: What ended it, or `None`; isn't written to JSON.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(metadata=ALWAYS)
     ended: Ended = "answered"
     response: ModelResponse | None = field(default=None, repr=False)
     began: Count = 0
-    usage: Usage = NO_USAGE
+    usage: Usage = field(default=NO_USAGE, metadata=ALWAYS)
     rounds: Count = 0
     calls: Count = 0
     actions: Actions = field(factory=Actions)
@@ -102,20 +103,7 @@ class TurnOutcome:
 
     def to_json(self) -> JsonObject:
         """All facts by name, for another process; see `from_json`."""
-        data: JsonObject = {
-            "version": _VERSION,
-            "ended": self.ended,
-            "messages": [message.to_json() for message in self.messages],
-            "response": None if self.response is None else self.response.to_json(),
-            "usage": self.usage.to_json(),
-            "actions": self.actions.to_json(),
-            "state": dict(self.state),
-            "pending": self.pending.to_json(),
-            "ignored": list(self.ignored),
-            "for_host": [call.to_json() for call in self.for_host],
-        }
-        plain = ("began", "rounds", "calls", "detail", "invocation")
-        return {**data, **{name: getattr(self, name) for name in plain}}
+        return {"version": _VERSION, **super().to_json()}
 
     @classmethod
     def from_json(cls, data: object) -> TurnOutcome:
@@ -170,30 +158,19 @@ class TurnOutcome:
 def _read(data: object) -> TurnOutcome:
     if not is_object(data):
         raise ValueError(f"outcome: must be an object, got {type(data).__name__}")
-    if data.get("version") != _VERSION:
+    if data.get("version") not in _KNOWN:
         raise ValueError(f"version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
-    lists: JsonObject = {name: data.get(name) or [] for name in ("messages", "for_host")}
-    given: JsonObject = {**data, **lists, "pending": data.get("pending") or {}}
-    outcome = read_record(TurnOutcome, given, "outcome")
+    outcome = read_record(TurnOutcome, data, "outcome")
     return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
 
 read_by(Actions, Actions.from_json)
 read_by(PendingCalls, PendingCalls.from_json)
-
-
-class _Event:
-    type: ClassVar[str]
-
-    def to_json(self) -> JsonObject:
-        """Its type, and all facts by name."""
-        facts = {each.name: getattr(self, each.name) for each in attrs.fields(type(self))}
-        written = {name: fact.to_json() if hasattr(fact, "to_json") else fact for name, fact in facts.items()}
-        return {"type": self.type, **written}
+read_by(TurnOutcome, TurnOutcome.from_json)
 
 
 @frozen
-class RoundStarted(_Event):
+class RoundStarted(JsonRecord):
     """A model is about to be asked.
 
     Attributes:
@@ -213,7 +190,7 @@ class RoundStarted(_Event):
 
 
 @frozen
-class ModelRetried(_Event):
+class ModelRetried(JsonRecord):
     """A request has failed for a while, and is sent again after a pause.
 
     Attributes:
@@ -229,7 +206,7 @@ class ModelRetried(_Event):
 
 
 @frozen
-class AnswerDelta(_Event):
+class AnswerDelta(JsonRecord):
     """Some more of an answer.
 
     Attributes:
@@ -241,7 +218,7 @@ class AnswerDelta(_Event):
 
 
 @frozen
-class Answered(_Event):
+class Answered(JsonRecord):
     """The model has answered.
 
     Attributes:
@@ -253,7 +230,7 @@ class Answered(_Event):
 
 
 @frozen
-class MessageAdded(_Event):
+class MessageAdded(JsonRecord):
     """A message was added to the history: an answer, results, what the user wrote meanwhile.
 
     Attributes:
@@ -265,7 +242,7 @@ class MessageAdded(_Event):
 
 
 @frozen
-class TurnEnded(_Event):
+class TurnEnded(JsonRecord):
     """The turn has ended; the last event.
 
     Attributes:
@@ -276,9 +253,12 @@ class TurnEnded(_Event):
     outcome: TurnOutcome
 
     def to_json(self) -> JsonObject:
-        """`{"type": "end", "ended", "detail", "rounds", "calls", "usage"}`."""
-        facts = {name: getattr(self.outcome, name) for name in ("ended", "detail", "rounds", "calls")}
-        return {"type": self.type, **facts, "usage": self.outcome.usage.to_json()}
+        """What came of it, but the conversation and the state, with the `text` of the last answer."""
+        data = {**self.outcome.to_json(), "text": self.outcome.text}
+        return {"type": self.type, **{name: data[name] for name in _OF_END if name in data}}
+
+
+_OF_END: Final = ("ended", "text", "detail", "pending", "forHost", "ignored", "usage", "rounds", "calls", "invocation")
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent

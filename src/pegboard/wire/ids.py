@@ -70,7 +70,7 @@ def in_call_order(answers: Sequence[ResultPart], calls: Sequence[str]) -> list[R
 
 
 TAKEN: Final = "[A-Za-z0-9_-]{1,64}"
-"""What OpenAI, Anthropic and Bedrock take as a name, as a regular expression."""
+"""What most providers take as a name, as a regular expression."""
 
 
 def wire_name(name: str, taken: str = TAKEN) -> str:

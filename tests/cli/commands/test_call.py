@@ -370,7 +370,7 @@ def turn(say, tmp_path):
         file = tmp_path / "calls.json"
         file.write_text(calls if isinstance(calls, str) else json.dumps(calls))
         code, out, err = say("dispatch", str(file), *argv)
-        return code, json.loads(out) if out else None, err
+        return code, [json.loads(line) for line in out.splitlines()] if code != 2 else None, err
 
     return turn
 
@@ -387,7 +387,6 @@ def test_results_are_printed_in_call_order(turn):
             "id": call_id,
             "name": "add",
             "isError": False,
-            "kind": None,
             "content": [{"type": "text", "text": f'{{"result": {value}}}'}],
             "structuredContent": {"result": value},
         }
@@ -404,7 +403,7 @@ def test_calls_come_from_standard_input(say, monkeypatch):
     monkeypatch.setattr(sys, "stdin", stdin)
     code, out, _ = say("dispatch", "-")
     assert code == 0
-    assert json.loads(out)[0]["structuredContent"] == {"result": 3}
+    assert json.loads(out)["structuredContent"] == {"result": 3}
 
 
 @pytest.mark.parametrize(
@@ -493,11 +492,11 @@ def test_events_are_printed_as_they_happen(say, tmp_path):
     code, out, err = say("dispatch", str(file), "--events", "--sequential")
     events = [json.loads(line) for line in out.splitlines()]
     assert code == 0
-    assert [event["state"] for event in events if event["call_id"] == "1"] == [
-        "pending",
-        "running",
-        "updated",
-        "completed",
+    assert [event["type"] for event in events if event["callId"] == "1"] == [
+        "call_pending",
+        "call_running",
+        "call_updated",
+        "call_completed",
     ]
     assert events[-1]["name"] == "print_it"
     assert "printed" in err
@@ -602,7 +601,7 @@ def steps(tmp_path):
 def test_a_tool_that_ends_the_process_loses_no_result_but_its_own(steps):
     code, out = steps(call("quick"), call("leave"), call("fork"), call("quick"))
     assert code == 1
-    kinds = [(row["kind"], row["content"][0]["text"]) for row in json.loads(out)]
+    kinds = [(row.get("kind"), row["content"][0]["text"]) for row in map(json.loads, out.splitlines())]
     assert kinds == [
         (None, "done"),
         ("tool_failure", "leave failed: SystemExit."),
@@ -614,25 +613,28 @@ def test_a_tool_that_ends_the_process_loses_no_result_but_its_own(steps):
 def test_one_that_crashes_loses_no_result_that_was_there(steps):
     code, out = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("send", {"number": 9}))
     assert code == -9
-    assert [(row["id"], row["content"][0]["text"]) for row in json.loads(f"{out}]")] == [("1", "done"), ("2", "done")]
+    assert [(row["id"], row["content"][0]["text"]) for row in map(json.loads, out.splitlines())] == [
+        ("1", "done"),
+        ("2", "done"),
+    ]
 
 
 def test_with_events_not_even_that_of_a_later_call_is_lost(tmp_path):
     (tmp_path / "fns.py").write_text(
         "import os, pathlib\n\ndef quick() -> str:\n    'Answers at once.'\n    return 'done'\n\n"
         "def leave() -> str:\n    'Ends the process, once the other call has ended.'\n"
-        "    while 'completed' not in pathlib.Path('out').read_text(): pass\n    os.kill(os.getpid(), 9)\n"
+        "    while 'call_completed' not in pathlib.Path('out').read_text(): pass\n    os.kill(os.getpid(), 9)\n"
     )
     (tmp_path / "calls.json").write_text(json.dumps([call("leave"), call("quick", call_id="2")]))
     argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", "--events", "--functions", "fns.py"]
     with (tmp_path / "out").open("w") as out:
         assert subprocess.run(argv, cwd=tmp_path, stdout=out, timeout=60, check=False).returncode == -9
     ended = json.loads((tmp_path / "out").read_text().splitlines()[-1])
-    assert (ended["call_id"], ended["result"]["content"][0]["text"]) == ("2", "done")
+    assert (ended["callId"], ended["result"]["content"][0]["text"]) == ("2", "done")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_leaves_a_result_for_each_call(steps, number):
     code, out = steps(call("quick"), call("send", {"number": number}), call("quick"))
     assert code == 130
-    assert [row["kind"] for row in json.loads(out)] == [None, "aborted", "skipped"]
+    assert [row.get("kind") for row in map(json.loads, out.splitlines())] == [None, "aborted", "skipped"]

@@ -22,7 +22,7 @@ BROKEN = "raise RuntimeError('no luck')"
 def found(say) -> dict[str, list[str]]:
     """Cause by subject."""
     code, out, _ = say("doctor", "--json")
-    findings = json.loads(out)
+    findings = json.loads(out)["findings"]
     assert code == (1 if findings else 0)
     told: dict[str, list[str]] = {}
     for finding in findings:
@@ -33,13 +33,13 @@ def found(say) -> dict[str, list[str]]:
 @pytest.mark.usefixtures("registry")
 def test_nothing_is_wrong(say):
     assert say("doctor") == (0, "", "nothing is wrong\n")
-    assert say("doctor", "--json") == (0, "[]\n", "")
+    assert say("doctor", "--json") == (0, '{"findings":[]}\n', "")
 
 
 def test_rules_are_looked_at_on_request(say, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('deny = ["no_such_tool"]\n')
-    found = json.loads(say("doctor", "--rules", str(rules), "--json")[1])
+    found = json.loads(say("doctor", "--rules", str(rules), "--json")[1])["findings"]
     causes = {one["cause"] for one in found if one["subject"] == str(rules)}
     assert [cause.partition(",")[0] for cause in causes] == ["rule deny no_such_tool: *: no tool"]
     rules.write_text("den = []\n")
@@ -120,7 +120,7 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
 )
 def test_what_an_author_forgets_is_found_with_a_remedy(say, site, code, cause):
     site.add("slip", code)
-    findings = [each for each in json.loads(say("doctor", "--json")[1]) if "slip" in each["subject"]]
+    findings = [each for each in json.loads(say("doctor", "--json")[1])["findings"] if "slip" in each["subject"]]
     assert any(cause in each["cause"] for each in findings), findings
     assert all(each["fix"] for each in findings)
 
@@ -180,7 +180,9 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, mon
 def test_what_is_renamed(say, site, home, key, finding):
     (home / "config" / "pegboard").mkdir()
     (home / "config" / "pegboard" / "pegboard.toml").write_text(f'[rename]\n"{key}" = "clear"')
-    told = [one for one in json.loads(say("doctor", "--json")[1]) if one["subject"] == "configuration: rename"]
+    told = [
+        one for one in json.loads(say("doctor", "--json")[1])["findings"] if one["subject"] == "configuration: rename"
+    ]
     assert [(one["cause"], one["fix"]) for one in told] == ([finding] if finding else [])
 
 
@@ -336,7 +338,7 @@ class TestTorture:
         code, out, _ = say("torture", "--all", "--include-mutating", "--json")
         assert (code, tried["include_mutating"], "demo" in tried["plugins"]) == (1, True, True)
         facts = {"plugin": "demo", "group": "arguments", "fault": "hostile texts", "calls": 7, "survived": False}
-        assert json.loads(out)[1] == {**facts, "causes": ["broke", "again"], "not_called": ["erase"]}
+        assert json.loads(out)["trials"][1] == {**facts, "causes": ["broke", "again"], "notCalled": ["erase"]}
 
     def test_one_group_that_is_survived(self, say, tried):
         assert say("torture", "pegboard-demo", "--group", "import")[0::2] == (0, "1 faults, all survived\n")

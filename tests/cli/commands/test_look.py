@@ -133,6 +133,15 @@ class TestList:
         assert say("list", "--where", where)[1] == ""
         assert say("list", "--names", "--where", where, *context)[1].split() == ["read_file", "remove", "weather"]
 
+    def test_for_a_model_it_is_what_request_processors_leave(self, say, board):
+        def leave_out(request, context):
+            return request.evolve(tools=request.tools.without("taste", {"weather": f"{context.model} has its own"}))
+
+        board.pipeline = board.pipeline.append("taste", leave_out)
+        assert say("list", "--names", "--model", "m")[1].split() == ["read_file", "remove"]
+        assert say("list", "--names")[1].split() == ["read_file", "remove", "weather"]
+        assert "- taste: m has its own" in say("explain", "weather", "--model", "m")[1]
+
     @pytest.mark.parametrize(
         ("argv", "told"),
         [
@@ -495,7 +504,7 @@ class TestExport:
     def test_a_pipe_gets_an_entry_a_line(self, say):
         code, out, err = say("export", "--to", "gemini")
         assert (code, err) == (0, "")
-        functions, native = json.loads(out)
+        functions, native = json.loads(out)["tools"]
         assert [each["name"] for each in functions["functionDeclarations"]] == ["read"]
         assert native == {"googleSearch": {}}
         assert len(out.splitlines()) == 4
@@ -504,13 +513,13 @@ class TestExport:
     def test_a_terminal_gets_it_laid_out_and_json_as_a_pipe(self, say):
         laid_out, as_pipe = (say("export", "--to", "gemini", *more)[1] for more in ((), ("--json",)))
         assert json.loads(laid_out) == json.loads(as_pipe)
-        assert laid_out.splitlines()[1:3] == ["  {", '    "functionDeclarations": [']
+        assert laid_out.splitlines()[1:3] == ['  "tools": [', "    {"]
         assert len(as_pipe.splitlines()) == 4
 
     def test_tools_that_are_refused_are_named_on_standard_error(self, say):
         code, out, err = say("export", "--to", "mcp")
         assert code == 0
-        assert [each["name"] for each in json.loads(out)] == ["read"]
+        assert [each["name"] for each in json.loads(out)["tools"]] == ["read"]
         assert err == "left out: search; 'registry export --to mcp --check' shows why\n"
 
     def test_of_many_that_are_refused_the_first_are_named(self, say, exported):
@@ -519,19 +528,19 @@ class TestExport:
         assert say("export", "--to", "mcp")[2].startswith("left out: s0, s1, s2, s3, s4 and 2 more;")
 
     def test_only_some_tools(self, say):
-        assert [each["name"] for each in json.loads(say("export", "--to", "mcp", "--where", "read_only")[1])] == [
-            "read"
-        ]
-        assert json.loads(say("export", "--to", "mcp", "-T", "search", "--where", "read_only")[1]) == []
+        assert [
+            each["name"] for each in json.loads(say("export", "--to", "mcp", "--where", "read_only")[1])["tools"]
+        ] == ["read"]
+        assert json.loads(say("export", "--to", "mcp", "-T", "search", "--where", "read_only")[1])["tools"] == []
         code, out, err = say("export", "--to", "mcp", "-T", "raed")
-        assert (code, json.loads(out)) == (0, [])
+        assert (code, json.loads(out)) == (0, {"tools": []})
         assert "no tool is called 'raed'. Did you mean 'read'?" in err
 
     def test_hidden_characters_stand_escaped(self, say, exported):
         exported.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
         out = say("export", "--to", "mcp", "-T", "odd")[1]
         assert "\u202e" not in out
-        assert json.loads(out)[0]["description"] == "a\u202eb"
+        assert json.loads(out)["tools"][0]["description"] == "a\u202eb"
 
     @pytest.mark.parametrize(
         ("argv", "causes"),
@@ -554,19 +563,19 @@ class TestExport:
     def test_a_host_is_told_where_there_is_nothing(self, say, registry):
         registry.change(lambda catalogue: catalogue.without_tools(EXPORTED))
         code, out, err = say("export", "--to", "gemini")
-        assert (code, out) == (0, "[]\n")
+        assert (code, out) == (0, '{"tools":[]}\n')
         assert "no tools are installed" in err
 
 
 @pytest.mark.usefixtures("exported")
 class TestExportList:
     def test_json_has_what_there_is_and_what_could_be_installed(self, say, monkeypatch):
-        there = {row["name"]: row for row in json.loads(say("export", "--list")[1])}
+        there = {row["name"]: row for row in json.loads(say("export", "--list")[1])["exporters"]}
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
-        without = {row["name"]: row for row in json.loads(say("export", "--list", "--json")[1])}
+        without = {row["name"]: row for row in json.loads(say("export", "--list", "--json")[1])["exporters"]}
         assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
         assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
-        assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True, "package": None}
+        assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True}
 
     def test_an_exporter_of_a_third_party_has_its_package(self, say, registry):
         """Whether its plugin was imported or is listed only."""
@@ -574,7 +583,7 @@ class TestExportList:
         record = PluginRecord("listed", "dist-listed")
         registry.change(lambda catalogue: catalogue.evolve(plugins={"listed": record}))
         registry.lazy_plugins.add("listed", LazyPlugin(frozenset(), print, frozenset({("exporters", "late")})))
-        rows = {row["name"]: row["package"] for row in json.loads(say("export", "--list")[1])}
+        rows = {row["name"]: row.get("package") for row in json.loads(say("export", "--list")[1])["exporters"]}
         assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 
     @pytest.mark.usefixtures("on_terminal")
@@ -597,7 +606,7 @@ class TestExportCheck:
     )
     def test_losses_are_told_as_json(self, say, argv, code, keywords):
         ended, out, err = say("export", "--check", *argv)
-        losses = {loss["keyword"]: (loss["tool"], loss["path"]) for loss in json.loads(out)}
+        losses = {loss["keyword"]: (loss["tool"], loss["path"]) for loss in json.loads(out)["losses"]}
         assert (ended, err, bool(losses)) == (code, "", bool(keywords))
         assert [keyword for keyword in keywords if keyword not in losses] == []
         assert losses.get("minLength") in (None, ("read", "/inputSchema/properties/path"))
@@ -615,7 +624,7 @@ class TestExportCheck:
 
     @pytest.mark.usefixtures("on_terminal")
     def test_json_in_a_terminal(self, say):
-        assert json.loads(say("export", "--to", "ollama", "--check", "--json")[1])
+        assert json.loads(say("export", "--to", "ollama", "--check", "--json")[1])["losses"]
 
 
 class TestExportersOfTheHost:
@@ -681,14 +690,14 @@ class TestPlugins:
     def test_no_plugin_is_imported_for_a_built_in_exporter(self, say):
         code, out, _ = say("export", "--to", "mcp")
         assert code == 0
-        assert [each["name"] for each in json.loads(out)] == ["count_words", "wipe"]
+        assert [each["name"] for each in json.loads(out)["tools"]] == ["count_words", "wipe"]
         assert "demo_tools" not in sys.modules
 
     @pytest.mark.usefixtures("bringing")
     def test_an_exporter_of_a_plugin_is_found_and_its_prints_are_no_output(self, say):
         code, out, _ = say("export", "--to", "mine")
         assert code == 0
-        assert [each["name"] for each in json.loads(out)] == ["count"]
+        assert [each["name"] for each in json.loads(out)["tools"]] == ["count"]
 
     @pytest.mark.usefixtures("bringing")
     def test_names_are_completed_without_importing(self, say, monkeypatch):

@@ -71,7 +71,7 @@ def test_a_plugins_name_stands_for_its_distribution(say, site):
 def test_a_void_manifest_is_one_finding(say, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text("{")
-    findings = json.loads(say("doctor", "--json")[1])
+    findings = json.loads(say("doctor", "--json")[1])["findings"]
     assert sum("isn't JSON" in finding["cause"] for finding in findings) == 1
 
 

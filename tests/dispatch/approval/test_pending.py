@@ -251,8 +251,8 @@ def test_a_short_key_is_refused(use, key):
         ("", "not pending calls"),
         ("{", "not pending calls"),
         ("[]", "version None"),
-        ("{}", "version None; this pegboard knows version 1"),
-        ('{"version": 2, "calls": []}', "version 2"),
+        ("{}", "version None; this pegboard knows version 2"),
+        ('{"version": 3, "calls": []}', "version 3"),
         ('{"version": true, "calls": []}', "version True"),
         ('{"version": 1}', "there must be 'version', 'calls'"),
         ('{"version": 1, "calls": {}}', "there must be"),
@@ -261,7 +261,7 @@ def test_a_short_key_is_refused(use, key):
         ('{"version": 1, "calls": [NaN]}', "not pending calls"),
         ('{"version": 1, "calls": [1e400]}', "not pending calls"),
         ('{"version": 1, "calls": [7]}', "not a pending call"),
-        ('{"version": 1, "calls": [{}]}', "call: required, missing"),
+        ('{"version": 1, "calls": [{}]}', "call: missing"),
         ("[" * 10_000, "not pending calls"),
         (b"\xff", "not pending calls"),
         ("\ud800", "not pending calls"),
@@ -276,18 +276,18 @@ def test_what_isnt_pending_calls_is_refused(text, reason):
     ("change", "reason"),
     [
         ({"more": 1}, "more: unknown key"),
-        ({"id": 7}, "id: must be a string"),
+        ({"id": 7}, "id: must be a text"),
         ({"created": "now"}, "created: must be a number"),
         ({"created": float("inf")}, "not a pending call"),
         ({"subject": "else"}, "subject"),
         ({"payload": object()}, "not a pending call"),
         ({"preview": {"summary": 1}}, "preview.summary"),
         ({"earlier": [{"hint": "h", "confirmed": 1}]}, "earlier.0..confirmed"),
-        ({"call": {"name": "delete"}}, "call.arguments: must be an object"),
+        ({"call": {"name": "delete"}}, "its digest is another"),
         ({"call": {"name": "delete", "arguments": "{}"}}, "call.arguments: must be an object"),
         ({"call": {"name": 7, "arguments": {"path": "a.txt"}}}, "call.name"),
         ({"call": {"name": "delete", "arguments": {"path": "b"}}}, "its digest is another"),
-        ({"spec_digest": "sha256:0"}, "its digest is another"),
+        ({"specDigest": "sha256:0"}, "its digest is another"),
         ({"digest": "sha256:0"}, "its digest is another"),
     ],
 )
@@ -316,7 +316,16 @@ def test_nothing_pending():
 def test_it_has_every_fact_of_a_request_but_what_is_the_processs_own():
     """So that nothing that a person was shown is forgotten when a fact is added."""
     facts = {attribute.name for attribute in ApprovalRequest.__attrs_attrs__}
-    assert facts - a_pending().to_json().keys() == {"tool", "metadata"}
+    everything = a_pending(
+        always=["a"],
+        wider=["a"],
+        payload=1,
+        preview=Preview("p"),
+        presets={"a": 1},
+        user="ann",
+        session="s",
+    )
+    assert facts - everything.to_json().keys() == {"tool", "metadata"}
 
 
 def test_the_virtual_call_says_what_is_asked():
@@ -472,7 +481,7 @@ def test_a_tool_that_is_another_by_now_is_allowed_nothing_for_longer():
 
 def test_a_pending_call_of_before_wider_patterns_is_read():
     data = a_pending().to_json()
-    del data["wider"]
+    data.pop("wider", None)
     assert PendingCall.from_json(data).wider == ()
 
 

@@ -57,8 +57,8 @@ def test_a_request_survives_json(request):
 
 
 def test_what_says_nothing_is_left_out():
-    assert ExecutionRequest(tool="add").to_json() == {"tool": "add"}
-    assert ExecutionRequest(tool="add", timeout=0.0).to_json() == {"tool": "add", "timeout": 0.0}
+    assert ExecutionRequest(tool="add").to_json() == {"tool": "add", "callId": "", "depth": 0}
+    assert ExecutionRequest(tool="add", timeout=0.0).to_json()["timeout"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_json_cant_say_is_written_as_text():
             raise RuntimeError
 
     data = ExecutionResponse(details=Broken(), metadata={"o": Broken()}, structured_content={1: (2,)}).to_json()
-    assert data["structured_content"] == {"1": [2]}
+    assert data["structuredContent"] == {"1": [2]}
     assert (data["details"], data["metadata"]) == ("<Broken>", {"o": "<Broken>"})
 
 
@@ -191,12 +191,12 @@ def test_what_is_not_executed_says_so_with_or_without_words():
         ({"kind": "unheard of"}, "kind: must be one of unknown_tool, .*, got 'unheard of'"),
         ({"content": [{"type": "smell"}]}, r"content\[0\].type: must be one of"),
         ({"attachments": [1]}, r"attachments\[0\]: must be an object"),
-        ({"structured_content": float("inf")}, "structured_content: must be a finite number"),
+        ({"structuredContent": float("inf")}, "structuredContent: must be a finite number"),
         ({"details": float("nan")}, "details: must be a finite number"),
-        ({"permission_required": {}}, "permission_required.permission: missing"),
+        ({"permissionRequired": {}}, "permissionRequired.permission: missing"),
         (
-            {"permission_required": {"permission": "a", "patterns": [1]}},
-            r"permission_required.patterns\[0\]: must be a text",
+            {"permissionRequired": {"permission": "a", "patterns": [1]}},
+            r"permissionRequired.patterns\[0\]: must be a text",
         ),
     ],
 )
@@ -211,12 +211,12 @@ def test_what_is_no_response_is_refused_by_name(data, problem):
 @pytest.mark.parametrize(
     ("emitted", "event"),
     [
-        (Progress(1, 2.5, "half"), {"progress": [1, 2.5, "half"]}),
-        (Progress(1), {"progress": [1, None, None]}),
-        (DisplayUpdate("T", {"a": 1}), {"title": "T", "facts": {"a": 1}}),
-        (TextContent("t"), {"content": {"type": "text", "text": "t"}}),
-        ([1], {"partial": [1]}),
-        (None, {"partial": None}),
+        (Progress(1, 2.5, "half"), {"type": "progress", "progress": 1, "total": 2.5, "message": "half"}),
+        (Progress(1), {"type": "progress", "progress": 1}),
+        (DisplayUpdate("T", {"a": 1}), {"type": "display", "title": "T", "facts": {"a": 1}}),
+        (TextContent("t"), {"type": "text", "text": "t"}),
+        ([1], {"type": "partial", "data": [1]}),
+        (None, {"type": "partial"}),
     ],
 )
 def test_what_is_emitted_there_arrives_here(emitted, event):
@@ -233,18 +233,19 @@ def test_what_is_emitted_there_arrives_here(emitted, event):
 @pytest.mark.parametrize(
     "event",
     [
-        {"progress": "half"},
-        {"progress": [1]},
-        {"progress": ["1", None, None]},
-        {"progress": [1, None, 3]},
-        {"progress": [True, None, None]},
-        {"facts": 1},
-        {"facts": {}, "title": 1},
-        {"content": {"type": "smell"}},
+        {"type": "progress", "progress": "half"},
+        {"type": "progress"},
+        {"type": "progress", "progress": 1, "message": 3},
+        {"type": "progress", "progress": True},
+        {"type": "display", "facts": 1},
+        {"type": "display", "title": 1},
+        {"type": "smell"},
+        {"facts": {}},
+        "progress",
     ],
 )
 def test_what_is_no_event_is_refused(event):
-    with pytest.raises(ValueError, match=r"progress|message|facts|title|content"):
+    with pytest.raises(ValueError, match=r"progress: |message: |facts: |title: |type: |event: must be an object"):
         ExecutorCall(Tool.from_function(plain), ExecutionRequest(tool="near")).emit(event)
 
 

@@ -433,12 +433,12 @@ def test_what_is_emitted_reaches_the_listener_and_a_heading_the_context():
     seen = []
     made = executor_call(listener=seen.append)
     assert made.is_watched
-    made.emit({"progress": [1, None, None]})
-    made.emit({"title": "T", "facts": {"a": 1}})
+    made.emit({"type": "progress", "progress": 1})
+    made.emit({"type": "display", "title": "T", "facts": {"a": 1}})
     assert seen == [Progress(1), DisplayUpdate("T", {"a": 1})]
     assert made.context.actions.title == "T"
     made.context.listener = None  # it went away meanwhile
-    made.emit({"partial": 1})
+    made.emit({"type": "partial", "data": 1})
     assert not made.is_watched
 
 
@@ -628,7 +628,7 @@ def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
 def test_what_is_listed_of_a_tool_is_what_a_model_needs(local):
     (info,) = local(echo).tools()
     assert info == ToolInfo("echo", "Gives it back.", as_tools(echo)[0].spec.input_schema)
-    assert info.to_json()["input_schema"]["required"] == ["text"]
+    assert info.to_json()["inputSchema"]["required"] == ["text"]
 
 
 # Running --------------------------------------------------------------------------------------------------------------
@@ -651,11 +651,11 @@ LATE = as_tools(echo)[0].evolve(spec=attrs.evolve(as_tools(echo)[0].spec, name="
         ("add", {"a": "1"}, {"kind": "invalid_arguments", "is_error": True}),
         ("fail", {}, {"kind": "tool_failure", "error": "fail failed: ValueError."}),
         ("busy", {}, {"error": "busy", "metadata": {"retryable": True}}),
-        ("note", {}, {"title": "Noted", "actions": {"state_delta": {"seen": True}}}),
+        ("note", {}, {"title": "Noted", "actions": {"stateDelta": {"seen": True}}}),
         ("late", {"text": "late"}, {"output": "late"}),
         ("nest", {"name": "add", "arguments": {"a": 1}}, {"output": 'ok: {"result": 3}'}),
         ("nest", {"name": "add", "arguments": '{"a": 2}'}, {"output": 'ok: {"result": 4}'}),
-        ("nest", {"name": "note", "arguments": {}}, {"actions": {"state_delta": {"seen": True}}}),
+        ("nest", {"name": "note", "arguments": {}}, {"actions": {"stateDelta": {"seen": True}}}),
     ],
 )
 def test_what_is_answered(local, name, arguments, facts):

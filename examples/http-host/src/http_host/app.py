@@ -87,8 +87,7 @@ async def stream(request: Request) -> Response:
 
 async def _server_sent(running: RunningTurn, start: int) -> AsyncGenerator[str]:
     async for number, event in running.follow(start):
-        kind = event.get("type") or event["state"]  # of the turn, or of one of its calls
-        yield f"id: {number}\nevent: {kind}\ndata: {json.dumps(event)}\n\n"
+        yield f"id: {number}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n"
 
 
 async def _body(request: Request) -> dict[str, Any]:

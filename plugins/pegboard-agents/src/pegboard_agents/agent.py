@@ -40,6 +40,7 @@ from pegboard import (
 )
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.errors import PegboardError
+from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import canonical_json, digest_of, is_object
 from pegboard.threads import off_loop
 from pegboard.tools.content import sayable_json
@@ -126,7 +127,7 @@ AnyAgent: TypeAlias = Agent | RunsAgent
 
 
 @frozen
-class AgentEvent:
+class AgentEvent(JsonRecord):
     """Something that happened in an agent's turn, as a partial result of the call.
 
     Attributes:
@@ -136,10 +137,6 @@ class AgentEvent:
 
     agent: str
     event: Any
-
-    def to_json(self) -> dict[str, Any]:
-        """`{"agent", "event"}`."""
-        return {"agent": self.agent, "event": self.event.to_json()}
 
 
 def agent_tool(
@@ -432,7 +429,7 @@ def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
     facts = pending.to_json()
     shown = ("call", "permission", "patterns", "reason", "preview")
     hint = f"{agent} asks for {pending.permission}, to run {pending.call.name}"
-    return hint, {name: facts[name] for name in shown if facts[name]}
+    return hint, {name: facts[name] for name in shown if facts.get(name)}
 
 
 def _forward(agent: str, context: ToolContext, event: Any) -> None:

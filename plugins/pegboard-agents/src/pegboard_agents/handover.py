@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import frozen
@@ -22,6 +22,8 @@ from pegboard import (
     tool,
     turn_of,
 )
+from pegboard.schema.converter import JsonRecord
+from pegboard.schema.json import is_object
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_agents.agent import Agent
 
@@ -83,7 +85,7 @@ def transfer_tool(agents: Mapping[str, str] | Sequence[Agent], name: str = "tran
 
 
 @frozen
-class AgentsOutcome:
+class AgentsOutcome(JsonRecord):
     """Outcome of agents that hand over to each other.
 
     Attributes:
@@ -100,29 +102,18 @@ class AgentsOutcome:
 
     def to_json(self) -> JsonObject:
         """All facts by name, for another process; see `from_json`."""
-        facts: JsonObject = {
-            "version": _VERSION,
-            "agent": self.agent,
-            "handovers": self.handovers,
-            "callers": list(self.callers),
-        }
-        return {**facts, "turn": self.turn.to_json()}
+        return {"version": _VERSION, **super().to_json()}
 
     @classmethod
     def from_json(cls, data: Any) -> AgentsOutcome:
         """Reads what `to_json` writes, from a source that isn't trusted.
 
         Raises:
-            ValueError: It isn't that.
-            PendingError: Its turn can't be read.
+            ValueError: It isn't that; names what is wrong.
         """
-        facts = cast("Mapping[str, Any]", data if isinstance(data, Mapping) else {})
-        callers, handovers = facts.get("callers"), facts.get("handovers")
-        names: list[Any] = [facts.get("agent"), *callers] if isinstance(callers, list) else [None]
-        is_text = all(isinstance(each, str) for each in names)
-        if facts.get("version") != _VERSION or not is_text or type(handovers) is not int:
+        if not is_object(data) or data.get("version") != _VERSION:
             raise ValueError(f"not the outcome of agents of version {_VERSION}: {data!r:.80}")
-        return cls(names[0], TurnOutcome.from_json(facts.get("turn")), tuple(names[1:]), handovers)
+        return super().from_json(data)
 
 
 async def run_agents(  # noqa: PLR0913  all but three by name

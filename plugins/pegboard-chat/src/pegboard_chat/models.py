@@ -65,7 +65,7 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
     default = configured_model(session)
     rows = [*_providers(session)] if provider is None else session.run(lambda: _asked(session, provider))
     if as_json:
-        write(json_line({"models": rows, "default": default}))
+        write(json_line({"models": rows, **({"default": default} if default else {})}))
         return 0
     screen = stdout_screen()
     if provider is not None:
@@ -84,7 +84,8 @@ def _providers(session: Session) -> Iterator[dict[str, Any]]:
         packages[name] = registry.catalogue.plugins[plugin].distribution
     known = {*registry.known("models")}
     for name in sorted({*known, *packages}):
-        yield {"name": f"{name}/...", "installed": name in known, "package": packages.get(name)}
+        package = packages.get(name)
+        yield {"name": f"{name}/...", "installed": name in known, **({"package": package} if package else {})}
 
 
 async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:

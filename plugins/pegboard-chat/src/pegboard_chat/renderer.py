@@ -56,7 +56,7 @@ class ChatRenderer:
             text = arguments if isinstance(arguments, str) else str(json_text(dict(arguments)))
             self._remark(f"-> {event.name} {_cut(text)}", "bold")
         elif isinstance(event, CallEnded):
-            kinds = ", ".join(f"[{item.to_json()['type']}]" for item in event.result.content) or "nothing"
+            kinds = ", ".join(f"[{item.type}]" for item in event.result.content) or "nothing"
             style = "red" if event.result.is_error else "dim"
             self._remark(f"<- {event.name}: {_cut(event.result.text or kinds)}", style)
         else:

@@ -114,7 +114,8 @@ class EditTools:
         """What a person is asked: the diff; a call that would fail says why."""
         try:
             with opened_roots(self.settings.roots, context.work_dir) as roots:
-                planned = self._plan(arguments, roots, session_of(context))
+                # Who is shown the diff has seen the file.
+                planned = self._plan(arguments, roots, session_of(context), read_first=False)
                 for change in planned.changes:
                     self.seen.note(session_of(context), change.before.place, change.before.stamp, shown=True)
         except ToolError as error:
@@ -227,7 +228,7 @@ class EditTools:
     def _run(self, arguments: Mapping[str, Any], call: ToolContext | None) -> ToolResult:
         call = call or ToolContext()
         with self._opened(call) as roots:
-            planned = self._plan(arguments, roots, session_of(call))
+            planned = self._plan(arguments, roots, session_of(call), read_first=self.settings.read_first)
             stamps = commit(planned.changes, self._deadline())
             for change, stamp in zip(planned.changes, stamps, strict=True):  # what a session has written, it knows
                 self.seen.note(session_of(call), change.before.place, stamp)
@@ -248,7 +249,7 @@ class EditTools:
         with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
             yield roots
 
-    def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object) -> Planned:
+    def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object, *, read_first: bool) -> Planned:
         """What a call with these arguments would do; changes nothing."""
         if "input" in arguments:
             run = PatchRun(roots, partial(self.seen.check, session), self._deadline())
@@ -256,7 +257,7 @@ class EditTools:
         path, content = arguments["path"], arguments.get("content")
         root = roots.of(path)
         state = read_state(root, resolve(root, path, create=content is not None))
-        self.seen.check(session, state, read_first=self.settings.read_first and content is not None)
+        self.seen.check(session, state, read_first=read_first and content is not None)
         if content is not None:
             return written(state, content)
         edits = arguments.get("edits") or [arguments]
@@ -445,7 +446,7 @@ class PatchRun:
         file = self._file(path)
         if file.data is None:
             resolve(self.roots.of(path), path)  # names what looks like it
-            raise ToolError(f"there is no {file.before.name!r} any more.")
+            raise ToolError(f"there is no {file.before.name!r} any more: an earlier part of the patch takes it away.")
         return file
 
     def _apply(self, patch: FilePatch) -> None:

@@ -129,7 +129,7 @@ def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: boo
     Args:
         text: The file's.
         old: What is there, with line feeds, or line ends as the file has them.
-        new: What takes its place; its line ends become the file's.
+        new: What takes its place; its line ends become those of the lines that it replaces.
         name: The file's path, for errors.
         everywhere: Whether all of them are replaced; else there must be exactly one.
 
@@ -155,9 +155,9 @@ def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: boo
             "the lines round the one that you mean, or set replace_all=true to replace all of them."
         )
     pieces: list[str] = []
-    at = 0
+    at, new, has_crlf = 0, new.replace("\r\n", "\n"), "\r\n" in text.text
     for start, end in found:
-        pieces += (text.text[at:start], _with_endings(new, _ending_at(text, start, end)))
+        pieces += (text.text[at:start], _with_endings(new, text, start, end) if has_crlf else new)
         at = end
     pieces.append(text.text[at:])
     return Replaced("".join(pieces), lines)
@@ -177,17 +177,20 @@ def _places(text: str, old: str) -> Iterator[tuple[int, int]]:
         yield match.span()
 
 
-def _ending_at(text: EditedText, start: int, end: int) -> str:
-    """How lines end in a part of a text; where no line ends there, as the next one does."""
-    at = text.text.find("\n", start, end)
-    at = text.text.find("\n", end) if at < 0 else at
-    if at < 0:
-        return text.ending
-    return "\r\n" if at > 0 and text.text[at - 1] == "\r" else "\n"
-
-
-def _with_endings(text: str, ending: str) -> str:
-    return text.replace("\r\n", "\n").replace("\n", ending)
+def _with_endings(new: str, text: EditedText, start: int, end: int) -> str:
+    """What takes the place of a part of a text: lines that stay end as they did, others as those round them do."""
+    old, after = text.text[start:end].split("\n"), new.split("\n")
+    next_end = text.text.find("\n", end)
+    next_is_crlf = text.text[next_end - 1 : next_end] == "\r" if next_end > 0 else text.ending != "\n"
+    is_crlf = [line.endswith("\r") for line in old[:-1]] or [next_is_crlf]
+    before = [line.removesuffix("\r") for line in old]
+    shorter = min(len(before), len(after)) - 1
+    top = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    tail = next((n for n in range(shorter - top) if before[-1 - n] != after[-1 - n]), shorter - top)
+    for n in range(len(after) - 1):
+        place = n if n < len(after) - 1 - tail else n - len(after) + len(before)
+        after[n] += "\r" * is_crlf[min(place, len(is_crlf) - 1)]
+    return "\n".join(after)
 
 
 def _line_numbers(text: str, places: Sequence[int]) -> Iterator[int]:

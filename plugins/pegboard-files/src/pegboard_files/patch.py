@@ -117,20 +117,21 @@ _LAST: Final = "*** End of File"
 _RANGE: Final = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
 """Line numbers of a unified diff, which don't count."""
 
-_HEREDOC: Final = re.compile(r"<<(['\"]?)EOF\1")
+_WRAPPERS: Final = ((re.compile(r"<<(['\"]?)EOF\1"), "EOF"), (re.compile(r"```\w*"), "```"))
+"""How what is round a patch begins and ends."""
 
 
 def read_patch(text: str) -> tuple[FilePatch, ...]:
     """Reads a patch.
 
-    Blanks round it, and a here-document round it (`<<'EOF'`), don't count.
+    Blanks round it, and a here-document (`<<'EOF'`) or a fence (```` ``` ````) round it, don't count.
 
     Raises:
         ToolError: It isn't one; the text names the line and says what may stand there.
     """
     lines = text.strip().replace("\r\n", "\n").split("\n")
     offset = 0
-    if _HEREDOC.fullmatch(lines[0].strip()) and lines[-1].strip().endswith("EOF"):
+    if any(begin.fullmatch(lines[0].strip()) and lines[-1].strip().endswith(end) for begin, end in _WRAPPERS):
         lines, offset = lines[1:-1], 1
     if not lines or lines[0].strip() != _BEGIN:
         raise ToolError(f"A patch begins with the line {_BEGIN!r}.")

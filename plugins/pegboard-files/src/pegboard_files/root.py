@@ -422,7 +422,11 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         raise ToolError(f"{shown(asked)!r} goes through a directory that doesn't exist. Give its path without '..'.")
     if odd := [part for part in parts if not part.isprintable()]:
         raise ToolError(f"{shown(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
-    root.check(parts)
+    if not root.is_allowed(parts):
+        raise ToolError(
+            f"{root.shown(parts)!r} can't be written: the permission rules of this program deny it. "
+            "Choose another path, or tell the user what you need."
+        )
     return parts
 
 
@@ -492,8 +496,8 @@ class MissingError(ToolError):
 
 def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
     near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return MissingError(f"there is no {shown(asked)!r}.{hint}")
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
+    return MissingError(f"there is no {shown(asked)!r}. {hint}")
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:

@@ -198,7 +198,7 @@ class Search:
         matches: Found lines, for the mode `matches`.
         files: Found files, for the other modes.
         searched: How many files were searched.
-        binary: How many files were left out, in whole or from some byte on, since they aren't text.
+        binary: How many files were left out since they aren't text.
         unreadable: How many files couldn't be opened.
         size: Bytes of the found lines.
         full: Whether there was more to find than `limit` or `MAX_BYTES` allow.
@@ -291,9 +291,6 @@ class Search:
         for block in blocks_of(file):
             if self.deadline.passed:
                 self.stopped = True
-                return
-            if b"\0" in block:
-                self.binary += 1
                 return
             line, seen = number, 0
             for start, end in lines_in(block, self.pattern):

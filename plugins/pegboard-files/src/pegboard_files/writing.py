@@ -469,7 +469,7 @@ class SeenFiles:
         Args:
             session: Whose change it is.
             state: The file as it is now.
-            read_first: Whether the session must have read it.
+            read_first: Whether the session must have read it, or a person have been shown it.
 
         Raises:
             ToolError: It has changed since; or it wasn't read.
@@ -483,8 +483,9 @@ class SeenFiles:
                 del self._seen[key]
             seen = "read" if read else "shown for approval"
             raise ToolError(f"{state.name!r} was changed since it was {seen}. Read it again before you change it.")
-        if read_first and not read:
+        if read_first and stamp is None:
             raise ToolError(
                 f"there is already a {state.name!r} with {state.stamp[2]:,} bytes. "
-                "Read it before you replace all of it; to change a part of it, use edit_file."
+                "Read it before you replace all of it; to change a part of it, use edit_file.",
+                hint="With read_first = false in the settings of the plugin 'files' it may be replaced unread.",
             )

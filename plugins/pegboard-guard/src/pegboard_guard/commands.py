@@ -14,7 +14,7 @@ from pegboard.tools.visible import visible
 from pegboard_guard.journal_file import MOST_LINE, Record, Report, decode_or_none, verify_all
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-_SHOWN: Final = ("call", "turn", "session", "user", "agent", "approved_by")
+_SHOWN: Final = ("call", "turn", "session", "user", "agent", "approvedBy", "approved_by")  # the last: journals of 0.1
 
 
 @click.group("guard")

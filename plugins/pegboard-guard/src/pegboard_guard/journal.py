@@ -255,7 +255,7 @@ class Journal:
             facts["seconds"] = round(time.monotonic() - started, 6)
         approved_by = context.values.get(f"approved_by:{context.call_id}")
         if approved_by is not None:
-            facts["approved_by"] = self._redactor.text(str(approved_by))
+            facts["approvedBy"] = self._redactor.text(str(approved_by))
         await self._put(facts)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> bool:

@@ -22,9 +22,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
-from attrs import asdict, define, field, frozen
+from attrs import define, field, frozen
 
 from pegboard.files import read_private, write_whole
+from pegboard.schema.converter import JsonRecord
 from pegboard_guard.log import warn
 
 Facts: TypeAlias = Mapping[str, Any]
@@ -451,7 +452,7 @@ def _ends_of(path: Path) -> tuple[Head | None, Facts | None]:
 
 
 @frozen
-class Broken:
+class Broken(JsonRecord):
     """The first place where a journal isn't as it was written.
 
     Attributes:
@@ -471,7 +472,7 @@ class Broken:
 
 
 @frozen
-class Report:
+class Report(JsonRecord):
     """Report of `verify` on one file.
 
     Attributes:
@@ -507,7 +508,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """All facts by name."""
-        return {**asdict(self), "ok": self.ok}
+        return {**super().to_json(), "ok": self.ok}
 
 
 def verify(path: str | Path, *, head: str | None = None, previous: Report | None = None) -> Report:

@@ -15,6 +15,7 @@ from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, writ
 from pegboard.cli.session import Session, open_session
 from pegboard.config.config import with_secrets
 from pegboard.errors import ConfigError, cause_of, did_you_mean, suggest
+from pegboard.schema.json import counted
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_mcp.definitions import Accepted, Definitions
 from pegboard_mcp.settings import Servers, servers_from
@@ -62,20 +63,25 @@ def list_command(options: Options, *, mcp_config: str | None) -> int:
     servers = configured_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []
     unseen: list[str] = []
+    unlisted: list[str] = []
     for name, settings in sorted(servers.settings.items()):
         accepted = Accepted.of(name, settings).read()
-        state = "nothing accepted yet" if accepted is None else f"{len(accepted.tools):,} tools accepted"
+        state = "nothing accepted yet" if accepted is None else f"{counted(len(accepted.tools), 'tool')} accepted"
         if settings.accept == "always":
             state = "whatever it lists"
         elif accepted is not None and accepted.is_unseen:
             state += " on first use"
             unseen.append(name)
+        elif accepted is None:
+            unlisted.append(name)
         rows.append((name, state, one_line(str(settings))))
     write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()) if rows else "")
     if not rows:
         remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
     if unseen:
         remark(f"what was accepted on first use is shown by 'registry mcp accept {unseen[0]}'")
+    if unlisted:
+        remark(f"{unlisted[0]} has listed no tools yet: 'registry mcp accept {unlisted[0]}' waits until it has started")
     return 1 if servers.faults else 0
 
 
@@ -102,16 +108,16 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
         remark(f"{name}: accepted on first use, and unchanged since:")
         lines = [*Definitions().diff(now)]
     elif before.tools and not lines:
-        remark(f"{name}: nothing has changed; {count:,} tools are accepted")
+        remark(f"{name}: nothing has changed; accepted: {counted(count, 'tool')}")
         return 0
     write("".join(f"{line}\n" for line in lines))
-    if not yes and not click.confirm(f"Accept these {count:,} tools of {name}?", err=True):
+    if not yes and not click.confirm(f"Accept {counted(count, 'tool')} of {name}?", err=True):
         if before.is_unseen:
             toolset.accept(Definitions())
         remark(f"{name}: {'none of its tools is' if before.is_unseen else 'nothing was'} accepted")
         return 1
     toolset.accept(now)
-    remark(f"{name}: {count:,} tools are accepted")
+    remark(f"{name}: accepted: {counted(count, 'tool')}")
     return 0
 
 
@@ -153,7 +159,7 @@ def test_command(options: Options, names: tuple[str, ...], *, mcp_config: str | 
             write(f"{name}: {one_line(cause_of(error))}\n")
             code = 1
             continue
-        write(f"{name}: {len(offer):,} tools in {time.monotonic() - started:.1f} s\n")
+        write(f"{name}: {counted(len(offer), 'tool')} in {time.monotonic() - started:.1f} s\n")
         for problem in offer.problems:
             write(f"  {one_line(problem.cause)}\n")
             code = 1

@@ -98,6 +98,8 @@ def serve(tmp_path_factory):
     (facts / "entry_points.txt").write_text("[pegboard]\nsuite = suite_tools\n")
     shutil.copy(HERE / "suite_tools.py", site)
     start = f"import sys; sys.path.append({str(site)!r}); from pegboard.__main__ import main; sys.exit(main())"
+    # Plugins are loaded once: a client waits only so long for a server.
+    subprocess.run([sys.executable, "-c", start, "list"], check=True, capture_output=True)
     return [sys.executable, "-c", start, "serve", "--where", "plugin:suite"]
 
 

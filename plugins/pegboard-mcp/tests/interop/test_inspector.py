@@ -15,7 +15,7 @@ def inspect(request, node, npm_bin, target):
     def run(*words, server=target):
         argv = [node, npm_bin / "mcp-inspector", "--cli", *server, "--format", "json"]
         argv += ["--protocol-era", request.param, *words]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
         return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
     return run

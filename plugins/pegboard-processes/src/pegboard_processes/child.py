@@ -202,7 +202,8 @@ class Server:
         try:
             self.connection.send({"event": event})
         except ValueError as error:  # MessageTooLongError is one
-            self.connection.send({"event": {"partial": f"({next(iter(event))} left out: {error})"}})
+            left_out = f"({event['type']} left out: {error})"
+            self.connection.send({"event": {"type": "partial", "data": left_out}})
 
     def _send(self, request: ExecutionRequest, response: ExecutionResponse, extra: Mapping[str, Any]) -> None:
         """Sends the response; what the parent would refuse is refused here."""

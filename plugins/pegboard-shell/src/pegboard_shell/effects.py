@@ -6,11 +6,15 @@ what can't be read for sure count as they do in rules: the first for what destro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from pegboard import Permissions, Rule, Tool
+from pegboard.dispatch.permissions.rule import HOLE, UnreadableError
+from pegboard.dispatch.permissions.shell import read_line
 
 _READERS: Final = """
     [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold
@@ -89,6 +93,35 @@ def only_reads(arguments: Mapping[str, Any]) -> bool:
 def destroys(arguments: Mapping[str, Any]) -> bool:
     """Whether a command may destroy what was there, as far as can be seen; one that can't be read may."""
     return _decision(_key(arguments), destroys=True) == "deny"
+
+
+def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
+    """Whether a command puts something in the place of a file that is there, as far as can be seen.
+
+    Args:
+        arguments: The command and its folder.
+        root: Where that starts.
+    """
+    command = _key(arguments)
+    try:
+        commands = read_line(command if isinstance(command, str) else shlex.join(command)).commands
+        folder = root / str(arguments.get("folder") or ".")
+        targets = [target for each in commands for target in _targets(each.words, folder)]
+        return any((folder / target).is_file() for target in targets if HOLE not in target)
+    except (UnreadableError, OSError, ValueError):
+        return False
+
+
+def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:
+    """What one command writes anew, of those that say so."""
+    name, named = words[0] if words else "", [word for word in words[1:] if not word.startswith("-")]
+    options = "".join(word for word in words[1:] if word.startswith("-"))
+    if name == ">" or (name == "tee" and "a" not in options):
+        yield from named
+    elif name in {"mv", "cp", "install"} and len(named) > 1 and "n" not in options:
+        *sources, target = named
+        into = HOLE not in target and (folder / target).is_dir()
+        yield from (f"{target}/{PurePath(source).name}" for source in sources) if into else [target]
 
 
 def _key(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:

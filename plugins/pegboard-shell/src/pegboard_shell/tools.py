@@ -28,7 +28,7 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
-from pegboard_shell.effects import destroys, only_reads
+from pegboard_shell.effects import destroys, only_reads, overwrites
 from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
 from pegboard_shell.process import TIMED_OUT, RunningCommand
 from pegboard_shell.sandbox import Sandbox, may_be_refused
@@ -200,6 +200,10 @@ class ShellTools:
         return str(Path(self.settings.root or ".").expanduser())
 
     # What the permissions ask ------------------------------------------------------------------------------------
+
+    def destroys(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a command may destroy something; files are looked for where commands start in this program."""
+        return destroys(arguments) or overwrites(arguments, Path(self.settings.root or ".").expanduser())
 
     def wants_approval(self, _arguments: Mapping[str, Any]) -> bool:
         """Whether a person confirms a command: one that runs without a sandbox."""
@@ -410,7 +414,7 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
     common: dict[str, Any] = {"tags": ("shell",), "open_world": True, "result_limits": _LIMITS, "output_schema": None}
     runs: dict[str, Any] = {
         "read_only": only_reads,
-        "destructive": destroys,
+        "destructive": tools.destroys,
         "concurrency": _concurrency,
         "permission_arguments": {"command": "command"},
         "work_dir": tools.root,

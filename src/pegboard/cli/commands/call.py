@@ -213,8 +213,8 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     \b
     [{"id": "1", "name": "add", "arguments": {"a": 1}}, ...]
 
-    Arguments are an object, or JSON text as models write it. Prints one result for each call, in call order, as soon as
-    it and those before it are there. The exit code is 1 if any of them is an error.
+    Arguments are an object, or JSON text as models write it. Prints one result for each call, a JSON object a line, in
+    call order, as soon as it and those before it are there. The exit code is 1 if any of them is an error.
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
     session = open_session(options)
@@ -243,7 +243,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
 
 
 class _Rows:
-    """Results as rows of a JSON list: each is written once it and those before it are there."""
+    """Results as JSON lines: each is written once it and those before it are there."""
 
     def __init__(self) -> None:
         self.calls: Sequence[ToolCall] = ()
@@ -258,14 +258,13 @@ class _Rows:
             self._write(self.calls[self._written], self._waiting[self._written])
 
     def finish(self, outcome: Outcome) -> None:
-        """Writes what is left, and the end of the list."""
+        """Writes what is left."""
         for call, result in [*outcome][self._written :]:
             self._write(call, result)
-        write_through("\n]\n" if self._written else "[]\n")
 
     def _write(self, call: ToolCall, result: ToolResult) -> None:
-        (row,) = Outcome((call,), (result,)).to_json()
-        write_through(f"{',' if self._written else '['}\n{json_line(row)[:-1]}")
+        (row,) = Outcome((call,), (result,)).to_json()["results"]
+        write_through(json_line(row))
         self._written += 1
 
 

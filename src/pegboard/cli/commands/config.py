@@ -176,7 +176,7 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     if session.conflict is not None:
         complain(str(session.conflict))
     if as_json:
-        write(json_rows(plugin.to_json() for plugin in plugins))
+        write(json_rows("plugins", (plugin.to_json() for plugin in plugins)))
         return 0
     screen = stdout_screen()
     write_long(plugins_table(plugins, screen), screen)
@@ -235,7 +235,7 @@ def processors_command(options: Options, as_json: bool) -> int:
         complain(str(session.conflict))
     steps = list(session.run(session.registry.processors))
     if as_json:
-        write(json_rows(map(_facts, steps)))
+        write(json_rows("processors", map(_facts, steps)))
         return 0
     screen = stdout_screen()
     rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
@@ -249,7 +249,7 @@ def processors_command(options: Options, as_json: bool) -> int:
 
 def _facts(step: Processor) -> dict[str, Any]:
     owner = step.owner
-    return {
+    facts = {
         "name": step.name,
         "summary": step.summary,
         "builtIn": step.built_in,
@@ -257,6 +257,7 @@ def _facts(step: Processor) -> dict[str, Any]:
         "distribution": OURS if step.built_in else owner.distribution,
         "version": owner.version,
     }
+    return {key: fact for key, fact in facts.items() if fact is not None}
 
 
 @click.command("completion", epilog=_HOW)

@@ -98,7 +98,7 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
         status.show("looking")
         found = list(findings(options, rules))
     if as_json:
-        write(json_rows(finding.to_json() for finding in found))
+        write(json_rows("findings", (finding.to_json() for finding in found)))
     else:
         write(findings_text(found, stdout_screen()))
         remark(f"{len(found)} found" if found else "nothing is wrong")
@@ -314,7 +314,7 @@ def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
             status.show(f"{each.plugin}: {each.group}, {each.fault}")
             tried.append(each)
     if as_json:
-        write(json_rows(each.to_json() for each in tried))
+        write(json_rows("trials", (each.to_json() for each in tried)))
     else:
         first: dict[tuple[str, str], str] = {}
         rows = [(each.plugin, each.group, each.fault, str(each.calls), _outcome(each, first)) for each in tried]

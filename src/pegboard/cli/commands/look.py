@@ -142,7 +142,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     writer = SnapshotWriter.start() if plain else None
     session = open_session(options, writer.discovery if writer else None)
     live = any(is_literal(name) and session.asks_live(name) for name in names)
-    offered = session.resolved(*_wanted(names, plugin), where, context=context_of(**context), live=live)
+    asked = context_of(**context)
+    offered = session.processed(session.resolved(*_wanted(names, plugin), where, context=asked, live=live), asked)
     for name in names:  # one that a predicate leaves out, and a pattern, may match nothing
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
@@ -252,7 +253,9 @@ def schema_command(options: Options, name: str) -> int:
 def explain_command(options: Options, name: str, where: str | None, **context: Any) -> int:
     """Show each step by which a tool is offered, or isn't."""
     session = open_session(options)
-    offered = session.resolved(where, context=context_of(**context), live=session.asks_live(name))
+    asked = context_of(**context)
+    offered = session.resolved(where, context=asked, live=session.asks_live(name))
+    offered = session.processed(offered, asked)
     report_misses(options.only, offered)
     explained = offered.explain(name)
     if not explained.reasons:
@@ -372,9 +375,9 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         return 1 if exported.refused else 0
     screen = stdout_screen()
     if screen.is_terminal and not as_json:
-        write_long(json_pretty(list(exported.entries)) + "\n", screen)
+        write_long(json_pretty({"tools": exported.entries}) + "\n", screen)
     else:
-        write(json_rows(exported.entries))
+        write(json_rows("tools", exported.entries))
     _report_refused(exported, name)
     return 0
 
@@ -401,7 +404,9 @@ def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     there = {"mcp", *registry.known("exporters")}
     names = sorted({*there, *packages})
     if as_json or not screen.is_terminal:
-        write(json_rows({"name": name, "installed": name in there, "package": packages.get(name)} for name in names))
+        brought = {name: {"package": packages[name]} for name in names if packages.get(name)}
+        rows = ({"name": name, "installed": name in there, **brought.get(name, {})} for name in names)
+        write(json_rows("exporters", rows))
         return
     shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
     write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
@@ -418,7 +423,7 @@ def _report_refused(exported: ExportedTools, name: str) -> None:
 def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
     screen = stdout_screen()
     if as_json or not screen.is_terminal:
-        write(json_rows(loss.to_json() for loss in losses))
+        write(json_rows("losses", (loss.to_json() for loss in losses)))
     elif losses:
         rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
         write_long(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen), screen)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from threading import Lock
-from typing import Any, Final, Self, TypeAlias, get_type_hints
+from typing import Any, Final, Self, TypeAlias
 
 import attrs
 from attrs import field, frozen
@@ -26,7 +25,8 @@ from pegboard.dispatch.approval.request import (
 )
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError
-from pegboard.schema.json import canonical_json, digest_of, json_text
+from pegboard.schema.converter import JsonRecord, known_keys, read_by, read_record
+from pegboard.schema.json import canonical_json, digest_of, json_faults, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
@@ -125,7 +125,8 @@ class Approval:
             return False  # what isn't JSON any more was never approved
 
 
-VERSION: Final = 1
+VERSION: Final = 2
+_KNOWN: Final = (1, VERSION)  # version 1 had its keys in snake_case
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_CALLS: Final = 1_000
 MOST_SECONDS: Final = 30 * 24 * 3600.0
@@ -173,12 +174,6 @@ class PendingCall(ApprovalRequest):
         """Whether it was asked in this session, for this user."""
         return (self.session, self.user) == (request.session, request.user)
 
-    def to_json(self) -> JsonObject:
-        """All facts by name; the arguments as an object."""
-        call = {**self.call.to_json(), "arguments": self.arguments}
-        data = {**super().to_json(), "call": call, "earlier": [one.to_json() for one in self.earlier]}
-        return {name: value for name, value in data.items() if name not in _NOT_KEPT}
-
     @classmethod
     def from_json(cls, data: JsonMapping) -> PendingCall:
         """Reads what `to_json` writes, from a source that isn't trusted.
@@ -186,32 +181,25 @@ class PendingCall(ApprovalRequest):
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        given: Any = {**_NEW, **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
-        read = structured(_as_written(), given, "a pending call")
-        facts = attrs.asdict(read, recurse=False)
-        arguments = read.call.get("arguments")
-        if not isinstance(arguments, dict):
-            raise PendingError("not a pending call: call.arguments: must be an object")
-        if digest_of_call(read.spec_digest, arguments) != read.digest:  # pyright: ignore[reportUnknownArgumentType]
-            raise PendingError("not a pending call: its tool or arguments were changed, for its digest is another")
         try:
-            facts["call"] = ToolCall.from_json({**read.call, "arguments": str(json_text(arguments))})
+            pending = read_record(cls, data, "call")
         except ValueError as error:
-            raise PendingError(f"not a pending call: call.{error}") from None
-        return cls(**facts)
+            raise PendingError(f"not a pending call: {error}") from None
+        arguments = pending.call.arguments
+        faults = [*json_faults(data), *(f"{key}: unknown key" for key in data.keys() - known_keys(cls))]
+        if "id" not in data:
+            faults.append("id: missing")
+        if faults or not isinstance(arguments, dict):
+            raise PendingError(f"not a pending call: {(*faults, 'call.arguments: must be an object')[0]}")
+        if digest_of_call(pending.spec_digest, arguments) != pending.digest:
+            raise PendingError("not a pending call: its tool or arguments were changed, for its digest is another")
+        return attrs.evolve(pending, call=attrs.evolve(pending.call, arguments=str(json_text(arguments))))
 
 
 _NOT_KEPT: Final = ("tool", "metadata")
-_NEW: Final[JsonObject] = {"wider": [], "once": "", "presets": {}, "own_rules": False, "kept": None}
-"""What pending calls that were written before 0.2 don't have."""
 
 
-@cache
-def _as_written() -> type[Any]:
-    """The class of a pending call as `to_json` writes it: its call is JSON too."""
-    kinds: dict[str, Any] = {**get_type_hints(PendingCall), "call": dict[str, Any]}
-    fields = [name for name in attrs.fields_dict(PendingCall) if name not in _NOT_KEPT]
-    return attrs.make_class("PendingJson", {name: attrs.field(type=kinds[name]) for name in fields}, frozen=True)
+read_by(PendingCall, PendingCall.from_json)
 
 
 def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
@@ -224,7 +212,7 @@ def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
 
 
 @frozen
-class PendingCalls:
+class PendingCalls(JsonRecord):
     """The calls of one turn that wait for an answer.
 
     Attributes:
@@ -240,7 +228,7 @@ class PendingCalls:
         return len(self.calls)
 
     def to_json(self) -> JsonObject:
-        """`{"version": 1, "calls": [...]}`."""
+        """`{"version": 2, "calls": [...]}`."""
         return {"version": VERSION, "calls": [call.to_json() for call in self.calls]}
 
     @classmethod
@@ -252,7 +240,7 @@ class PendingCalls:
         """
         facts: Any = data if isinstance(data, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         version, calls = facts.get("version"), facts.get("calls")
-        if type(version) is not int or version != VERSION:
+        if type(version) is not int or version not in _KNOWN:
             raise PendingError(f"pending calls of version {version!r:.40}; this pegboard knows version {VERSION}")
         if facts.keys() - {"version", "calls", "signature"} or not isinstance(calls, list):
             raise PendingError("not pending calls: there must be 'version', 'calls' (a list), and nothing else")

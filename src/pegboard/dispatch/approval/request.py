@@ -14,6 +14,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError
+from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.schema.json import StructureError, json_faults, json_text
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
@@ -205,7 +206,7 @@ def _nothing() -> dict[str, Any]:
 
 
 @frozen
-class ApprovalRequest:
+class ApprovalRequest(JsonRecord):
     """Request for a person's approval, with all that helps to decide.
 
     Only `preview` and `to_text()` are made for showing. Everything else stands as the model, the tool or the host wrote
@@ -244,8 +245,8 @@ class ApprovalRequest:
     payload: Any = None
     preview: Preview | None = None
     presets: JsonMapping = field(factory=_nothing)
-    tool: Tool | None = field(default=None, repr=False)
-    metadata: Mapping[str, Any] = field(factory=_nothing, repr=False)
+    tool: Tool | None = field(default=None, repr=False, metadata=json_key(""))
+    metadata: Mapping[str, Any] = field(factory=_nothing, repr=False, metadata=json_key(""))
     user: str | None = None
     session: str | None = None
     id: str = field(factory=new_id)
@@ -309,17 +310,16 @@ class ApprovalRequest:
 
     def to_json(self) -> JsonObject:
         """All facts as JSON; what isn't JSON becomes text."""
-        lists = {name: list(getattr(self, name)) for name in ("patterns", "always", "wider")}
-        return {
-            **attrs.asdict(self, recurse=False),
-            **lists,
-            "call": {"id": self.call.id, "name": self.call.name, "arguments": self.arguments},
-            "tool": None if self.tool is None else _tool_json(self.tool),
-            "payload": json_or_text(self.payload),
-            "preview": preview_json(self.preview),
-            "presets": dict(self.presets),
-            "metadata": self._metadata(),
-        }
+        data = super().to_json()
+        data["call"]["arguments"] = self.arguments
+        if self.tool is not None:
+            data["tool"] = _tool_json(self.tool)
+        return {**data, "metadata": self._metadata()} if self.metadata else data
+
+    @staticmethod
+    def write_data(value: Any) -> Any:
+        """As it is where it is JSON, else a short text of it."""
+        return json_or_text(value)
 
     def _metadata(self) -> JsonObject:
         return {str(name): json_or_text(value) for name, value in self.metadata.items()}
@@ -335,11 +335,6 @@ def _source(tool: Tool) -> str:
 
 def _pretty(data: JsonObject) -> str:
     return visible(json.dumps(data, ensure_ascii=False, indent=2), newlines=True)
-
-
-def preview_json(preview: Preview | None) -> JsonObject | None:
-    """`{"summary", "details"}`, or `None`."""
-    return None if preview is None else {"summary": preview.summary, "details": preview.details}
 
 
 def json_or_text(value: Any) -> Any:
@@ -362,7 +357,7 @@ def _tool_json(tool: Tool) -> JsonObject:
         "title": spec.title,
         "description": spec.description,
         "origin": str(tool.origin),
-        "former_names": list(tool.former_names),
+        "formerNames": list(tool.former_names),
         "digest": spec.digest,
     }
 

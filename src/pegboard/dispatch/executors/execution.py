@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast, get_args
 
 import attrs
 from attrs import field, frozen
@@ -12,31 +12,14 @@ from attrs import field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, result_of
 from pegboard.dispatch.run import drain, drain_async
-from pegboard.schema.converter import read_record
+from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
-from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult, sayable_json
+from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, SayableRecord, TextContent, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.tool import Tool
-from pegboard.typing import JsonMapping, JsonObject
-
-
-def _stated(value: ExecutionRequest | ExecutionResponse) -> JsonObject:
-    """The attributes that differ from their defaults, by name; what JSON can't hold is text."""
-    stated: JsonObject = {}
-    for each in attrs.fields(type(value)):
-        default: Any = each.default
-        if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType, reportUnknownMemberType]  a class
-            default = default.factory()
-        fact = getattr(value, each.name)
-        if fact != default:
-            stated[each.name] = list(map(_written, fact)) if isinstance(fact, tuple) else _written(fact)  # pyright: ignore[reportUnknownArgumentType]
-    return stated
-
-
-def _written(value: Any) -> Any:
-    return value.to_json() if isinstance(value, (*CONTENT_TYPES, PermissionRequired)) else sayable_json(value)
+from pegboard.typing import JsonObject
 
 
 def _json_part(members: Mapping[str, Any]) -> JsonObject:
@@ -44,42 +27,35 @@ def _json_part(members: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in members.items() if not json_faults({name: value})} if members else {}
 
 
+@frozen
+class _Partial(SayableRecord):
+    """Other data that a call emits."""
+
+    type: ClassVar = "partial"
+    data: Any = None
+
+
+_EMITTED: Final = (Progress, DisplayUpdate, *CONTENT_TYPES)
+_Emitted: TypeAlias = Progress | DisplayUpdate | Content | _Partial
+read_by(_Emitted, tagged(*get_args(_Emitted)))
+
+
 def event_to_json(emitted: object) -> JsonObject:
     """What a call emits on the way, as it is sent to its host; other data than JSON is written as text."""
-    if isinstance(emitted, Progress):
-        return {"progress": [emitted.progress, emitted.total, emitted.message]}
-    if isinstance(emitted, DisplayUpdate):
-        return {"title": emitted.title, "facts": dict(emitted.facts)}
-    if isinstance(emitted, CONTENT_TYPES):
-        return {"content": emitted.to_json()}
-    return {"partial": sayable_json(emitted)}
-
-
-@frozen
-class _ContentEvent:
-    content: Content
+    return (emitted if isinstance(emitted, _EMITTED) else _Partial(emitted)).to_json()
 
 
 def event_from_json(event: JsonObject) -> object:
     """Reads what `event_to_json` writes, from a source that isn't trusted; raises `ValueError` for what is none."""
-    if "content" in event:
-        return read_record(_ContentEvent, event, "event").content
-    if "facts" in event:
-        return read_record(DisplayUpdate, event, "event")
-    if "progress" not in event:
-        return event.get("partial")
-    parts = event["progress"]
-    if not isinstance(parts, list) or len(cast("list[Any]", parts)) != 3:
-        raise ValueError("progress: must be [done, total, message]")
-    names = ("progress", "total", "message")
-    return read_record(Progress, dict(zip(names, cast("list[Any]", parts), strict=True)), "progress")
+    emitted = read_record(cast("Any", _Emitted), event, "event")
+    return emitted.data if isinstance(emitted, _Partial) else emitted
 
 
 # Request and response ----------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
-class ExecutionRequest:
+class ExecutionRequest(SayableRecord):
     """One call of a tool, with what an executor needs to run it somewhere else. All of it is JSON data.
 
     Attributes:
@@ -134,19 +110,6 @@ class ExecutionRequest:
         """A request with some attributes changed."""
         return attrs.evolve(self, **changes)
 
-    def to_json(self) -> JsonObject:
-        """The attributes that differ from their defaults, by their names here."""
-        return _stated(self)
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> ExecutionRequest:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
-
-        Raises:
-            ValueError: `tool` is missing, or something is of the wrong type; names it.
-        """
-        return read_record(cls, data, "request")
-
     @classmethod
     def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
         """The request for one call of this tool in this context.
@@ -175,8 +138,8 @@ class ExecutionRequest:
         """The context of the call, at the other end.
 
         Args:
-            emit: Gets what the tool emits on the way, as `ExecutorCall.emit` takes it: `{"progress": [done, total,
-                message]}`, `{"title": text, "facts": {...}}`, `{"content": {...}}` or `{"partial": data}`.
+            emit: Gets what the tool emits on the way, as `ExecutorCall.emit` takes it: content, or an object of the
+                type `progress` (`progress`, `total`, `message`), `display` (`title`, `facts`) or `partial` (`data`).
             facts: What else it has: `listener`, `host`, `services`, `deadline`.
 
         Raises:
@@ -204,7 +167,7 @@ _TEXTS: Final = tuple(each.name for each in attrs.fields(ReadonlyContext) if eac
 
 
 @frozen
-class PermissionRequired:
+class PermissionRequired(SayableRecord):
     """Executor's answer that something has to be allowed before the call can run.
 
     Attributes:
@@ -222,22 +185,9 @@ class PermissionRequired:
     metadata: Mapping[str, Any] = field(factory=dict[str, Any])
     approval: str | None = None
 
-    def to_json(self) -> JsonObject:
-        """All attributes by name."""
-        return {**attrs.asdict(self, recurse=False), "patterns": list(self.patterns), "metadata": dict(self.metadata)}
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> PermissionRequired:
-        """Reads what `to_json` writes, from a source that isn't trusted.
-
-        Raises:
-            ValueError: Something is missing or of the wrong type.
-        """
-        return read_record(cls, data, "permission")
-
 
 @frozen(kw_only=True)
-class ExecutionResponse:
+class ExecutionResponse(SayableRecord):
     """Response of an executor to one request.
 
     Attributes:
@@ -371,23 +321,16 @@ class ExecutionResponse:
         """A response with some attributes changed."""
         return attrs.evolve(self, **changes)
 
-    def to_json(self) -> JsonObject:
-        """The attributes that differ from their defaults, by their names here; what JSON can't hold is text."""
-        data = _stated(self)
-        if self.metadata:
-            data["metadata"] = {f"{name}": sayable_json(fact) for name, fact in self.metadata.items()}
-        return data
-
     @classmethod
-    def from_json(cls, data: JsonMapping) -> ExecutionResponse:
+    def from_json(cls, data: Any) -> ExecutionResponse:
         """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
 
         Raises:
             ValueError: Something is of the wrong type, or isn't JSON; names it.
         """
-        response = read_record(cls, data, "response")
-        for name in ("structured_content", "details"):
-            if faults := json_faults({name: getattr(response, name)}):
+        response = super().from_json(data)
+        for name, value in (("structuredContent", response.structured_content), ("details", response.details)):
+            if faults := json_faults({name: value}):
                 raise ValueError("; ".join(faults))
         return response
 

@@ -37,7 +37,7 @@ from pegboard.dispatch.run import limit_of, run
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
-from pegboard.schema.converter import read_record
+from pegboard.schema.converter import JsonRecord, read_record
 from pegboard.schema.json import StructureError, digest_of, problem
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
@@ -380,7 +380,7 @@ async def close_executors(executors: Mapping[str, Any]) -> None:
 
 
 @frozen
-class ToolInfo:
+class ToolInfo(JsonRecord):
     """Description of a tool, as a model needs it.
 
     Attributes:
@@ -392,10 +392,6 @@ class ToolInfo:
     name: str
     description: str
     input_schema: JsonSchema
-
-    def to_json(self) -> JsonObject:
-        """`{"name", "description", "input_schema"}`."""
-        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
 
 
 class LocalExecutor:

@@ -45,6 +45,7 @@ from pegboard import (
     NamedTool,
     Tool,
     ToolSpec,
+    Usage,
 )
 from pegboard.request.exporter import Exporter
 from pegboard.toolsets.resolve import resolve_tools
@@ -53,8 +54,8 @@ from pegboard.wire.bodies import EARLY
 Case = dict[str, Any]
 _GIVEN = ("options", "messages", "request", "answer", "events", "broken", "tools", "strict", "odd")
 _CONVERSATION = {"openai-responses": "input", "gemini": "contents", "gemini-schema": "contents"}
-_USUAL = {"finish_reason": "stop", "usage": dict.fromkeys(attrs.asdict(ModelResponse().usage), 0)}
-_CUT = {"finish_reason": "other", "error_message": EARLY, "complete": False, "interrupted": True}
+_USUAL = {"finishReason": "stop", "complete": True, "usage": Usage().to_json()}
+_CUT = {"finishReason": "other", "errorMessage": EARLY, "complete": False, "interrupted": True}
 _WIDTH = 118
 
 
@@ -108,7 +109,7 @@ def _played(exporter: str, made: Exporter, case: Case) -> Case:
     if "tools" in case:
         specs = [ToolSpec.from_json(each) for each in case["tools"]]
         exported = made.tools(specs, strict=case.get("strict"))
-        losses = [{**each.to_json(), **({"refused": True} if each.refused else {})} for each in exported.losses]
+        losses = [each.to_json() for each in exported.losses]
         names = sorted(exported.names)
         came = {"entries": list(exported.entries), **({"losses": losses} if losses else {})}
         return came if names == sorted(spec.name for spec in specs) else {**came, "names": names}

@@ -44,9 +44,8 @@ def result_json(result: ToolResult, *, any_structure: bool) -> JsonObject:
         any_structure: Whether `structuredContent` may be any JSON, as from 2026-07-28 on; before, it is an object.
     """
     data: dict[str, Any] = {"resultType": "complete", **result.to_json()}
-    structured = data["structuredContent"]
-    if structured is None or not (any_structure or isinstance(structured, dict)):
-        del data["structuredContent"]
+    if not (any_structure or isinstance(result.structured_content, dict)):
+        data.pop("structuredContent", None)
     if result.kind is not None:
         data["_meta"] = {KIND: result.kind}
     return data

@@ -142,9 +142,8 @@ def _blocks(part: Any) -> Iterable[JsonObject]:
         yield {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call)}
     elif isinstance(part, ResultPart):
         result = part.result.to_json()
-        structured = result.pop("structuredContent")
-        if isinstance(structured, dict):
-            result["structuredContent"] = structured
+        if not isinstance(part.result.structured_content, dict):
+            result.pop("structuredContent", None)
         yield {"type": "tool_result", "toolUseId": part.call_id, **result}
 
 
