@@ -372,7 +372,7 @@ def plain() -> str:
     return "done"
 
 def observe(event):
-    heard.append(event.state)
+    heard.append(event.type)
 
 heard = []
 registry = ToolRegistry()
@@ -393,4 +393,4 @@ def test_after_a_fork_the_child_has_threads_of_its_own():
     """As gunicorn, celery and multiprocessing fork: registered before, called in the child."""
     run = [sys.executable, "-W", "ignore", "-c", FORKS]
     done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "['pending', 'running', 'completed']\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "['call_pending', 'call_running', 'call_completed']\n"), done.stderr

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 
 import pytest
 
 from pegboard import Once, Permissions, ReadonlyContext, Reject, Rule
 from pegboard.testing import ScriptedApprover
+from pegboard_shell.output import OutputBuffer
 
 
 @pytest.fixture
@@ -107,6 +109,19 @@ async def test_what_a_session_floods_between_two_polls_is_bounded(board):
     assert started.metadata["lost_bytes"] > 4_000_000
     ended = await registry.call("end_session", {"session": started.metadata["session"]})
     assert ended.metadata["output_bytes"] == 0
+
+
+@pytest.mark.parametrize(("size", "on_the_loop"), [(1_000, True), (2_000_000, False)])
+async def test_much_output_is_made_readable_off_the_loop(run, monkeypatch, size, on_the_loop):
+    threads, taken = [], OutputBuffer.taken
+
+    def noting(buffer):
+        threads.append(threading.current_thread())
+        return taken(buffer)
+
+    monkeypatch.setattr(OutputBuffer, "taken", noting)
+    assert (await run(f"yes | head -c {size}")).metadata["output_bytes"] == size
+    assert [each is threading.main_thread() for each in threads] == [on_the_loop]
 
 
 async def test_an_interrupted_poll_leaves_the_session_and_its_output(start, fifo):

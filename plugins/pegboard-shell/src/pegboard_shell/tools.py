@@ -256,7 +256,7 @@ class ShellTools:
         if wanted.background:
             return await self._begin(call, wanted, running, inside=inside)
         await running.follow(None if call.listener is None else partial(_show, call))
-        return self._result(running, [], inside=inside, most=most)
+        return self._result(running, await _taken(running), [], inside=inside, most=most)
 
     async def _lack(self) -> str | None:
         """As in `Sandbox`, off the loop where it isn't known yet."""
@@ -311,19 +311,19 @@ class ShellTools:
         await command.until(lambda: command.is_over or (until is not None and command.has_written(until)), wait)
         if command.is_over:
             self.sessions.forget(session)
-            return self._result(command, notes, inside=session.in_sandbox)
+            return self._result(command, await _taken(command), notes, inside=session.in_sandbox)
         key = session.key
         notes.append(f'Session {key} runs on: poll_session(session="{key}") reads on, end_session ends it.')
         facts = {"session": key, "sandbox": self.settings.sandbox if session.in_sandbox else None}
-        return _told(command.taken(), notes, facts)
+        return _told(await _taken(command), notes, facts)
 
     def _result(
-        self, command: RunningCommand, notes: list[str], *, inside: bool, most: float | None = None
+        self, command: RunningCommand, output: Output, notes: list[str], *, inside: bool, most: float | None = None
     ) -> ToolResult:
         """What a command gave that has ended, or should have; `most` is the longest limit that it could have had."""
         if command.pid is None:
             raise ToolError(f"The command can't be started: {_reason(command.failure)}.") from command.failure
-        output, left = command.taken(), command.leftovers
+        left = command.leftovers
         if not command.is_over:
             notes.append(f"Process {command.pid} could not be ended.")
         if left.ended and not inside:
@@ -382,6 +382,11 @@ def _show(call: ToolContext, text: str, size: int) -> None:
         call.emit(text)
     elif size > MOST_SHOWN:
         call.report(size, None, f"{size:,} bytes of output")
+
+
+async def _taken(command: RunningCommand) -> Output:
+    """The output of a command; much of it is made readable off the loop."""
+    return command.taken() if command.output.size <= MOST_SHOWN else await asyncio.to_thread(command.taken)
 
 
 def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
