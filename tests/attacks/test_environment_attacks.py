@@ -544,19 +544,18 @@ def test_an_edited_suspended_call_does_not_run(edit):
 @pytest.mark.parametrize("answer", [Once(), Always(), Always(["*"]), {"answer": "always", "patterns": ["*"]}])
 def test_a_suspended_call_that_is_forged_as_a_whole_is_still_judged(subject, answer):
     victim = Victim()
-    whole = json.loads(suspended(victim))
-    data = whole["calls"][0]
+    text = suspended(victim)
     arguments = {"paths": ["secret"]}
     forged = {
         "call": {"arguments": arguments},
-        "digest": digest_of_call(data["specDigest"], arguments),
+        "digest": digest_of_call(json.loads(text)["calls"][0]["specDigest"], arguments),
         "patterns": [str(Path.cwd() / "secret")],
         "always": ["*"],
         "subject": subject,
         "approved": True,
         "once": "",
     }
-    resumed(victim, edited(json.dumps(whole), **forged), answer)
+    resumed(victim, edited(text, **forged), answer)
     victim.call(arguments=arguments, context=ANN)
     assert victim.ran == []
 
