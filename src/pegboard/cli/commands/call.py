@@ -27,7 +27,6 @@ from pegboard.cli.session import Session, complete_tool, complete_word, open_ses
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
-from pegboard.errors import UnknownToolError, suggest
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 
@@ -108,9 +107,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
             f"'registry explain {name}' shows each step."
         )
-    for reason in (*session.withheld(name), *map(str, resolved.problems)):
-        remark(reason)
-    raise UnknownToolError(name, suggest(name, resolved.considered))
+    raise session.unknown(name, resolved)
 
 
 def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
