@@ -634,8 +634,9 @@ class ToolRegistry(Contributions):
             from pegboard.dispatch.permissions.rules_file import rule_problems
 
             self._checked_permissions = permissions
-            tools, toolsets = self._catalogue.tools.values(), self._catalogue.toolsets
-            for problem in rule_problems(permissions, tools, complete=not toolsets):
+            brought = any("pegboard_register_toolsets" in each.hooks for each in self.plugins())  # maybe not loaded yet
+            complete = not (brought or self._catalogue.toolsets)
+            for problem in rule_problems(permissions, self._catalogue.tools.values(), complete=complete):
                 operator_log().warning("%s", problem)
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:

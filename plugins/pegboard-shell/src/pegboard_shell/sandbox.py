@@ -123,4 +123,6 @@ class Sandbox:
 def may_be_refused(text: str) -> bool:
     """Whether a program's output speaks of something that a sandbox may have refused; a guess."""
     recent = text[-20_000:].lower()
+    if "no such file" in recent and "/tmp/" in recent:  # noqa: S108  the sandbox has one of its own
+        return True
     return any(refusal in recent for refusal in _REFUSALS)
