@@ -341,7 +341,7 @@ def exits_kept_back() -> Generator[None]:
         os._exit = really
 
 
-async def run_turn(
+async def run_calls(
     registry: ToolRegistry,
     calls: Sequence[ToolCall],
     resolved: ResolvedTools,
