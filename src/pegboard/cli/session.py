@@ -292,7 +292,7 @@ class Session:
         offered = self.resolved(live=True) if live else self._resolved_static(self.where(), EMPTY_CONTEXT, None)
         tool = offered.get(name)
         if tool is None:
-            raise UnknownToolError(name, suggest(name, offered.names))
+            raise self.unknown(name, offered)
         return tool
 
     def withheld(self, name: str) -> Iterator[str]:
@@ -306,6 +306,12 @@ class Session:
             brings = "brings it" if manifest else "may bring it" if record.status == "quarantined" else None
             if brings and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
                 yield f"plugin {found.name!r} ({found.distribution}) {brings}, and is {record.status}: {record.cause}"
+
+    def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
+        """The error of a name that no tool has; why a plugin or a toolset that may have one brings none is remarked."""
+        for reason in (*self.withheld(name), *map(str, offered.problems)):
+            remark(reason)
+        return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine to its end and closes what the registry has opened; prints go to standard error."""

@@ -30,7 +30,6 @@ from pegboard.cli.session import Session, complete_tool, complete_word, open_ses
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
-from pegboard.errors import UnknownToolError, suggest
 from pegboard.files import write_whole
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
@@ -121,9 +120,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
             f"'registry explain {name}' shows each step."
         )
-    for reason in (*session.withheld(name), *map(str, resolved.problems)):
-        remark(reason)
-    raise UnknownToolError(name, suggest(name, resolved.considered))
+    raise session.unknown(name, resolved)
 
 
 def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
