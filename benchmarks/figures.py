@@ -315,8 +315,8 @@ BLOCKING = ("llm",)
 
 CALL_PARTS = (
     "In floors: strict parsing 0.37 (0.19 of it the parser), the schema's verdict 0.07, structuring 0.43 (0.24 if it "
-    "were written for this one tool), the function on attrs classes 0.36, its result weighed 0.16, to text, judged and "
-    "wrapped 0.5, its turn at the gate 0.1, the look-out for tools that block 0.06, permissions 0.05, the call's own "
+    "were written for this one tool), the function on attrs classes 0.36, its result weighed 0.16, to text, validated "
+    "and wrapped 0.5, its turn at the gate 0.1, the look-out for tools that block 0.06, permissions 0.05, its own "
     "objects 0.2, the stages 0.9"
 )
 
@@ -427,7 +427,7 @@ FIGURES = (
         "0.25 of toolregistry",
         0.25,
         held="of 210 us, 70 go into the input schema, most of that into the one annotation that no other tool has, 55 "
-        "into registering, where the schemas that we have made ourselves are judged once more, 35 into the docstring, "
+        "into registering, where our own schemas are validated once more, 35 into the docstring, "
         "which a library parses, 25 into the signature, 15 of them inspect's",
     ),
     Figure(
@@ -444,7 +444,7 @@ FIGURES = (
         "10 KiB",
         10,
         held="the compiled checker of jsonschema_rs, 10.5 KiB for this schema without its descriptions; tools whose "
-        "schemas judge alike share one",
+        "schemas validate alike share one",
     ),
     Figure(
         "half of 10,000 tools by a predicate, as JSON, again",
@@ -512,7 +512,7 @@ FIGURES = (
     Figure(
         "arguments checked and typed",
         against_peer(CHECK),
-        held="pydantic-core does both in Rust; here the judge is Rust, and what makes attrs classes is Python",
+        held="pydantic-core does both in Rust; here the validator is Rust, and what makes attrs classes is Python",
     ),
     Figure(
         "a call into a child process and back, wall time",

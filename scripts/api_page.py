@@ -77,7 +77,7 @@ TOPICS = {  # heading: what stands below it, and the names
         """,
     ),
     "Callbacks": (
-        "See [Stand round calls](../how-to/stand-round-calls.md).",
+        "See [Use callbacks](../how-to/use-callbacks.md).",
         "ChangeArguments Deny Abort RepairRequest only quick Chain",
     ),
     "Permission and approval": (

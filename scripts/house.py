@@ -65,7 +65,8 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    "tests": {"lines": Limit(68_200, goal=63_000)},  # of the core and of the first plugins
+    # Of the core and of the first plugins; 1,750 of them are attempts to get past rules and approvals.
+    "tests": {"lines": Limit(69_100, goal=63_000)},
 }
 
 

@@ -91,7 +91,7 @@ class ToolRegistry(Contributions):
         self._grants = grants
         every: Any = where if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportUnknownVariableType]
         self._where: Final[tuple[Where, ...]] = tuple(each for each in every if each is not None)
-        self._services: CallServices | None = None
+        self._call_services: CallServices | None = None
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._under_way: Final[Counter[str]] = Counter()
@@ -107,7 +107,7 @@ class ToolRegistry(Contributions):
         from pegboard.dispatch.callbacks import Chain
 
         await self._load_plugins(stage)
-        return Chain(self._catalogue.callbacks(stage), self._call_services())
+        return Chain(self._catalogue.callbacks(stage), self._services_of_calls())
 
     @property
     def kept(self) -> ResultStore:
@@ -122,7 +122,7 @@ class ToolRegistry(Contributions):
     @permissions.setter
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
-            self._permissions, self._services = permissions, None
+            self._permissions, self._call_services = permissions, None
             if self._dispatcher is not None:
                 self._dispatcher.rule_by(permissions)
         if self._catalogue.tools:
@@ -136,7 +136,7 @@ class ToolRegistry(Contributions):
     @approver.setter
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
-            self._approver, self._services = approver, None
+            self._approver, self._call_services = approver, None
 
     @property
     def grants(self) -> Grants:
@@ -318,9 +318,9 @@ class ToolRegistry(Contributions):
             await self._load_plugins(*TOOL_STAGES)
         if resolved is None and (self._where or name not in self._catalogue.tools):
             resolved = await self._callable(name, EMPTY_CONTEXT if context is None else context)
-        services = self._services
+        services = self._call_services
         if services is None or services.catalogue is not self._catalogue:
-            services = self._call_services()
+            services = self._services_of_calls()
         if resolved is not None:
             services = self._services_for(resolved)
         if approver is not None:
@@ -616,13 +616,13 @@ class ToolRegistry(Contributions):
                     self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants)
         return self._dispatcher
 
-    def _call_services(self) -> CallServices:
+    def _services_of_calls(self) -> CallServices:
         """What calls share and which stages have something to do; worked out once a catalogue."""
         with self._lock:
-            services = self._services
+            services = self._call_services
             if services is None or services.catalogue is not self._catalogue:
                 self._check_rules()
-                services = self._services = self._at_work().prepare(
+                services = self._call_services = self._at_work().prepare(
                     self._catalogue, self._find, self._permissions, self._approver, self._executor
                 )
         return services
@@ -634,8 +634,9 @@ class ToolRegistry(Contributions):
             from pegboard.dispatch.permissions.rules_file import rule_problems
 
             self._checked_permissions = permissions
-            tools, toolsets = self._catalogue.tools.values(), self._catalogue.toolsets
-            for problem in rule_problems(permissions, tools, complete=not toolsets):
+            brought = any("pegboard_register_toolsets" in each.hooks for each in self.plugins())  # maybe not loaded yet
+            complete = not (brought or self._catalogue.toolsets)
+            for problem in rule_problems(permissions, self._catalogue.tools.values(), complete=complete):
                 operator_log().warning("%s", problem)
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:
@@ -646,7 +647,7 @@ class ToolRegistry(Contributions):
         """
         self._check_own(resolved)
         tools = (*resolved.tools, *resolved.findable)
-        return self._call_services().evolve(find=partial(self._offered, resolved), named={}, tools=tools)
+        return self._services_of_calls().evolve(find=partial(self._offered, resolved), named={}, tools=tools)
 
     async def _ready(
         self, calls: Iterable[ToolCall], resolved: ResolvedTools | None, context: ReadonlyContext
@@ -661,7 +662,7 @@ class ToolRegistry(Contributions):
             registered = self._catalogue.tools
             name = next((call.name for call in calls if call.name not in registered), calls[0].name)
             resolved = await self._callable(name, context)
-        return (self._call_services() if resolved is None else self._services_for(resolved)), calls
+        return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
 
     def _check_own(self, resolved: ResolvedTools) -> None:
         if resolved.registry not in (None, self):

@@ -83,7 +83,7 @@ class Watchdog:
         under_way = list(self.steps.items())
         for thread, step in under_way:
             if now - step[1] > self.limit:
-                self.report_step(step, now - step[1], place_of(thread))
+                self.report_step(step, now - step[1], code_position(thread))
         return bool(under_way)
 
     def report_step(self, step: _Step, seconds: float, where: str = "") -> None:
@@ -139,7 +139,7 @@ def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], 
             watchdog.report_step(step, seconds)
 
 
-def place_of(thread: int) -> str:
+def code_position(thread: int) -> str:
     """Where a tool's own code stands in a thread: `", at tools.py:12 in compute"`; nothing where it has gone.
 
     What that calls, down to where it waits, is of less use to its author.

@@ -44,6 +44,7 @@ SHARED = {
     "below a folder that all can write": lambda path, _: path.parent.parent.chmod(0o777),
     "a link in a folder that all can write": lambda path, _: linked(path).parent.chmod(0o777),
     "a link to what all can write": lambda path, _: linked(path).resolve().chmod(0o666),
+    "another's pipe": lambda path, patch: (path.unlink(), os.mkfifo(path), anothers(path, patch)),
     "another's link in a folder that all can fill": lambda path, patch: (
         linked(path).parent.chmod(0o1777),
         anothers(path, patch),

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.cli.arguments import ALL_TYPES, SchemaType, WordError, json_type, read_arguments, read_state, typed
+from pegboard.cli.arguments import ALL_TYPES, SchemaType, WordError, json_type, read_arguments, read_words, typed
 
 SCHEMA = {
     "type": "object",
@@ -168,14 +168,14 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
 
 
 def test_state_is_flat_and_text():
-    assert read_state(["tier=gold", "n=5", "m:=5", "a.b=c", "tier=free"]) == {
+    assert read_words(["tier=gold", "n=5", "m:=5", "a.b=c", "tier=free"]) == {
         "tier": "free",
         "n": "5",
         "m": 5,
         "a.b": "c",
     }
     with pytest.raises(WordError):
-        read_state(["tier"])
+        read_words(["tier"])
 
 
 # Laws --------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ToolRegistry, tool
+from pegboard import ApprovalRequest, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.cli import run as cli_loop
 from pegboard.cli.run import answer_of, has_left_threads, run_to_end, whole
 from pegboard.cli.table import cells
@@ -168,6 +168,38 @@ def test_what_is_too_long_to_be_read_to_the_end_isnt_approved(monkeypatch, capsy
     result = registry.call_sync("wipe", {"path": "a" * cli_loop.MOST_SHOWN})
     assert (result.kind, "too long to be approved" in result.text) == ("rejected", True)
     assert "wipe: too long to be approved" in capsys.readouterr().err
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "colour": {"title": "Which\u202e?", "type": "string", "enum": ["red", "blue"], "default": "red"},
+        "sizes": {"type": "array", "items": {"type": "string", "enum": ["s", "m"]}},
+        "count": {"type": "integer"},
+    },
+    "required": ["colour", "count"],
+}
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [
+        (["blue\n", "s, m\n", " 3\n"], Once({"colour": "blue", "sizes": ["s", "m"], "count": 3})),
+        (["\n", "\n", "3\n"], Once({"colour": "red", "count": 3})),
+        (["green\n", "\n", "3\n"], Reject("green / 3")),
+        (["\n", "\n", "\n"], Reject()),
+        (["blue\n", None], None),
+    ],
+)
+def test_a_form_is_filled_in_line_by_line_and_other_words_are_an_answer_too(monkeypatch, capsys, lines, answer):
+    left = iter(lines)
+    monkeypatch.setattr(cli_loop, "read_line", lambda: next(left))
+    request = ApprovalRequest(ToolCall("ask", '{"q": 1}', "1"), "", "ask", hint="Tell me", payload={"form": FORM})
+    assert cli_loop.TerminalPrompt().approve(request, ToolContext()) == answer
+    shown = capsys.readouterr().err
+    assert shown.startswith("ask: Tell me\n")
+    assert "Which\\u{202e}? ['red', 'blue'] (Enter: red): sizes" in shown or lines[1] is None
+    assert "properties" not in shown
 
 
 class Terminal:

@@ -393,8 +393,9 @@ def test_a_tool_of_a_plugin_that_isnt_loaded_is_explained(say, site, name, confi
     code, out, _ = say("explain", name, "--config", str(site.root / "own.toml"))
     assert (code, out.splitlines()[0]) == (0, f"{name}: not offered")
     assert note in out
-    code, _, err = say("call", name, "--config", str(site.root / "own.toml"))
-    assert (code, err.endswith(f"error: no tool is called '{name}'.\n"), note in err) == (2, True, True)
+    for command in ("call", "show"):
+        code, _, err = say(command, name, "--config", str(site.root / "own.toml"))
+        assert (code, err.endswith(f"error: no tool is called '{name}'.\n"), note in err) == (2, True, True)
 
 
 LATE = """

@@ -16,8 +16,6 @@ from pegboard.dialects.keywords import (
     well_formed,
     whole_bounds,
 )
-from pegboard_anthropic.anthropic import ANTHROPIC_STRICT
-from pegboard_openai._openai import OPENAI_STRICT
 
 CASES = {
     "sound": ({"type": "object", "properties": {"a": True}},),
@@ -251,21 +249,6 @@ def test_each_limit_refuses(limits, schema, what):
 
 def test_at_the_limit_nothing_is_refused():
     assert not Within(Counts(properties=2, levels=1, optional=2))(tool(a={}, b={})).changes
-
-
-def test_openai_takes_ten_levels():
-    schema = tool(x={"type": "string"})
-    for _ in range(9):
-        schema = tool(a=schema)
-    assert not OPENAI_STRICT.rewrite(schema).refused
-    assert OPENAI_STRICT.rewrite(tool(a=schema)).refused
-
-
-def test_anthropic_takes_24_optional_parameters():
-    schema = tool(**{f"p{at}": {"type": "string"} for at in range(24)})
-    assert not ANTHROPIC_STRICT.rewrite(schema).refused
-    schema["properties"]["more"] = {"type": "string"}
-    assert ANTHROPIC_STRICT.rewrite(schema).refused
 
 
 TABLES = [

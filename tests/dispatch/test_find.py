@@ -480,7 +480,7 @@ def test_a_repairer_that_raises_gives_an_error_with_both(state_of, error):
     left = travel(state)
     assert (left.kind, left.text, left.problems) == ("invalid_arguments", state.error.text, state.error.problems)
     assert type(error).__name__ in left.detail
-    assert "It was to mend: Invalid arguments for read_file" in left.detail
+    assert "It was to repair: Invalid arguments for read_file" in left.detail
     assert seen == [("repairer of plugin 0", error)]
 
 

@@ -34,7 +34,7 @@ from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import PluginManager, gather, imported, register_plugin
 from pegboard.plugins.manifest import PluginManifest, manifest_path, write_manifest
 from pegboard.plugins.probe import probe
-from pegboard.plugins.side_effects import within
+from pegboard.plugins.side_effects import run_in_thread
 from pegboard.tools.spec import Origin
 
 
@@ -482,20 +482,20 @@ def test_an_entry_point_names_a_module_or_something_in_it() -> None:
 
 def test_gives_what_the_function_gives() -> None:
     """Arguments go in, the value comes out, from a daemon thread."""
-    assert within(5, lambda a, b: (a + b, threading.current_thread().daemon), 1, 2) == (3, True)
+    assert run_in_thread(5, lambda a, b: (a + b, threading.current_thread().daemon), 1, 2) == (3, True)
 
 
 def test_raises_what_the_function_raises() -> None:
     """`SystemExit` is an error like any other here."""
     with pytest.raises(SystemExit):
-        within(5, exit, 3)
+        run_in_thread(5, exit, 3)
 
 
 def test_gives_up_past_the_limit() -> None:
     """The work is left behind, not waited for."""
     go_on = threading.Event()
     with pytest.raises(TimeoutError, match=r"longer than 0\.01 s"):
-        within(0.01, go_on.wait)
+        run_in_thread(0.01, go_on.wait)
     go_on.set()
 
 

@@ -4,9 +4,8 @@ import pytest
 
 from pegboard import Tool
 from pegboard.wire.blocks import StrictLimits
-from pegboard_anthropic._anthropic import AnthropicLimits
-from pegboard_anthropic.anthropic import Anthropic
-from pegboard_bedrock.bedrock import Bedrock
+from pegboard_anthropic import Anthropic, AnthropicLimits
+from pegboard_bedrock import Bedrock
 
 TEXT = {"type": "string"}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pegboard_agents.plugin
-from pegboard import ToolCall, ToolRegistry, register_plugin, tool
+from pegboard import Once, PendingCalls, ToolCall, ToolRegistry, register_plugin, tool
 from pegboard.testing import ScriptedModel
 
 
@@ -77,6 +78,42 @@ def test_what_is_wrong_with_the_settings_is_named_and_the_tools_are_there(settin
     registry, record = board(settings)
     assert (record.status, wrong in record.cause) == ("partial", True)
     assert registry.get("ask_user").name == "ask_user"
+
+
+WAITING = """
+import os, signal, sys
+from pathlib import Path
+from pegboard import ToolCall, ToolRegistry, ask_later, tool
+from pegboard.testing import ScriptedModel
+from pegboard_agents import Agent, agent_tool
+
+@tool(destructive=True)
+def fell() -> str:
+    "Fells."
+    return "felled"
+
+def start(*script):
+    registry = ToolRegistry()
+    registry.register(fell, agent_tool(Agent(name="clerk", model=ScriptedModel(script))))
+    return registry
+
+async def wait(file):
+    calls = [ToolCall("clerk", {"request": "Fell it"}, "1")]
+    outcome = await start(ToolCall("fell", {})).dispatch(calls, approver=ask_later)
+    file.write_text(outcome.pending.dumps())
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_what_waited_in_a_process_that_was_killed_goes_on_in_another(tmp_path):
+    file, names = tmp_path / "pending.json", {}
+    code = f"{WAITING}\nimport asyncio\nasyncio.run(wait(Path({str(file)!r})))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    exec(WAITING, names)
+    pending = PendingCalls.loads(file.read_text())
+    resumed = asyncio.run(names["start"]("It is down.").resume(pending, {each.id: Once() for each in pending}))
+    assert resumed.results[0].text == "It is down."
 
 
 @pytest.mark.slow

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from fake_vendors.cases import cases_in, check
-from pegboard import ModelConfig, ModelRequest
-from pegboard_anthropic._anthropic import AnthropicLimits, thinking_budgets
-from pegboard_anthropic.anthropic import Anthropic
+from pegboard import ModelConfig, ModelRequest, Tool
+from pegboard_anthropic import Anthropic, AnthropicLimits, thinking_budgets
 
 CITED = {"type": "web_search_result_location", "url": "https://a", "title": "A", "cited_text": "words"}
 
@@ -21,6 +20,13 @@ def test_models_that_take_a_budget_are_told_one():
     exporter = Anthropic(AnthropicLimits(reasoning=thinking_budgets(low=2_000)))
     request = ModelRequest("x", config=ModelConfig(reasoning="low"))
     assert exporter.request(request)["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+
+
+@pytest.mark.parametrize(("optional", "strict"), [(24, True), (25, None)])
+def test_24_optional_parameters_are_strict(optional, strict):
+    schema = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(optional)}}
+    entry = Anthropic().tools([Tool.from_schema("wide", schema, strict=True).spec]).entries[0]
+    assert entry.get("strict") is strict
 
 
 def delta(index, kind, **facts):

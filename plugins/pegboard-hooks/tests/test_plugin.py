@@ -153,6 +153,20 @@ def test_a_projects_settings_have_no_effect_until_they_are_trusted(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_file_that_ends_the_process_takes_no_hook_along(tmp_path):
+    folder = tmp_path / "mine" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "ends.py").write_text("import os\nos._exit(3)\n")
+    run = {**TRUE, "command": ["touch", str(tmp_path / "was_run")]}
+    settings = {"folders": [str(folder.parent)], "before": [DENY], "tools": {"run": run}}
+    given = [word for key, value in settings.items() for word in ("--set", f"hooks.{key}:={json.dumps(value)}")]
+    words = [sys.executable, "-m", "pegboard", "call", "run", *given]
+    done = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert (done.returncode, "run was denied: no" in done.stderr) == (1, True), done.stderr
+    assert not (tmp_path / "was_run").exists()
+
+
+@pytest.mark.slow
 def test_a_listing_names_a_file_that_doesnt_end_and_has_the_tools_of_others(tmp_path):
     folder = tmp_path / "mine" / "tools"
     folder.mkdir(parents=True)

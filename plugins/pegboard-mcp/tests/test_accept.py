@@ -62,6 +62,7 @@ def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more,
     (tmp_path / "rules.toml").write_text('allow = ["real__echo", "real__ecko"]')
     said = registry("call", "real__echo", "text=in", "--rules", "rules.toml")
     assert ("is called 'real__ecko'" in said, "is called 'real__echo'" in said) == (True, False)
+    assert "is called 'real__echo'" not in registry("serve", "--rules", "rules.toml")
     assert "hidden-key" in registry("call", "--yes", "real__env")
 
 

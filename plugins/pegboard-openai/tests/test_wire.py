@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from fake_vendors.cases import cases_in, check
 from fake_vendors.rules.samples import asked, called
+from pegboard import Tool
 from pegboard.messages import Message, ReasoningPart, TextPart
 from pegboard.schema.json import json_text
 from pegboard_openai._openai import CHAT, RESPONSES, JsonEnd
@@ -30,6 +31,18 @@ def read(exporter, *events):
     for each in events:
         reader.feed(each)
     return reader.response()
+
+
+def nested(levels):
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    for _ in range(levels - 1):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return Tool.from_schema("nested", schema, strict=True).spec
+
+
+@pytest.mark.parametrize(("levels", "strict"), [(10, True), (11, None)])
+def test_ten_levels_are_strict(levels, strict):
+    assert OpenAIChat().tools([nested(levels)]).entries[0]["function"].get("strict") is strict
 
 
 # --- chat ---

@@ -46,7 +46,7 @@ async def test_at_the_level_read_only_nothing_is_changed(box, top):
     result = await box("read-only")("touch inside")
     assert not (top / "inside").exists()
     assert result.metadata["exit_code"] == 1
-    assert "It ran in a sandbox, where it changes nothing and reaches no network. shell_unsandboxed" in result.text
+    assert "where it changes nothing and reaches no network. shell_unsandboxed" in result.text
 
 
 async def test_what_counts_as_reading_can_change_nothing(box, top, monkeypatch):

@@ -49,4 +49,6 @@ def test_words_of_a_refusal_are_known_and_others_arent():
     assert may_be_refused("curl: (6) Could not resolve host: example.org")
     assert may_be_refused("curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server")
     assert may_be_refused("  errno: -101,\n  code: 'ENETUNREACH',")
+    assert may_be_refused("bwrap: execvp /tmp/venv/bin/python: No such file or directory")
+    assert not may_be_refused("cat: notes: No such file or directory")
     assert not may_be_refused("2 failed, 3 passed")

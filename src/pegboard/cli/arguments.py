@@ -209,7 +209,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     return arguments
 
 
-def read_state(words: Iterable[str]) -> JsonObject:
+def read_words(words: Iterable[str]) -> JsonObject:
     """`k=v` words as a flat mapping of texts; `k:=JSON` as in arguments, the later over the earlier.
 
     Raises:

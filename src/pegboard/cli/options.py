@@ -131,9 +131,9 @@ def context_of(
         return context
     from attrs import evolve
 
-    from pegboard.cli.arguments import read_state
+    from pegboard.cli.arguments import read_words
 
-    return evolve(context, state=read_state(state))
+    return evolve(context, state=read_words(state))
 
 
 class _Seconds(click.FloatRange):

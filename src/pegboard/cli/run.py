@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import attrs
 import click
 
+from pegboard.cli.arguments import SchemaType, typed
 from pegboard.cli.output import Status, json_line, quiet, remark, stderr_screen, write_through
 from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
-from pegboard.schema.json import is_object
+from pegboard.schema.json import is_object, json_text
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ResultLimits
+from pegboard.tools.visible import visible
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
@@ -59,9 +61,16 @@ def approver_for(*, yes: bool, no: bool) -> AnyApprover:
 
 async def approve_all(request: ApprovalRequest, _context: ToolContext) -> Answer | None:
     """`--yes`; `None` for a form that a yes doesn't fill in: one that needs a field without a default."""
+    form = _form_of(request)
+    needed = () if form is None else map(form.child, form.required)
+    return Once() if all(field.keyword("default") is not None for field in needed) else None
+
+
+def _form_of(request: ApprovalRequest) -> SchemaType | None:
+    """The schema of the answer that a question asks for, or `None`."""
     payload: Any = request.payload
-    form: Any = payload.get("form", {}) if is_object(payload) else {}
-    return Once() if all("default" in form["properties"][name] for name in form.get("required", ())) else None
+    form = payload.get("form") if is_object(payload) and len(payload) == 1 else None
+    return SchemaType(form, form) if SchemaType(form, form).properties else None
 
 
 async def reject_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
@@ -85,20 +94,20 @@ class TerminalPrompt:
         if rejected is not None:
             return rejected
         flush_input()
-        for _ in range(TRIES):
-            write_question(question_of(request))
-            line = read_line()
-            if line is None:
-                return None
-            answer = answer_of(line, may_always=bool(request.always), wider=request.wider)
-            if answer is not None:
-                return answer
-        return Reject()
+        asking = dialogue(request)
+        try:
+            write_question(next(asking))
+            while (line := read_line()) is not None:
+                write_question(asking.send(line))
+        except StopIteration as ended:
+            return ended.value
+        return None
 
 
 def show_request(request: ApprovalRequest) -> Reject | None:
     """Writes a request to standard error; one that is too long to be read isn't, and its rejection comes back."""
-    text = request.to_text()
+    is_form = _form_of(request) is not None  # which `dialogue` shows field by field
+    text = (attrs.evolve(request, payload=None) if is_form else request).to_text()
     if len(text) > MOST_SHOWN:
         remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
         return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
@@ -108,8 +117,41 @@ def show_request(request: ApprovalRequest) -> Reject | None:
     return None
 
 
-def question_of(request: ApprovalRequest) -> str:
-    """What a person is asked below a request; `answer_of` reads the answer."""
+def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
+    """What a person is asked below a request, one question after the other; is sent each line, and gives the answer."""
+    form = _form_of(request)
+    if form is not None:
+        return (yield from _filled_in(form))
+    for _ in range(TRIES):
+        line = yield _question_of(request)
+        answer = answer_of(line, may_always=bool(request.always), wider=request.wider)
+        if answer is not None:
+            return answer
+    return Reject()
+
+
+def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
+    """Asks for the fields of a form; where the lines aren't what it takes, they are an answer in other words."""
+    from pegboard.schema.validator import validator_of  # which loads jsonschema
+
+    answers, words = dict[str, Any](), list[str]()
+    for name, field in form.properties.items():
+        item = field.item(0) if "array" in field.types and not field.is_open else None
+        choices, default = (item or field).members, field.keyword("default")
+        title = f"{field.keyword('title') or name}{f' {list(choices)}' if choices else ''}"
+        usual = "" if default is None else f" (Enter: {default})"
+        line = yield visible(f"{title}{', several with commas' if item else ''}{usual}: ")
+        if text := line.strip():
+            words.append(text)
+            parts = [typed(part.strip(), item) for part in text.split(",")] if item else None
+            answers[name] = parts or typed(text, field)
+        elif default is not None:
+            answers[name] = default
+    fits = not validator_of(json_text(form.schema)).problems(answers)
+    return Once(answers) if fits else Reject(" / ".join(words) or None)
+
+
+def _question_of(request: ApprovalRequest) -> str:
     always = ", [a]lways exactly this in this run" if request.always else ""
     wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
     return f"Run it? [y]es{always}{wider}, [n]o, or n and why: "
@@ -299,7 +341,7 @@ def exits_kept_back() -> Generator[None]:
         os._exit = really
 
 
-async def run_turn(
+async def run_calls(
     registry: ToolRegistry,
     calls: Sequence[ToolCall],
     resolved: ResolvedTools,

@@ -18,7 +18,7 @@ import click
 from attrs import evolve, frozen
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete, split_arg_string
 
-from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_state
+from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_words
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
@@ -292,7 +292,7 @@ class Session:
         offered = self.resolved(live=True) if live else self._resolved_static(self.where(), EMPTY_CONTEXT, None)
         tool = offered.get(name)
         if tool is None:
-            raise UnknownToolError(name, suggest(name, offered.names))
+            raise self.unknown(name, offered)
         return tool
 
     def withheld(self, name: str) -> Iterator[str]:
@@ -306,6 +306,12 @@ class Session:
             brings = "brings it" if manifest else "may bring it" if record.status == "quarantined" else None
             if brings and (manifest is None or any(prefix + spec.name == name for spec in manifest.tools)):
                 yield f"plugin {found.name!r} ({found.distribution}) {brings}, and is {record.status}: {record.cause}"
+
+    def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
+        """The error of a name that no tool has; why a plugin or a toolset that may have one brings none is remarked."""
+        for reason in (*self.withheld(name), *map(str, offered.problems)):
+            remark(reason)
+        return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine to its end and closes what the registry has opened; prints go to standard error."""
@@ -365,7 +371,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
 def _note_texts(registry: ToolRegistry, options: Options) -> None:
     """Remarks on texts of `--set` that may have been meant as JSON, where their plugin fails."""
     failed = {problem.plugin for problem in registry.problems()} if options.settings else ()
-    for word, value in read_state(options.settings).items():
+    for word, value in read_words(options.settings).items():
         if word.partition(".")[0] in failed and isinstance(value, str):
             with suppress(ValueError, RecursionError):
                 json.loads(value)
@@ -415,7 +421,7 @@ def configuration_of(options: Options) -> Config:
         WordError: A `--set` is no `K=V`.
     """
     config = load_config(project="search", explicit=None if options.config is None else Path(options.config))
-    for word, value in read_state(options.settings).items():
+    for word, value in read_words(options.settings).items():
         plugin, dot, key = word.partition(".")
         if not (plugin and dot and key):
             raise click.UsageError(f"--set: {word!r} is no PLUGIN.KEY")

@@ -87,9 +87,9 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
     granted, arguments, context = granted_to(state), state.arguments, state.context.request
     decision = policy.decide(arguments, context, granted)
     if decision.action == "deny":
-        raise denial(permissions, tool_of(state), decision)
+        raise denial(permissions, asking_tool(state), decision)
     if decision.action == "ask":
-        state.asks = permissions.ask(tool_of(state), arguments, decision, grants=granted, context=context)
+        state.asks = permissions.ask(asking_tool(state), arguments, decision, grants=granted, context=context)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -119,7 +119,7 @@ Decide = Callable[[tuple[Rule, ...]], Decision]
 """What the rules say, with what has been granted to the session."""
 
 
-def tool_of(state: CallState) -> Tool:
+def asking_tool(state: CallState) -> Tool:
     """The tool, which every call has that asks."""
     assert state.tool is not None
     return state.tool
@@ -128,7 +128,7 @@ def tool_of(state: CallState) -> Tool:
 def granted_to(state: CallState) -> tuple[Rule, ...]:
     """What people have allowed in this call's session."""
     grants = state.services.grants
-    return () if grants is None else grants.rules(session_key(state.context.request), tool_key(tool_of(state)))
+    return () if grants is None else grants.rules(session_key(state.context.request), tool_key(asking_tool(state)))
 
 
 def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
@@ -138,7 +138,7 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
         state: The call.
         facts: The other attributes of the request, `permission` at least.
     """
-    tool, context = tool_of(state), state.context
+    tool, context = asking_tool(state), state.context
     text = str(json_text(dict(state.arguments)))
     return ApprovalRequest(
         attrs.evolve(state.call, name=tool.name, arguments=text),
@@ -197,7 +197,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     if after is not None and not isinstance(answer, Reject):  # rules, and links, may have changed while it was asked
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
-            raise RefusedError.of(denial(after, tool_of(state), decision, request.permission))
+            raise RefusedError.of(denial(after, asking_tool(state), decision, request.permission))
     state.context.confirmation = (
         confirmation_of(shown, answer, _history(state), _kept(state)) or state.context.confirmation
     )
@@ -208,7 +208,7 @@ def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> 
     """Fills in `state.pending`: the answer to this request comes later."""
     state.pending = PendingCall.of(
         request,
-        tool_key(tool_of(state)),
+        tool_key(asking_tool(state)),
         created=time.time(),
         approved=state.approval is not None,
         earlier=_history(state),
@@ -279,7 +279,7 @@ async def ask_inside(
     (permission,) = _texts("permission", [permission])
     if not is_name(permission):
         raise ValueError(f"a permission is a name, not a pattern, and without hidden characters: {permission!r:.100}")
-    tool, permissions = tool_of(state), permissions_of(state)
+    tool, permissions = asking_tool(state), permissions_of(state)
     if permissions is None:
         return
     folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
@@ -316,7 +316,7 @@ def allows_inside(state: CallState, permission: str, subject: str) -> bool:
         return True
     if state.access is None or state.access[0] is not permissions:
         grants, request = granted_to(state), context.request
-        allows = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
+        allows = permissions.access(asking_tool(state), state.arguments, grants=grants, context=request)
         state.access = permissions, allows
     return state.access[1](permission, subject)
 
@@ -341,7 +341,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
-    tool, permissions = tool_of(state), permissions_of(state) or Permissions()
+    tool, permissions = asking_tool(state), permissions_of(state) or Permissions()
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         return (permissions_of(state) or permissions).decide_asked(tool, QUESTION, (tool.name,), grants=granted)
@@ -357,7 +357,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
 
 
 def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-    """Ends a running call until a question is answered, which nobody is asked now; see `ToolContext.suspend`.
+    """Ends a running call until a question is answered, which is not asked now; see `ToolContext.suspend`.
 
     Raises:
         SuspendedError: Always, but for what can't be asked: then as `confirm_inside`.
@@ -368,7 +368,7 @@ def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request
 
 
 def _question(state: CallState, hint: str, payload: Any, **facts: Any) -> ApprovalRequest:
-    patterns = (tool_of(state).name,)
+    patterns = (asking_tool(state).name,)
     facts |= {"subject": "question", "hint": hint, "payload": payload}
     return request_of(state, permission=QUESTION, patterns=patterns, **facts)
 
@@ -442,7 +442,7 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 def decide_again(state: CallState) -> Awaitable[None] | None:
     """Decides right before the tool runs, for the first time or once more, where anything may be otherwise by now."""
     known = state.permitted_by
-    may_change = known is not None and policy_of(known, tool_of(state)).may_change
+    may_change = known is not None and policy_of(known, asking_tool(state)).may_change
     if state.approval is None and known is permissions_of(state) and not may_change:
         return None
     state.asks = None
@@ -466,7 +466,7 @@ def _check_approved(state: CallState) -> None:
 
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
-    tool, context = tool_of(state), state.context.request
+    tool, context = asking_tool(state), state.context.request
     request = request_of(state, **attrs.asdict(asks, recurse=False, filter=lambda each, _: each.name != "decision"))
     arguments = json.loads(request.arguments_text)
 

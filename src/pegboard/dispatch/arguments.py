@@ -258,15 +258,15 @@ async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> No
     """
     write = tool.format_validation_error
     if write is None:
-        raise refusal(tool, problems)
+        raise arguments_error(tool, problems)
     try:
-        error = await _asked(state, partial(refusal, tool, problems), write)
+        error = await _asked(state, partial(arguments_error, tool, problems), write)
     except LimitExpiredError:
-        error = refusal(tool.evolve(format_validation_error=None), problems)
+        error = arguments_error(tool.evolve(format_validation_error=None), problems)
     raise error
 
 
-def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:
+def arguments_error(tool: Tool, problems: tuple[str, ...]) -> CallError:
     """The error that lists what is wrong with the arguments, in the tool's own words where it has some."""
     most = 1000  # characters that the model reads; a union of a thousand members would fill pages
     problems = tuple(each if len(each) <= most else f"{each[:most]}..." for each in problems)
@@ -317,19 +317,19 @@ def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAUL
         call = _read_call(raw)
         if call.error is not None or call.provider_executed:
             return attrs.evolve(call, arguments=_kept(call.arguments, limits))
-        return _judged_call(call, find, limits)
+        return _validated_call(call, find, limits)
     except Exception:  # noqa: BLE001  a host's object may do anything when it is looked at
         return ToolCall("", error=_NO_CALL)
 
 
-def _judged_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) -> ToolCall:
+def _validated_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) -> ToolCall:
     try:
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
         arguments = _taken(call.arguments, limits)
         if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
             return attrs.evolve(call, arguments=arguments)
-        error = refusal(tool, tool.validator.problems(arguments))
+        error = arguments_error(tool, tool.validator.problems(arguments))
     except CallError as raised:
         error = raised
     except Exception as raised:  # noqa: BLE001  a schema that was never compiled before

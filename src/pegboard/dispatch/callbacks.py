@@ -90,7 +90,7 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
     return CallError("callback_failure", text, detail=detail)
 
 
-def shown(state: CallState) -> Mapping[str, Any]:
+def arguments_of(state: CallState) -> Mapping[str, Any]:
     """The arguments as callbacks see them; made once for as long as they stay what they are."""
     made = state.shown
     if made is None or made[0] is not state.arguments:
@@ -225,7 +225,7 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
         CallError: `callback_failure`: a wrapper raised something of its own, or took too long by itself.
         BaseException: What the tool raised, where the wrappers let it through.
     """
-    return await _chain_of(state, "wrap").around_all(run_inner, state.context, state.tool, shown(state))
+    return await _chain_of(state, "wrap").around_all(run_inner, state.context, state.tool, arguments_of(state))
 
 
 @frozen
@@ -271,7 +271,7 @@ async def before(state: CallState) -> None:
     """
     chain = _chain_of(state, "before")
     for link in chain:
-        answer = await chain.ask(link, state.context, state.tool, shown(state))
+        answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
         if isinstance(answer, ToolResult):
             state.result = await hold_to_limits(state, answer)
             return
@@ -300,7 +300,7 @@ async def on_error(state: CallState) -> None:
     error, given = state.error, state.result
     if error is None and given is not None:  # the tool has answered that it failed
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
-    answered = await _chain_of(state, "on_error").answers(state.context, state.tool, shown(state), error)
+    answered = await _chain_of(state, "on_error").answers(state.context, state.tool, arguments_of(state), error)
     if answered is not None:
         await _take(state, *answered)
 
@@ -313,7 +313,7 @@ async def after(state: CallState) -> None:
     chain = _chain_of(state, "after")
     for link in chain:
         try:
-            answer = await chain.ask(link, state.context, state.tool, shown(state), state.result)
+            answer = await chain.ask(link, state.context, state.tool, arguments_of(state), state.result)
             if answer is not None:
                 await _take(state, answer, link)
         except (CallError, ToolError) as error:

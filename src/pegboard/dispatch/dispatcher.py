@@ -384,7 +384,7 @@ def _put_in_order(states: Sequence[CallState]) -> None:
 
 
 def _mode_of(state: CallState) -> str | None:
-    """How the call shares; `None` where that isn't known yet: a name may be mended."""
+    """How the call shares; `None` where that isn't known yet: a name may be repaired."""
     try:
         return state.services.find(state.call.name).spec.concurrency.mode
     except CallError:

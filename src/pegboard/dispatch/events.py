@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.approval.pending import PendingCall
-from pegboard.dispatch.callbacks import shown
+from pegboard.dispatch.callbacks import arguments_of
 from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure
 from pegboard.schema.converter import read_by, read_record, tagged
@@ -274,7 +274,7 @@ def emit_answer(state: CallState, request: ApprovalRequest, answer: str) -> None
 
 def emit_running(state: CallState) -> None:
     """The tool is started."""
-    _emit(state, CallRunning, arguments=shown(state))  # read-only: a listener changes nothing that was approved
+    _emit(state, CallRunning, arguments=arguments_of(state))  # read-only: a listener changes nothing that was approved
 
 
 def emit_note(state: CallState, note: str) -> None:

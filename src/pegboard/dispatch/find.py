@@ -217,7 +217,7 @@ def repair(state: CallState) -> Awaitable[None] | None:
         raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
     if state.services.callbacks.repair:
         return _ask(state, error)
-    _mend_name(state, error)
+    _repair_name(state, error)
     return None
 
 
@@ -231,7 +231,7 @@ async def _ask(state: CallState, error: CallError) -> None:
     request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
     answered = await Chain(services.callbacks.repair, services, partial(_failure, state, error)).answers(request)
     if answered is None:
-        return _mend_name(state, error)
+        return _repair_name(state, error)
     answer, link = answered
     try:
         call = _call_of(answer, state.call)
@@ -251,7 +251,7 @@ def _call_of(answer: object, call: ToolCall) -> ToolCall:
     raise TypeError(f"answered {type(answer).__name__}; it may answer ToolCall, a mapping of arguments, or None")
 
 
-def _mend_name(state: CallState, error: CallError) -> None:
+def _repair_name(state: CallState, error: CallError) -> None:
     """The built-in repair: the one tool that a wrong name can only be a slip for, where running it does no harm."""
     call = state.call
     is_text = isinstance(call.name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
@@ -288,7 +288,7 @@ def _failure(state: CallState, error: CallError, link: Callback, failed: BaseExc
     if state.services.observe is not None:
         state.services.observe(f"repairer of {link.owner}", failed)
     failure = f"{ChainError(link, failed)}\n{detail_of(failed)}"
-    return _again(error, f"The repair failed: {failure}\nIt was to mend: {error.detail or error.text}")
+    return _again(error, f"The repair failed: {failure}\nIt was to repair: {error.detail or error.text}")
 
 
 def _again(error: CallError, detail: str) -> CallError:

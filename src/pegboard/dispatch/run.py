@@ -98,7 +98,7 @@ async def _in_turn(state: CallState, tool: Tool) -> None:
         if state.thread is None or state.thread.done():
             lock.release()
         else:
-            _release_later(state.thread, lock, tool, limit_of(state, tool))
+            _release_later(state.thread, lock, tool, time_limit(state, tool))
     state.goes_on = tool.spec.long_running
 
 
@@ -134,7 +134,7 @@ async def _turn(state: CallState, tool: Tool) -> LockHandle:
     request = locks_known(state, tool)
     if scheduler is not None:
         await scheduler.turn(state.index)
-    limit = limit_of(state, tool)
+    limit = time_limit(state, tool)
     try:
         lock = await within(limit, services.locks.acquire(request, slots=services.slots, parent=state.parent))
     except LimitExpiredError:
@@ -187,7 +187,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
         tool.policy.retries,
         lambda error: isinstance(error, ToolError) and error.retryable is True,
         on_retry=note_retry,
-        limit=limit_of(state, tool),
+        limit=time_limit(state, tool),
     )
 
 
@@ -216,7 +216,7 @@ async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
         state.services.locks.leave(state)
 
 
-def limit_of(state: CallState, tool: Tool) -> float | None:
+def time_limit(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take in all."""
     limit, longest = tool.policy.timeout, state.services.longest
     if limit is None:
@@ -228,7 +228,7 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
     now = time.monotonic()
     if state.since is None:
-        services, limit = state.services, limit_of(state, tool)
+        services, limit = state.services, time_limit(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
         if services.events is not None:
@@ -309,7 +309,7 @@ def _too_long(tool: Tool, state: CallState) -> CallError:
     else:
         assert isinstance(tool.handler, Handler)
         note = "It had not begun." if _off_the_loop(tool, tool.handler) else "It was cancelled."
-    return CallError("timeout", f"{tool.name} gave no result within {limit_of(state, tool):g} s. {note}")
+    return CallError("timeout", f"{tool.name} gave no result within {time_limit(state, tool):g} s. {note}")
 
 
 def still_going_on(state: CallState) -> str:

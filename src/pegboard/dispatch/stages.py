@@ -85,8 +85,8 @@ STAGES: tuple[StageFunction, ...] = (
 )
 """Every stage, in order; each sees the calls that are neither answered nor failed.
 
-But `repair` sees those that can't run as the model wrote them, an unknown name or invalid arguments: mended, they pass
-the stages before it once more. `on_error` sees those that failed, and `after` and what stands behind it every call.
+But `repair` sees those that can't run as the model wrote them, an unknown name or invalid arguments: repaired, they
+pass the stages before it again. `on_error` sees those that failed, and `after` and what stands behind it every call.
 The `wrap` callbacks stand round `run`.
 """
 

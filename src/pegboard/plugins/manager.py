@@ -30,7 +30,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.plugins.names import Claims, without
-from pegboard.plugins.side_effects import LOAD_SECONDS, noted, observed, within
+from pegboard.plugins.side_effects import LOAD_SECONDS, noted, observed, run_in_thread
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -696,4 +696,4 @@ def gathered(
         BaseException: Whatever it raised, but for `KeyboardInterrupt`, which is the user's alone.
     """
     with observed(notes):
-        return within(seconds, lambda: gather(origin, fetch(), settings))
+        return run_in_thread(seconds, lambda: gather(origin, fetch(), settings))

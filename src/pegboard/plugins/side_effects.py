@@ -22,7 +22,7 @@ _lock: Final = threading.Lock()
 _T = TypeVar("_T")
 
 
-def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
+def run_in_thread(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
     """Calls the function in a daemon thread and waits for it.
 
     Raises:

@@ -137,7 +137,7 @@ def open_snapshot(place: Environment) -> Snapshot | None:
 
 def _opened(fd: int, key: bytes) -> Snapshot | None:
     fields, body = _header(fd)
-    if fields[0] != key or not holds(int(fields[1])):
+    if fields[0] != key or not still_holds(int(fields[1])):
         return None
     count = int(fields[2])
     numbers = fields[3 : 3 + 4 * count]
@@ -166,7 +166,7 @@ def _header(fd: int) -> tuple[list[bytes], int]:
     return header.split(b"\0"), start + size
 
 
-def holds(until: int) -> bool:
+def still_holds(until: int) -> bool:
     """Whether a snapshot that holds until then still does; one that would for more than an hour had a wrong clock."""
     return not until or 0 <= until - time.time() <= MOST_SECONDS
 

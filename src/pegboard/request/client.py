@@ -199,7 +199,7 @@ class Secrets:
                     yield self.kept_from(piece)
 
     def _keep_from(self, error: ModelError) -> None:
-        """Mends the error in place. What it is chained to can't be mended: where that shows a secret, it is let go."""
+        """Redacts the error in place. What it is chained to can't be: where that shows a secret, it is let go."""
         from traceback import format_exception
 
         known = list(self.known())

@@ -393,8 +393,8 @@ class _History:
         slots: dict[str, _Slots] = {}
         for place, part in enumerate(parts):
             if isinstance(part, CallPart) and not part.call.provider_executed:
-                parts[place] = mended = self._distinct(part)
-                slot = _Slot(mended.call)
+                parts[place] = repaired = self._distinct(part)
+                slot = _Slot(repaired.call)
                 made.slots.append(slot)
                 self.places[id(slot)] = made
                 slots.setdefault(part.call.id, _Slots()).add(slot)

@@ -17,13 +17,13 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.plugins.manager import LoadedPlugin, gather, manifest_of
 from pegboard.plugins.manifest import PluginManifest, read_manifest
-from pegboard.plugins.side_effects import LOAD_SECONDS, within
+from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.samples import NoSampleError, Samples
-from pegboard.timeout import Watchdog, within as run_within
+from pegboard.timeout import Watchdog, within
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
@@ -239,8 +239,8 @@ def _undescribed(schema: JsonSchema) -> Iterator[str]:
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> LoadedPlugin | None:
     """What the plugin brings, asked for as a registry does; `None` where it failed as a whole."""
     try:
-        loaded = within(LOAD_SECONDS, gather, subject.origin, subject.thing, settings)
-        manifest = within(LOAD_SECONDS, manifest_of, loaded)
+        loaded = run_in_thread(LOAD_SECONDS, gather, subject.origin, subject.thing, settings)
+        manifest = run_in_thread(LOAD_SECONDS, manifest_of, loaded)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings.error(f"it doesn't load: {cause_of(error)}")
         return None
@@ -342,7 +342,7 @@ async def _run_example(
             f"{called}: it blocks the event loop, for {seconds:.1f} s and more{place}, and no other call goes on "
             "meanwhile; await what it waits for, or make it a plain function, which runs in a thread"
         )
-    _judge(result, called, findings)
+    _report(result, called, findings)
 
 
 async def _watched(
@@ -351,7 +351,7 @@ async def _watched(
     """The result, and where the event loop was blocked meanwhile."""
     blocked: list[tuple[float, str]] = []
     watchdog = Watchdog(report=lambda _name, seconds, place: blocked.append((seconds, place)))
-    return await run_within(None, registry.call(tool.name, example), watchdog=watchdog, name=tool.name), blocked
+    return await within(None, registry.call(tool.name, example), watchdog=watchdog, name=tool.name), blocked
 
 
 def broken(result: ToolResult) -> str | None:
@@ -362,7 +362,7 @@ def broken(result: ToolResult) -> str | None:
     return f"its result is an error of kind {result.kind}: {result.text}{f' ({detail})' if detail else ''}"
 
 
-def _judge(result: ToolResult, called: str, findings: Findings) -> None:
+def _report(result: ToolResult, called: str, findings: Findings) -> None:
     if (cause := broken(result)) is not None:
         findings.error(f"{called}: {cause}; raise ToolError for what a model shall read, and correct the rest")
     elif result.is_error:

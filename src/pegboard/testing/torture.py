@@ -41,7 +41,7 @@ from pegboard.schema.validator import Validator
 from pegboard.testing.check import broken, values_round
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.threads import SHARED
-from pegboard.timeout import WATCHDOG, place_of
+from pegboard.timeout import WATCHDOG, code_position
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
@@ -260,7 +260,7 @@ class Trial:
             self.causes.append(cause)
 
     def begin(self, tools: Sequence[Tool]) -> None:
-        """Counts the calls that begin, and notes their tools for whoever finds the process ended."""
+        """Counts the calls that begin, and notes their tools for the process that finds this one ended."""
         self.calls += len(tools)
         Path(self.guard.folder, _CALLED).write_text(", ".join(sorted({tool.name for tool in tools})))
 
@@ -636,7 +636,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
         thread.join(max(until - monotonic(), 0.0))
         if thread.is_alive() and thread.name != WATCHDOG:
             name = re.sub(r"-\d+", "", thread.name)  # many from one place are one cause
-            trial.broke(f"it leaves a thread behind ({name}){place_of(thread.ident or 0)}")
+            trial.broke(f"it leaves a thread behind ({name}){code_position(thread.ident or 0)}")
     if Path.cwd() != folder:
         trial.broke("it changes the working folder")
     for path in trial.guard.outside:

@@ -387,12 +387,12 @@ class ToolContext:
     def suspend(self, hint: str, payload: Any = None, *, kept: Any = None, request: str | None = None) -> NoReturn:
         """Ends this call here. It runs again from its start once a question is answered, perhaps in another process.
 
-        Nobody is asked now: the question stands among the pending calls of the outcome, for the host.
+        The approver is not asked now: the question stands among the pending calls of the outcome, for the host.
 
         Args:
             hint: The question.
             payload: JSON data beside the question.
-            kept: JSON data for that run, such as how far the tool was: its `confirmation.kept`. Nobody is shown it.
+            kept: JSON data for that run, such as how far the tool was: its `confirmation.kept`. It is never shown.
             request: The id of the question, where it has been put to a person already.
 
         Raises:

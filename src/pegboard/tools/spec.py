@@ -245,7 +245,7 @@ def _check_unicode(what: str, text: str | None) -> None:
         raise ValueError(f"{what}: {text!r:.100} must not hold lone surrogates")
 
 
-def _mended(text: str) -> str:
+def _repaired_text(text: str) -> str:
     """A text for people and models: what UTF-8 can't say (lone surrogates) becomes U+FFFD."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
         raise TypeError(f"description and title must be texts, got {text!r:.100}")
@@ -431,12 +431,12 @@ class ToolSpec:
     """
 
     name: str = field(validator=lambda _self, _attribute, value: check_name(value))
-    description: str = field(default="", converter=_mended)
+    description: str = field(default="", converter=_repaired_text)
     _input_schema: JsonText = field(default=NO_INPUT, alias="input_schema", converter=json_text)
     _output_schema: JsonText | None = field(
         default=None, alias="output_schema", converter=attrs.converters.optional(json_text)
     )
-    title: str | None = field(default=None, converter=attrs.converters.optional(_mended))
+    title: str | None = field(default=None, converter=attrs.converters.optional(_repaired_text))
     kind: _Kind = field(default="function", validator=attrs.validators.in_(KINDS))
     annotations: ToolAnnotations = UNSET
     tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
@@ -464,7 +464,7 @@ class ToolSpec:
             object.__setattr__(self, "_input_schema", FREEFORM_SCHEMA)
         if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):
             raise ValueError("provider_id: a provider tool needs the provider's own name of it, as 'openai.web_search'")
-        for what in ("provider_id", "permission", "version", "original_name"):  # free texts have been mended
+        for what in ("provider_id", "permission", "version", "original_name"):  # free texts have been repaired
             _check_unicode(what, getattr(self, what))
         for what in _JSON:
             text: JsonText | None = getattr(self, f"_{what}")

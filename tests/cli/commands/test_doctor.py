@@ -172,7 +172,7 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, mon
         ("demo:wipe", None),
         ("elsewhere:wipe", None),
         ("wpe", ("no tool is called 'wpe'", "Is 'wipe' meant?")),
-        ("xyz", ("no tool is called 'xyz'", "Mend it, or leave it out.")),
+        ("xyz", ("no tool is called 'xyz'", "Correct it, or leave it out.")),
         ("demo:wpe", ("plugin 'demo' brings no tool 'wpe' ('demo:wpe')", "Is 'demo:wipe' meant?")),
         ("dmo:wipe", ("no plugin is called 'dmo' ('dmo:wipe')", "Is 'demo:wipe' meant?")),
     ],

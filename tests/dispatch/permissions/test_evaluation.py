@@ -163,7 +163,7 @@ def test_a_line_of_which_everything_is_inside_is_not_allowed():
 def test_rules_are_rules():
     with pytest.raises(TypeError, match="'deny' is no Rule"):
         PermissionRules(["deny"])
-    assert len(PermissionRules([Rule("a", "*", "ask")])) == 1
+    assert len(PermissionRules([Rule("a", "*", "ask")]).rules) == 1
 
 
 def test_a_decision_names_its_rule_and_why():

@@ -271,7 +271,7 @@ def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
         ([Rule("read", "src/*", "ask")], False),
         ([Rule("read", "*", "ask")], True),
         ([Rule("read", "src", "ask"), Rule("read", "src*", "ask")], True),
-        ([Rule("named", "*", "deny"), Rule("read", "src/*", "allow")], True),
+        ([Rule("named", "*", "deny"), Rule("read", "src/*", "allow")], False),
         ([Rule("named", "*.env", "deny"), Rule("named", "*", "allow")], True),
         ([Rule("named", "*.env", "deny", forbid=True), Rule("named", "*", "allow")], False),
     ],

@@ -94,7 +94,7 @@ def test_a_rule_may_have_a_reason_and_examples(written):
     assert permissions.decide(SHELL, {"line": "git log"}).reason == "a rule denies it: Use the tool git."
     allows = {"permission": "a", "pattern": "/a/*", "action": "allow", "kind": "path", "field": "path"}
     data = {"rules": [{**allows, "match": ["/a/b", "/a/../a/c"], "not_match": ["/a/../b"]}]}
-    assert len(Permissions.from_json(data).rules) == 1
+    assert len(Permissions.from_json(data).rules.rules) == 1
 
 
 def test_a_file_that_others_can_write_is_refused(written, monkeypatch):

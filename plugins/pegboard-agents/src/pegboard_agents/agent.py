@@ -22,6 +22,7 @@ from pegboard import (
     Once,
     PendingCall,
     PendingError,
+    Permissions,
     ReadonlyContext,
     Reject,
     Tool,
@@ -100,7 +101,8 @@ class Agent:
         description: What it is for, for the models that call it.
         instructions: What stands before its conversation.
         model: A model, or `PROVIDER/MODEL`; `None`: the one that the host provides (`registry.provide(Model, ...)`).
-        registry: Where its tools are. `None`: it has those that its caller was offered, and no others.
+        registry: Where its tools are. `None`: it has those that its caller was offered, and no others. With one of its
+            own, what either's rules forbid is forbidden.
         where: What it asks of tools.
         limits: How much one turn of it may use.
         config: How its model shall answer.
@@ -290,6 +292,8 @@ class _Runner:
         options["listener"] = partial(_forward, agent.name, context)
         if agent.registry is None:
             options["active"] = [tool.name for tool in context.offered]
+        elif (bound := _bound(agent.registry, context, options.get("permissions"))) is not None:
+            options["permissions"] = bound
         if self.gives is not str:
             options["output_type"] = self.gives
         asked = ModelRequest((), instructions=agent.instructions, config=agent.config)
@@ -430,6 +434,17 @@ def _question(agent: str, pending: PendingCall) -> tuple[str, Any]:
 
 def _forward(agent: str, context: ToolContext, event: Any) -> None:
     context.emit(AgentEvent(agent, event))
+
+
+def _bound(own: ToolRegistry, context: ToolContext, given: Permissions | None) -> Permissions | None:
+    """The rules of an agent's calls in a registry of its own: what its caller is forbidden, it is forbidden, too.
+
+    They are those that its caller's batch was given, else its registry's; `None`: just these.
+    """
+    caller = context.service(ToolRegistry).permissions if context.provides(ToolRegistry) else None
+    base, other = (given, own.permissions) if given is not None else (own.permissions or Permissions(), caller)
+    forbids = () if other is None else tuple(rule for rule in other.rules.rules if rule.forbid)
+    return base.with_rules(*forbids) if forbids else given
 
 
 async def _model_of(agent: Agent, registry: ToolRegistry, context: ToolContext) -> Model:

@@ -13,7 +13,7 @@ from attrs import define
 
 from pegboard import Later, PegboardError, Reject
 from pegboard.cli.output import one_line, quiet, remark, report_error, rows_text, stderr_screen
-from pegboard.cli.run import TRIES, answer_of, flush_input, question_of, show_request
+from pegboard.cli.run import dialogue, flush_input, show_request
 from pegboard.cli.tool_texts import listing_rows
 from pegboard.cli.warm import HEAD
 from pegboard.errors import did_you_mean, suggest
@@ -106,20 +106,21 @@ class Talk:
             rejected = show_request(request)
             if rejected is not None:
                 return rejected
-            question = question_of(request).replace(", or n and why", ", n and why, or [l]ater")
-            for _ in range(TRIES):
-                try:
-                    line = await self.person.answers(question)
-                except KeyboardInterrupt:
-                    return Reject()
-                except EOFError:
-                    return Later()
-                if line.strip().lower() in ("l", "later"):
-                    return Later()
-                answer = answer_of(line, may_always=bool(request.always), wider=request.wider)
-                if answer is not None:
-                    return answer
-        return Reject()
+            asking = dialogue(request)
+            try:
+                question = next(asking)
+                while True:
+                    shown = question.replace(", or n and why", ", n and why, or [l]ater")
+                    line = await self.person.answers(shown)
+                    if shown != question and line.strip().lower() in ("l", "later"):
+                        return Later()
+                    question = asking.send(line)
+            except StopIteration as ended:
+                return ended.value
+            except KeyboardInterrupt:
+                return Reject()
+            except EOFError:
+                return Later()
 
     async def _carefully(self, work: Awaitable[None] | None) -> None:
         """Does something; an error ends it, and not the conversation."""

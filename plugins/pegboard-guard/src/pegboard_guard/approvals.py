@@ -157,7 +157,7 @@ class FileApprovals:
         except FileNotFoundError:
             return Records()
         except (OSError, ValueError, PendingError) as error:
-            raise PendingError(f"{self.path} can't be read: {error}. Mend it, or move it away.") from error
+            raise PendingError(f"{self.path} can't be read: {error}. Correct it, or move it away.") from error
 
     def _write(self, records: Records) -> None:
         """Writes the file; where it would be too large, the grants of the sessions longest ago go."""
@@ -181,7 +181,7 @@ class _FileJson:
 
 
 def _from_json(data: bytes) -> Records:
-    """What a file holds. One of version 1 granted to whoever knew a session's id: only its used answers count."""
+    """What a file holds. One of version 1 granted to anyone who knew a session's id: only its used answers count."""
     what = "a file of approvals"
     value: dict[str, Any] = parsed(data, MOST_FILE, what)
     if isinstance(value, dict) and value.get("version") == 1:  # pyright: ignore[reportUnnecessaryIsInstance]  from outside

@@ -36,7 +36,8 @@ class DoomLoop:
     """From some same call in a row on, asks a person, or denies.
 
     Two calls are the same where tool and arguments are, whatever the order of the keys. Any other call of the session
-    that gets as far ends the row. Calls that name neither a session nor a turn aren't counted: they may be anybody's.
+    that gets as far ends the row; calls that tools make (a batch) have rows of their own. Calls that name neither a
+    session nor a turn aren't counted: they may be anybody's.
 
     Attributes:
         times: From which call on, counted in a row: with 3, two run and the third is stopped.
@@ -57,9 +58,10 @@ class DoomLoop:
         session, digest = streak_of(context.request), digest_or_none([tool.name, dict(arguments)])
         if session is None or digest is None:
             return None
-        context.values[of_call(_COUNTED, context)] = (session, digest)
+        streak = (session, context.depth)  # a call, and those that it makes in its turn, don't end each other's rows
+        context.values[of_call(_COUNTED, context)] = (streak, digest)
         with self._lock:
-            row = self._rows.of(session)
+            row = self._rows.of(streak)
             row.times = row.times + 1 if row.call == digest else 1
             row.call, times = digest, row.times
         return await self._stopped(context, tool, times) if times >= self.times else None
@@ -70,9 +72,9 @@ class DoomLoop:
         counted = context.values.pop(of_call(_COUNTED, context), None)
         if counted is None or result.kind != "confirmation_required":
             return
-        session, digest = counted
+        streak, digest = counted
         with self._lock:
-            row = self._rows.known(session)
+            row = self._rows.known(streak)
             if row is not None and row.call == digest:
                 row.times -= 1
 

@@ -169,7 +169,7 @@ class Torn:
         return cls(len(torn), sha256(torn).hexdigest(), not data.endswith(b"\n"))
 
     def to_json(self) -> dict[str, Any]:
-        """As the record that mends them holds it."""
+        """As the record that repairs them holds it."""
         return {"bytes": self.bytes, "sha256": self.sha256}
 
 
@@ -276,10 +276,10 @@ class JournalFile:
     _key: bytes | None = field(default=None, init=False, repr=False)
 
     def append(self, records: Sequence[Facts]) -> None:
-        """Writes records behind all that is there, mending what a crash has left.
+        """Writes records behind all that is there, repairing what a crash has left.
 
         Raises:
-            OSError: The file can't be opened, locked or written. What was written in part is mended the next time.
+            OSError: The file can't be opened, locked or written. What was written in part is repaired the next time.
             JournalError: It is no file, no journal, or locked for too long.
         """
         with self._locked() as fd:

@@ -26,7 +26,7 @@ def watch_command(options: Options) -> int:
     """Show the tools of files, and each that comes, changes or goes, until Ctrl-C.
 
     The files are those in `tool` and `tools` of the folders that the settings name (folders = ["~/my"] in
-    [plugins.hooks]). A file that is broken is named with the line, and brings its tools once it is mended.
+    [plugins.hooks]). A file that is broken is named with the line, and brings its tools once it is corrected.
     """
     session = open_session(options)
     session.run(lambda: _watched(session))

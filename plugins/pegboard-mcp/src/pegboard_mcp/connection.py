@@ -236,7 +236,7 @@ class Connection:
                 text = f"the server {self.name!r} can't be reached; it is tried again in {wait:.1f} s: {self._cause}"
                 raise ServerError(text, retry_after=wait)
             ready = self._ready = asyncio.get_running_loop().create_future()
-            ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by nobody else
+            ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by no other
             self._owner = asyncio.create_task(self._own(ready))
             self._owner.add_done_callback(lambda _: self._note_close(ready))
             _open.add(self)

@@ -159,7 +159,7 @@ async def _answered(listener: socket.socket) -> AuthorizationCodeResult:
     """What the authorization server has the browser bring, at a server of one page.
 
     Raises:
-        OAuthFlowError: It refused, or nobody came in time.
+        OAuthFlowError: It refused, or no login came in time.
     """
     answer: asyncio.Future[dict[str, list[str]]] = asyncio.get_running_loop().create_future()
 

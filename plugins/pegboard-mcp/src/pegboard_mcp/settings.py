@@ -264,13 +264,13 @@ def add_json(servers: Servers, file: Path) -> None:
         if missing:
             servers.faults.append(f"{file}: server {name!r:.80} is left out: the environment has no {missing[0]}")
         else:
-            servers.add(str(file), _mended(name), known)
+            servers.add(str(file), _repaired_name(name), known)
 
 
 _JSON_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers")
 
 
-def _mended(name: str) -> str:
+def _repaired_name(name: str) -> str:
     """A server's name as it can be here: such files have any text."""
     return re.sub(r"_{2,}|[^A-Za-z0-9_-]+", "-", name).strip("_-")
 

@@ -258,7 +258,7 @@ async def _ended(*tasks: asyncio.Task[None]) -> None:
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Reads what nobody wants any more: a process whose pipe is full can't end, and isn't seen to."""
+    """Reads what is wanted no more: a process whose pipe is full can't end, and isn't seen to."""
     assert process.stdout is not None
     with suppress(ConnectionError):
         while await process.stdout.read(1 << 16):

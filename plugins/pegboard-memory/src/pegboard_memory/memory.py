@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
 from pegboard.tools.call import writable
+from pegboard.tools.visible import looks_of
 from pegboard_memory.database import Database
 
 MOST_CHARACTERS: Final = 20_000
@@ -23,7 +24,7 @@ MOST_BLOCKS: Final = 100
 """Blocks of one user and agent."""
 
 _MOST_WORDS: Final = 32  # of a query
-_NAME: Final = re.compile(r"\w[\w .:-]{0,63}")
+_NAME: Final = re.compile(r"\w(?:[\w .:-]{0,62}[\w.:-])?")
 _OLDEST: Final = "DELETE FROM texts WHERE key IN (SELECT key FROM texts ORDER BY time LIMIT 10)"
 
 
@@ -62,13 +63,13 @@ class Blocks:
             ToolError: The name isn't allowed or is taken, or there are too many blocks, or too much text.
         """
         if _NAME.fullmatch(name) is None:
-            what = "has 1 to 64 letters, digits, '_', spaces, '.', ':' or '-', and begins with one of the first three"
+            what = "has 1 to 64 letters, digits, '_', '.', ':', '-' or inner spaces, and begins with one of the first 3"
             raise ToolError(f"A block can't be called {name[:80]!a}: a name {what}.")
         with self.database.work(write=True) as connection:
             rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
-            own = [row[0] for row in rows]
-            if name in own:
-                raise ToolError(f"There is a block {name!r} already.", hint="Append to it, or replace what it says.")
+            own = {looks_of(row[0]).casefold(): row[0] for row in rows}
+            if (taken := own.get(looks_of(name).casefold())) is not None:  # nobody could tell two such blocks apart
+                raise ToolError(f"There is a block {taken!r} already.", hint="Append to it, or replace what it says.")
             if len(own) >= MOST_BLOCKS:
                 raise ToolError(f"There are {MOST_BLOCKS} blocks, the most that are kept.", hint="Archive one first.")
             text = _bounded(name, content)

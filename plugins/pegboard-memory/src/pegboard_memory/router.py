@@ -58,7 +58,7 @@ class MessageRouter(Protocol):
     """Delivers messages; a host brings its own by `registry.provide(MessageRouter, ...)`."""
 
     async def send(self, message: Message) -> str:
-        """Delivers a message, or keeps it for whoever does; gives what has become of it, in words.
+        """Delivers a message, or keeps it for another to deliver; gives what has become of it, in words.
 
         Raises:
             ToolError: It can't be delivered.

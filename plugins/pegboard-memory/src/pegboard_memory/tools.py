@@ -29,6 +29,7 @@ from pegboard import (
 )
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.content import Content
+from pegboard.tools.visible import visible
 from pegboard_memory.artifacts import DirectoryArtifacts
 from pegboard_memory.database import Database
 from pegboard_memory.memory import MOST_CHARACTERS, Blocks, SqliteMemory, SqliteTexts, changed
@@ -334,6 +335,8 @@ class MemoryTools:
         target = target_id or (context.user if target_type == "user" else None)
         if not target:
             raise ToolError(f"A message to a {target_type} needs a target_id.")
+        if visible(target_id) != target_id or target_id.strip() != target_id:  # it would pass for another's
+            raise ToolError(f"target_id {target_id!a} has hidden characters or line ends, or blanks round it.")
         facts = dict(metadata), context.user, context.agent, context.session
         message = Message(target_type, target, content, *facts)
         router = await context.use_or(MessageRouter, lambda: self.outbox)

@@ -40,9 +40,9 @@ which macOS takes note of and doesn't keep.
 
 def main() -> None:
     """Serves the parent that started this process; `sys.argv` holds what it was given."""
-    _, link, lifeline, most, *_ = sys.argv
+    _, link, parent_watch, most, *_ = sys.argv
     sys.argv[1:] = []
-    die_with_parent(int(lifeline))
+    die_with_parent(int(parent_watch))
     signal.signal(signal.SIGTERM, _end)
     connection = Connection(socket.socket(fileno=int(link)), int(most))
     # What a tool forks has no business with the socket: it would answer twice, and keep it open.
@@ -66,7 +66,7 @@ def _end(*_: object) -> NoReturn:
 # The end of the parent -----------------------------------------------------------------------------------------------
 
 
-def die_with_parent(lifeline: int) -> None:
+def die_with_parent(parent_watch: int) -> None:
     """Binds the life of this process's group to the other end of a pipe, which its parent holds open.
 
     However the parent ends, the system closes its end, and the whole group is killed. On Linux the kernel does that by
@@ -75,24 +75,24 @@ def die_with_parent(lifeline: int) -> None:
     it spares the grandchildren. Elsewhere a thread of the child waits for the end of the pipe.
 
     Args:
-        lifeline: The file descriptor of the reading end.
+        parent_watch: The file descriptor of the reading end.
     """
     try:
-        _die_by_kernel(lifeline)
+        _die_by_kernel(parent_watch)
     except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
-        threading.Thread(target=_die_by_thread, args=(lifeline,), name="pegboard-lifeline", daemon=True).start()
+        threading.Thread(target=_die_by_thread, args=(parent_watch,), name="pegboard-parent-watch", daemon=True).start()
 
 
-def _die_by_kernel(lifeline: int) -> None:
-    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:  # it ended before the signal was set
+def _die_by_kernel(parent_watch: int) -> None:
+    fcntl.fcntl(parent_watch, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(parent_watch, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(parent_watch, fcntl.F_SETFL, fcntl.fcntl(parent_watch, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([parent_watch], [], [], 0)[0]:  # it ended before the signal was set
         os.killpg(0, signal.SIGKILL)
 
 
-def _die_by_thread(lifeline: int) -> None:
-    os.read(lifeline, 1)
+def _die_by_thread(parent_watch: int) -> None:
+    os.read(parent_watch, 1)
     os.killpg(0, signal.SIGKILL)
 
 

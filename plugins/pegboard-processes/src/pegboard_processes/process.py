@@ -49,7 +49,7 @@ class ChildProcess:
         process: The child.
         link: The socket.
         output: What it prints, on standard output and standard error.
-        lifeline: Pipe that ends the child when it is closed.
+        parent_watch: Pipe that ends the child when it is closed.
         most: How many bytes one message of it may have.
         calls: How many calls it was given.
         is_ready: Whether it has begun to listen.
@@ -60,7 +60,7 @@ class ChildProcess:
     process: subprocess.Popen[bytes]
     link: socket.socket
     output: io.FileIO
-    lifeline: io.FileIO
+    parent_watch: io.FileIO
     most: int
     calls: int = field(default=0, init=False)
     is_ready: bool = field(default=False, init=False)
@@ -77,7 +77,7 @@ class ChildProcess:
         self._frames = Frames(self.most)
         for stream in (self.link, self.output):
             os.set_blocking(stream.fileno(), False)
-        streams = (self.link, self.output, self.lifeline)
+        streams = (self.link, self.output, self.parent_watch)
         # At the interpreter's exit, and where nothing refers to the child any more.
         self._at_exit = weakref.finalize(self, _kill, self.process, os.getpid(), streams)
 
@@ -94,8 +94,8 @@ class ChildProcess:
         with ExitStack() as ours, ExitStack() as theirs:
             link, their_link = map(_entered, (ours, theirs), socket.socketpair())
             output, printed = map(_entered, (ours, theirs), _pipe())
-            their_lifeline, lifeline = map(_entered, (theirs, ours), _pipe())
-            numbers = (their_link.fileno(), their_lifeline.fileno())
+            their_parent_watch, parent_watch = map(_entered, (theirs, ours), _pipe())
+            numbers = (their_link.fileno(), their_parent_watch.fileno())
             process = subprocess.Popen(  # noqa: S603  (this Python, and numbers)
                 [*_python(), "-c", PROGRAM, *map(str, (*numbers, most)), *filter(None, sys.path)],
                 stdin=subprocess.DEVNULL,
@@ -105,7 +105,7 @@ class ChildProcess:
                 start_new_session=True,
             )
             ours.pop_all()
-        return cls(process, link, output, lifeline, most)
+        return cls(process, link, output, parent_watch, most)
 
     @property
     def is_idle(self) -> bool:
@@ -197,7 +197,7 @@ class ChildProcess:
         self._exit_code(KILLING_SECONDS)
         self.read_output()
         self._at_exit.detach()
-        for stream in (self.link, self.output, self.lifeline):
+        for stream in (self.link, self.output, self.parent_watch):
             stream.close()
         return code
 

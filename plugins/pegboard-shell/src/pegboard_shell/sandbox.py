@@ -19,7 +19,7 @@ from pegboard_shell.settings import Level
 
 _PLACES: Final = "/usr/local/bin:/usr/bin:/bin"  # no folder that a command could have written to
 _PROBE_SECONDS: Final = 20.0
-_PROTECTED: Final = (".git",)  # its hooks and settings are run by whoever uses git here, outside of the sandbox
+_PROTECTED: Final = (".git",)  # its hooks and settings are run when a person uses git here, outside of the sandbox
 _REFUSALS: Final = (
     *("read-only file system", "permission denied", "operation not permitted", "network is unreachable"),
     *("could not resolve host", "temporary failure in name resolution", "name or service not known"),
@@ -123,4 +123,6 @@ class Sandbox:
 def may_be_refused(text: str) -> bool:
     """Whether a program's output speaks of something that a sandbox may have refused; a guess."""
     recent = text[-20_000:].lower()
+    if "no such file" in recent and "/tmp/" in recent:  # noqa: S108  the sandbox has one of its own
+        return True
     return any(refusal in recent for refusal in _REFUSALS)

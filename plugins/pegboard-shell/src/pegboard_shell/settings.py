@@ -25,7 +25,12 @@ INHERITED: Final = (
 )
 """The variables of the host that commands get by default."""
 
-_FIXED: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_FIXED: Final = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"} | {
+    # Files that a model has written are no repository, whose settings git would run, unless they lie in a .git.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 MOST_SECONDS: Final = 3_600
@@ -176,12 +181,17 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
         ToolError: It isn't there, isn't a folder, or isn't below the root.
     """
     try:
-        root = (Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()).resolve()
+        given = Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()
+        root, named = given.resolve(), Path(os.path.normpath(given / folder))
         path = (root / folder).resolve()
         if not path.is_relative_to(root):
             hint = f"Name one relative to {root}; a command may still name files elsewhere."
             raise ToolError(f"The folder {folder!r:.200} isn't below the working folder.", hint=hint)
-        opened = _opened_below(root, path.relative_to(root).parts)
+        inner = path.relative_to(root)
+        if named not in (root / inner, Path(os.path.normpath(given)) / inner):
+            # A link that is turned while a person is asked would lead the command elsewhere.
+            raise ToolError(f"The folder {folder!r:.200} lies behind a link.", hint=f"Name it {str(inner)!r:.200}.")
+        opened = _opened_below(root, inner.parts)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "Run ls to see which folders there are; without a folder, it is the working folder."

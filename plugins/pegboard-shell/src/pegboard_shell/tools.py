@@ -347,7 +347,7 @@ class ShellTools:
         elif inside and code and may_be_refused(output.text):
             where = "" if self.settings.sandbox == "read-only" else " outside of the working folder"
             net = "" if self.settings.network else " and reaches no network"
-            notes.append(f"It ran in a sandbox, where it changes nothing{where}{net}.")
+            notes.append(f"It ran in a sandbox with a /tmp of its own, where it changes nothing{where}{net}.")
             notes.append(f"{_UNSANDBOXED} runs it outside, once the user has agreed.")
         facts = {"exit_code": code, "seconds": round(command.seconds, 3)}
         return _told(output, notes, {**facts, "sandbox": self.settings.sandbox if inside else None})

@@ -22,12 +22,11 @@ from pegboard.cli.output import (
     write,
     write_through,
 )
-from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
+from pegboard.cli.run import INTERRUPTED, approver_for, run_calls, write_event
 from pegboard.cli.session import Session, complete_tool, complete_word, open_session
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
-from pegboard.errors import UnknownToolError, suggest
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 
@@ -88,7 +87,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
         resolved = await session.registry.resolve(asked, where=where) if offered is None else offered
         tool = _offered(session, resolved, name)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
-        outcome = await run_turn(session.registry, [call], resolved, asked, **how)
+        outcome = await run_calls(session.registry, [call], resolved, asked, **how)
         if outcome.fatal is not None:
             raise outcome.fatal
         return outcome
@@ -108,9 +107,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
             f"'registry explain {name}' shows each step."
         )
-    for reason in (*session.withheld(name), *map(str, resolved.problems)):
-        remark(reason)
-    raise UnknownToolError(name, suggest(name, resolved.considered))
+    raise session.unknown(name, resolved)
 
 
 def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
@@ -160,7 +157,7 @@ def _report_operator(result: ToolResult, detail: str, options: Options, *, as_js
     if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):
         _red(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
-        remark("  'registry doctor' lists what failed; once it is mended: registry list --refresh")
+        remark("  'registry doctor' lists what failed; once it is corrected: registry list --refresh")
     if options.debug:
         remark(detail)
     elif not as_json and not failed_to_load:
@@ -230,7 +227,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
         if rows is not None:
             rows.calls = calls
         listener = write_event if rows is None else rows.listen
-        return await run_turn(session.registry, calls, resolved, asked, listener, **how)
+        return await run_calls(session.registry, calls, resolved, asked, listener, **how)
 
     outcome = session.run(work)
     if rows is not None:

@@ -80,7 +80,7 @@ def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
 
 def _finding(key: str, cause: str, near: Iterable[str]) -> Finding:
     first = next(iter(near), None)
-    return Finding(f"configuration: {key}", cause, f"Is {first!r} meant?" if first else "Mend it, or leave it out.")
+    return Finding(f"configuration: {key}", cause, f"Is {first!r} meant?" if first else "Correct it, or leave it out.")
 
 
 @click.command("doctor")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from attrs import define, field
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import Flavour, settle
 from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.pending import RefusedError, rules_of
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
@@ -343,17 +342,11 @@ def _function_of(approver: Any) -> ApproverFunction:
 def only_rejecting(approver: ApproverFunction) -> ApproverFunction:
     """The same approver, of whose answers only a no counts: that of a plugin that isn't trusted."""
 
-    def no(answer: object) -> Reject | None:
+    async def no(given: Any) -> Reject | None:
+        answer = await settle(given)
         return answer if isinstance(answer, Reject) else None
 
-    async def awaited(answer: Awaitable[object]) -> Reject | None:
-        return no(await answer)
-
-    def asked(request: ApprovalRequest, context: ToolContext) -> Awaitable[Answer | None] | Answer | None:
-        answer = approver(request, context)
-        return awaited(answer) if inspect.isawaitable(answer) else no(answer)
-
-    return asked
+    return lambda request, context: no(approver(request, context))
 
 
 def _may_block(function: ApproverFunction) -> bool:
@@ -382,9 +375,7 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
             answer = await _in_thread(function, request, entry.context, turn)
         else:
             answer = function(request, entry.context)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return _checked(answer)
+        return _checked(await settle(answer))
     except BaseException as error:  # an approver's SystemExit costs only its request
         if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
             raise

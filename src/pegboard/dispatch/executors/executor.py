@@ -21,7 +21,7 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.grants import tool_key
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import allows_inside, decide_again, denial, permit, tool_of
+from pegboard.dispatch.approve import allows_inside, asking_tool, decide_again, denial, permit
 from pegboard.dispatch.arguments import parse, refused, validate
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -33,7 +33,7 @@ from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions, policy_of
 from pegboard.dispatch.results import shape
-from pegboard.dispatch.run import limit_of, run
+from pegboard.dispatch.run import run, time_limit
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
@@ -312,7 +312,7 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
 
 def _limit(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take; a later attempt gets what the first has left."""
-    limit, left = limit_of(state, tool), state.context.remaining
+    limit, left = time_limit(state, tool), state.context.remaining
     return limit if limit is None or left is None or left > 0.9 * limit else left
 
 
@@ -515,7 +515,7 @@ class _Host:
         Raises:
             CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
         """
-        asks, tool = state.asks, tool_of(state)
+        asks, tool = state.asks, asking_tool(state)
         if asks is None:
             return
         approval = digest_of_call(tool_key(tool), state.arguments)
@@ -541,7 +541,7 @@ class _Host:
         """Comes back where the rules, or an approval, let the call go on."""
         state = context.internals.frame
         assert isinstance(state, CallState)
-        tool = tool_of(state)
+        tool = asking_tool(state)
         folders = policy_of(self.permissions, tool).folders(state.arguments, context.request)
         decision = self.permissions.decide_asked(tool, permission, patterns, folders=folders)
         if decision.action == "allow":

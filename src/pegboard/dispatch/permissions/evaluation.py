@@ -166,9 +166,6 @@ class PermissionRules:
         evaluation = Evaluation(applicable, tuple(resources), Folders([work_dir or "."]))
         return evaluation.forbid() or evaluation.decide_ordinary()
 
-    def __len__(self) -> int:
-        return len(self.rules)
-
 
 @frozen
 class Evaluation:
@@ -199,11 +196,6 @@ class Evaluation:
         """What has to be decided: each resource with its parts, read once a rule looks at them."""
         read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
         return read or ((None, (WholeCall(),)),)
-
-    @property
-    def parts(self) -> tuple[Matcher, ...]:
-        """Everything that is decided by itself."""
-        return tuple(part for _, parts in self.declared for part in parts)
 
     @cached_property
     def exact(self) -> str | None:

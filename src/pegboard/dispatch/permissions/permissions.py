@@ -307,17 +307,25 @@ class ToolPolicy:
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
         name = next(iter(kinds)) if len(kinds) == 1 else None
         call = self.evaluation(arguments, context, ())
-        by_permission = dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]()
+        by_permission = dict[str, tuple[Evaluation, ...]]()
+
+        def ruled(permission: str, *, own: bool) -> Evaluation:
+            named, granted = (
+                tuple(r for r in each if self.is_ruled_by(r, permission) and (own or r.names(permission)))
+                for each in (rules, grants)
+            )
+            # An ask rule about the whole call has been answered: one of another permission, where the call has asked.
+            if own or self.decide(arguments, context, ()).action == "ask":
+                named = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
+            return Evaluation(named, (), call.folders, granted)
 
         def allows(permission: str, subject: str) -> bool:
-            if permission not in by_permission:
-                named = (rule for rule in rules if self.is_ruled_by(rule, permission))
-                # An ask rule about the whole call has been answered.
-                kept = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
-                by_permission[permission] = kept, tuple(r for r in grants if self.is_ruled_by(r, permission))
-            named_rules, granted = by_permission[permission]
-            evaluation = Evaluation(named_rules, (Resource(kind, subject, name, inner=True),), call.folders, granted)
-            return not evaluation.rules or self.conclude(evaluation, lambda: None).action == "allow"
+            if permission not in by_permission:  # what allows the tool allows nothing that another permission denies
+                others = () if permission in (*self.names, self.spec.permission) else (ruled(permission, own=False),)
+                by_permission[permission] = (ruled(self.names[0], own=True), *others)
+            touched = (Resource(kind, subject, name, inner=True),)
+            each = (attrs.evolve(one, resources=touched) for one in by_permission[permission] if one.rules)
+            return all(self.conclude(one, lambda: None).action == "allow" for one in each)
 
         return allows
 
@@ -544,7 +552,7 @@ class Permissions:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy = policy_of(self, tool)
         evaluation = policy.evaluation(arguments, context, ())
-        parts = [part for part in evaluation.parts if not part.inside]
+        parts = [part for _, parts in evaluation.declared for part in parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         exact = () if evaluation.exact is None else (evaluation.exact,)
         wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))

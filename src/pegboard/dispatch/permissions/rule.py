@@ -426,7 +426,7 @@ class TextMatcher:
 
     Attributes:
         text: The text; it may have holes.
-        also: What else it may be, to deny and to ask.
+        also: What else it may be, to deny and to ask; a path or a URL among it, to allow as well.
     """
 
     text: str
@@ -448,7 +448,9 @@ class TextMatcher:
         """The pattern as it was written."""
         match = rule.wildcard.match(self.text)
         if rule.allows:
-            return Match.NO if match is Match.PERHAPS else match
+            places = () if rule.wildcard.is_everything or "/" not in self.text else self.also
+            wanted = (match, *(each.match(rule) for each in places if not isinstance(each, TextMatcher)))
+            return Match.SURELY if all(each is Match.SURELY for each in wanted) else Match.NO
         matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, TextMatcher)))
         return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
 

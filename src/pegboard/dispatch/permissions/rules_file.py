@@ -34,10 +34,10 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     """
     name = os.fspath(path)
     try:
+        if others_can_write(name):  # before it is opened: a pipe of theirs would be waited for
+            raise RulesError(OTHERS_WRITE)  # noqa: TRY301  as below
         with Path(name).open("rb") as file:
             content = file.read(MOST_FILE + 1)
-        if others_can_write(name):
-            raise RulesError(OTHERS_WRITE)  # noqa: TRY301  as below
         return Permissions.from_json(_parsed(content, is_json=name.lower().endswith(".json")))
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror or error}", file=name) from None

@@ -59,7 +59,7 @@ class HttpSettings:
 
     Attributes:
         token: What every client has to show, or `None`.
-        tokens: The same by user: whoever shows one is that user.
+        tokens: The same by user: the client that shows one is that user.
         oauth: An authorization server whose tokens are taken, or `None`.
         hosts: Names, with or without a port, under which the server is reached besides its address.
         origins: Of web pages that may speak to it.
@@ -271,7 +271,7 @@ class Verifier(TokenVerifier):
 
 
 def context_of_token(context: ReadonlyContext, user: object) -> ReadonlyContext:
-    """The context of whoever has shown a token: the user, and the claims as `claims.NAME` in the state.
+    """The context of the client that has shown a token: the user, and the claims as `claims.NAME` in the state.
 
     Of a claim that is a list each item counts: `claims.groups.admin` is true. Without a token it is the server's own.
 

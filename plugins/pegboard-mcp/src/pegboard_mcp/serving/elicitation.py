@@ -28,7 +28,7 @@ MOST_WAITING: Final = 10_000
 """Calls that wait for an answer of their clients' users; of more, the oldest are dropped."""
 
 MOST_OF_ONE: Final = 100
-"""The same of one session, or of one user without: nobody's calls push out another's."""
+"""The same of one session, or of one user without: no user's calls push out another's."""
 
 
 @define(eq=False)

@@ -77,7 +77,7 @@ class McpProgram:
         try:
             data: Any = _read_toml(text) if is_toml else _read_json(text)
         except ValueError as error:
-            hint = "nothing was changed; mend it, or add the entry yourself, which --install shows without --write"
+            hint = "nothing was changed; correct it, or add the entry yourself, which --install shows without --write"
             raise ConfigError(f"can't be read: {error}; {hint}", file=file) from None
         servers = _table(data, self.key, file)
         entry = self.entry(served)

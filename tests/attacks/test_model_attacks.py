@@ -1,0 +1,400 @@
+"""What a language model that was led astray may try against what rules forbid: a row is an attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import shlex
+
+import pytest
+
+from attacker import (
+    KEY,
+    OPEN,
+    SECRET,
+    UNREADABLE,
+    allow,
+    ask,
+    attempt,
+    batch,
+    forbid,
+    grow,
+    installed,
+    lines,
+    looks,
+    patch,
+    whole,
+    words,
+)
+from pegboard import Once, Rule, ToolRegistry, tool
+
+# -- Spellings of a path
+
+PATHS = words(r"""
+secret/key.txt ./secret/key.txt secret//key.txt secret/./key.txt secret/../secret/key.txt sub/../secret/key.txt
+sub/up/secret/key.txt dlink/../secret/key.txt secret/deep/../key.txt link.txt dlink/key.txt dlink/deep/x.txt
+secret/deep/x.txt secret/key.txt/ secret/key.txt/. {root}/secret/key.txt /proc/self/cwd/secret/key.txt
+/proc/self/root{root}/secret/key.txt //{root}/.env SECRET/key.txt Secret/Key.txt secret\\key.txt secret/key.txt\x00
+secret/key.txt\x0a \x20secret/key.txt secret/key.txt\x20 secret%2fkey.txt file://{root}/secret/key.txt
+\u200bsecret/key.txt secret\u2044key.txt secret\uff0fkey.txt \u017fecret/key.txt \\x73ecret/key.txt secret/key\\x2etxt
+.env sub/.env ./.env sub/up/.env dlink/../.env sub/../sub/.env out ../outside.txt l l/secret/key.txt
+public.txt/../secret/key.txt nothing/../secret/key.txt {dots} cafe\u0301.txt caf\xe9.txt k\x0aey.txt k\\ney.txt
+k\\x0aey.txt ~/.env $PWD/.env {root}/../outside.txt secret secret/deep dlink sub/up/dlink/deep secret/*
+{{secret,x}}/key.txt [s]ecret/key.txt
+""")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_spelling_of_a_path_reaches_what_is_forbidden_to_read(path, root, everything):
+    path = path.replace("{root}", str(root)).replace("{dots}", "secret/" + "./" * 2000 + "key.txt")
+    before = looks(root)
+    there = (root / path.replace("\0", "")).exists()
+    edits = {"old_string": "TOP", "new_string": "x"}
+    for name, arguments in {
+        "read_file": {"path": path},
+        "grep": {"path": path, "pattern": ".", "hidden": True, "no_ignore": True},
+        "edit_file": {"path": path, **edits},
+        "multi_edit": {"path": path, "edits": [edits]},
+        "apply_patch": patch(f"*** Update File: {path}", "*** Move to: m.txt"),
+        **({"write_file": {"path": path, "content": "x"}} if there else {}),  # a file of another name is no harm
+    }.items():
+        assert SECRET not in whole(attempt(everything, name, arguments, [*UNREADABLE, *OPEN]))
+    assert looks(root) == before
+
+
+# -- What lists, finds and searches, and slips of the pen that are answered with near names
+
+NAMES = [forbid("read_file", "*key.txt"), forbid("read_file", "secret/deep"), forbid("read_file", "secret/deep/*")]
+NAMES += [forbid("read_file", pattern) for pattern in ("*.env", "k*", "caf*")]
+SEARCHES = [
+    *(
+        ("list_directory", {"path": path, "hidden": True, "no_ignore": True})
+        for path in (".", "secret", "secret/deep", "dlink")
+    ),
+    *(
+        ("glob", {"pattern": it, "hidden": True})
+        for it in ("**/*", "secret/k*", "ke?.txt", "{key,x}.txt", ".env", "deep/")
+    ),
+    *(("glob", {"pattern": "*", "path": path}) for path in ("secret", "secret/deep", "dlink", "sub/up/secret")),
+    *(("grep", {"pattern": "TOP", "path": "secret", "mode": mode}) for mode in ("matches", "counts", "files")),
+    ("grep", {"pattern": "TOP", "hidden": True, "no_ignore": True, "include": ["key.txt", "*"]}),
+    ("grep", {"pattern": "(?s).*", "path": "secret/deep", "context": 20}),
+    *(("read_file", {"path": path}) for path in ("secret/kex.txt", "secret/dee", ".enw")),
+    ("edit_file", {"path": "secret/kex.txt", "old_string": "a", "new_string": "b"}),
+    ("apply_patch", patch("*** Update File: secret/kex.txt", "@@", "-a", "+b")),
+    ("apply_patch", patch("*** Delete File: secret/dee")),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), SEARCHES)
+def test_neither_content_nor_names_of_what_is_forbidden_are_found(name, arguments, root, everything):
+    seen = whole(attempt(everything, name, arguments, [*NAMES, *OPEN]))
+    hidden = (SECRET, "key.txt", "x.txt", "'.env'", "k\\\\ney")
+    assert not [word for word in hidden if word in seen.replace("kex.txt", "")]
+
+
+# -- Rules that take caution over reading, and tools that read on the way
+
+WAYS = [
+    ("read_file", {"path": KEY}),
+    ("grep", {"pattern": "TOP", "path": KEY}),
+    ("grep", {"pattern": "TOP", "path": "link.txt"}),
+    ("grep", {"pattern": "TOP", "path": "secret"}),
+    ("grep", {"pattern": "TOP"}),
+    ("edit_file", {"path": KEY, "old_string": "TOPSECRE", "new_string": "x"}),
+    ("edit_file", {"path": KEY, "old_string": "topsecret", "new_string": "x"}),
+    ("multi_edit", {"path": KEY, "edits": [{"old_string": "TOP", "new_string": "x"}]}),
+    ("apply_patch", patch("*** Update File: secret/key.txt", "*** Move to: m.txt")),
+    ("apply_patch", patch("*** Delete File: secret/key.txt")),
+    ("batch", batch(("grep", {"pattern": "TOP", "path": KEY}))),
+]
+CAUTIOUS = {
+    "ask": [ask("read_file", "secret/*"), allow("edit", "public.txt")],
+    "ask, edits allowed before": [allow("edit"), ask("read_file", "secret/*")],
+    "ask, edits allowed behind": [ask("read_file", "secret/*"), allow("edit")],
+    "deny, edits allowed behind": [Rule("read_file", "secret/*", "deny"), allow("edit")],
+    "deny, searches allowed behind": [Rule("read_file", "secret/*", "deny"), allow("grep"), allow("edit")],
+    "by argument": [forbid("read_file", "secret/*", field="path"), allow("edit")],
+    "by package": [forbid("read_file", "secret/*", owner="pegboard-files"), allow("edit")],
+    "for all tools": [forbid("*", "secret/*"), allow("edit")],
+    "for tools by pattern": [forbid("read_*", "secret/*"), allow("edit")],
+    "by a link": [forbid("read_file", "dlink/*"), allow("edit")],
+    "by any folder": [forbid("read_file", "**/key.txt"), forbid("read_file", "**/x.txt"), allow("edit")],
+}
+
+
+@pytest.mark.parametrize("rules", CAUTIOUS.values(), ids=CAUTIOUS)
+def test_what_may_not_be_read_is_not_read_by_another_tool(rules, root, everything):
+    before = looks(root)
+    for mode, (name, arguments) in itertools.product(("default", "never_ask"), WAYS):
+        result = attempt(everything, name, arguments, rules, mode=mode)
+        assert f"{SECRET} of 'key.txt'" not in whole(result), name
+        assert looks(root) == before, name
+
+
+# -- Tools that change files
+
+LOCKED = [forbid("edit", "secret/*"), forbid("edit", "*.lock"), allow("edit")]
+BY_TOOL = [forbid(name, "secret/*") for name in ("write_file", "edit_file", "multi_edit", "apply_patch")]
+BY_TOOL += [forbid(name, "*.lock") for name in ("write_file", "apply_patch")] + [allow("edit")]
+TO_ASK = [allow("edit"), ask("edit", "secret/*"), ask("edit", "*.lock")]
+TO_DELETE = words(
+    r"secret/key.txt \xa0secret/key.txt secret/key.txt\u3000 ./secret/key.txt link.txt dlink/key.txt {root}/.lock"
+)
+TO_MOVE = words(
+    r"secret/p dlink/p sub/up/secret/p a.lock sub/../secret/p secret/key.txt A\u200b.lock link.txt \u017fecret/p"
+)
+TO_WRITE = words(r"""
+secret/n dlink/n sub/up/secret/n ./secret/../secret/n secret/new/x/y a.lock a.lock/ sub/a.lock {root}/secret/n secret//n
+\u200bsecret/n link.txt \uff53ecret/n secret/n\x00 .git/config sub/.git/config sub/.GIT/config sub/.git
+""")
+DELETES = "*** Delete File: secret/key.txt"
+CHANGES = [
+    *(patch(f"*** Delete File: {path}") for path in TO_DELETE),
+    *(patch("*** Update File: public.txt", f"*** Move to: {path}") for path in TO_MOVE),
+    *(patch(DELETES)["input"].replace("\n", end) for end in ("\r\n", "\r", "\u2028", "\n\n")),
+    patch("*** Update File: secret/key.txt", "*** Move to: m.txt"),
+    patch("*** Update File: link.txt", "@@", "-TOPSECRET of 'key.txt'", "+x"),
+    patch("*** Add File: ok.txt", "+x", DELETES),
+    patch("*** Add File: q.txt", "+x", "*** Update File: q.txt", "*** Move to: secret/q"),
+    patch("*** Add File: a.txt", "+x\f", DELETES + "\x85"),
+    patch("*** Add File: secret/new/deep", "+x"),
+    patch("*** Add File: a.lock ", "+x"),
+    patch("*** Add File: sub/.git/hooks/pre-commit", "+x"),
+    "<<EOF\n" + patch(DELETES)["input"] + "EOF\n",
+    patch("*** Delete File: public.txt")["input"] + patch(DELETES)["input"],
+    *({"path": path, "content": "x"} for path in TO_WRITE),
+    *({"path": path, "old_string": "TOP", "new_string": "x"} for path in (KEY, "link.txt", "dlink/key.txt")),
+    {"path": "dlink/key.txt", "edits": [{"old_string": "TOP", "new_string": "x"}]},
+]
+
+
+@pytest.mark.parametrize("arguments", CHANGES, ids=range(len(CHANGES)))
+def test_no_tool_changes_what_is_forbidden_to_change(arguments, root, everything):
+    arguments = {"input": arguments} if isinstance(arguments, str) else arguments
+    arguments = json.loads(json.dumps(arguments).replace("{root}", str(root)))
+    tools = {"input": "apply_patch", "content": "write_file", "old_string": "edit_file", "edits": "multi_edit"}
+    name = next(tools[key] for key in tools if key in arguments)
+    before = looks(root)
+    for rules in (LOCKED, BY_TOOL, TO_ASK):
+        assert attempt(everything, name, arguments, rules).is_error
+        assert attempt(everything, "batch", batch((name, arguments)), rules).text.endswith("0 of 1 calls succeeded.")
+    assert looks(root) == before
+
+
+# -- What is turned while a person is asked
+
+NEW = {"path": "sub/new.txt", "content": "x"}
+CAT = {"command": ["/bin/cat", "key.txt"], "folder": "sub"}
+TURNS = {
+    "the folder of a new file": ("write_file", NEW, "sub", "secret"),
+    "the folder of a file": (
+        "edit_file",
+        {"path": "sub/key.txt", "old_string": "T", "new_string": ""},
+        "sub",
+        "secret",
+    ),
+    "a file": ("edit_file", {"path": "public.txt", "old_string": "T", "new_string": "x"}, "public.txt", KEY),
+    "a moved file's folder": ("apply_patch", patch("*** Update File: .env", "*** Move to: sub/p"), "sub", "secret"),
+    "a deleted file's folder": ("apply_patch", patch("*** Delete File: sub/key.txt"), "sub", "secret"),
+    "a folder, to leave the root": ("write_file", NEW, "sub", ".."),
+    "a file to read": ("read_file", {"path": "public.txt"}, "public.txt", KEY),
+    "a folder to search": ("grep", {"path": "sub", "pattern": "."}, "sub", "secret"),
+    "a folder to list": ("list_directory", {"path": "sub"}, "sub", "secret"),
+    "a command's folder": ("shell", CAT, "sub", "secret"),
+    "a session's folder": ("shell", CAT | {"background": True, "wait": 30}, "sub", "secret"),
+}
+
+
+@pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
+@pytest.mark.parametrize("forbidden", [True, False])
+def test_what_is_turned_while_a_person_is_asked_is_not_touched(turn, forbidden, tmp_path):
+    name, arguments, turned, to = turn
+    root = grow(tmp_path)
+    (root / "sub/key.txt").write_text("TOPIC\n")
+    registry = installed(root, "shell" if name == "shell" else "files")
+    rules = [ask("*"), *([forbid("edit", "secret/*"), forbid("read_file", "secret/*")] if forbidden else ())]
+    seen = {}
+
+    def approver(request, context):
+        (root / turned).rename(root / "aside")
+        (root / turned).symlink_to(to)
+        seen.update(looks(root))
+        return Once()
+
+    result = attempt(registry, name, arguments, rules, approver=approver)
+    asyncio.run(registry.aclose())
+    assert seen, "nobody was asked"
+    assert result.is_error
+    assert SECRET not in whole(result)
+    assert looks(root) == seen
+
+
+# -- Texts that stand for arguments, and names that stand for tools
+
+TEXTS = lines(r"""
+{"path": "public.txt", "path": "secret/key.txt"}  %%  {"path": "secret\/key.txt"}  %%  {"path": ["secret/key.txt"]}
+{"p\u0061th": "\u0073ecret/key.txt"}  %%  {"path": "secret/key.txt", "limit": 1.0}  %%  {"path": "secret/key.txt",}
+{'path': 'secret/key.txt'}  %%  "secret/key.txt"  %%  {"path": "public.txt"}{"path": "secret/key.txt"}
+```json~{"path": "secret/key.txt"}~```  %%  {"path": "secret/key.txt"  %%  {"path": "secret/key.txt\u0000"}
+{"path": "secret/\ud800key.txt"}  %%  {"path": "secret/key.txt", "Path": "public.txt"}
+{"file_path": "secret/key.txt"}
+{"path": "secret/key.txt", "offset": NaN}  %%  {"path": "secret/key.txt", "confirmation": true}
+""")
+TEXTS += ["\ufeff" + TEXTS[1], TEXTS[1].encode(), TEXTS[1].encode("utf-16"), '{"path": ' + "[" * 200 + "]" * 200 + "}"]
+TEXTS += ['{"path": "' + "a/" * 600_000 + '../secret/key.txt"}']
+CALLED = words(r"""
+read_file\x20 Read_File READ_FILE readfile read-file read_fiel files.read_file functions.read_file files__read_file
+read_file\u200b re\u0430d_file \uff52ead_file mcp__files__read_file
+""")
+READ, OTHER = ("read_file", {"path": KEY}), ("read_file", {"path": "public.txt"})
+CALLS = [
+    *(("read_file", text) for text in TEXTS),
+    *((name, {"path": KEY}) for name in CALLED),
+    *(("batch", batch((name, {"path": KEY}))) for name in CALLED),
+    *(("batch", batch((name, batch(READ)))) for name in ("batch", "Batch")),
+    *(
+        ("batch", each)
+        for each in (batch(OTHER, READ), batch(*[OTHER] * 25, READ), batch(("read_file", json.dumps(READ[1]))))
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS, ids=range(len(CALLS)))
+def test_no_wording_of_a_call_escapes_the_rules(name, arguments, everything):
+    result = attempt(everything, name, arguments, UNREADABLE)
+    assert SECRET not in whole(result)
+    assert result.is_error or "failed" in result.text
+
+
+# -- Lines for a shell
+
+LINES = lines(r"""
+echo $(touch pwned)  %%  echo `touch pwned`  %%  echo "$(touch pwned)"  %%  echo <(touch pwned)
+echo >(touch pwned)  %%  echo ${x:=$(touch pwned)}  %%  echo ${x/a/`touch pwned`}  %%  echo $((a[$(touch pwned)]))
+echo $[a[$(touch pwned)]]  %%  echo "${x:?$(touch pwned)}"  %%  echo $"a`touch pwned`"  %%  echo a; touch pwned
+echo a & touch pwned  %%  echo a&&touch pwned  %%  echo a || touch pwned  %%  echo a | touch pwned
+echo a\; ; touch pwned  %%  echo a;touch${IFS}pwned  %%  echo a;$'\x74ouch' pwned  %%  echo a; to''uch pwned
+echo a; t\ouch pwned  %%  echo a; {touch,pwned}  %%  echo a; ${x:-touch} pwned  %%  echo "a'"; touch pwned; echo "'"
+echo \'; touch pwned; echo \'  %%  echo "\\"; touch pwned; "\\"  %%  echo $'a\'; touch pwned #'; touch pwned
+(touch pwned)  %%  { touch pwned; }  %%  ! touch pwned  %%  time touch pwned  %%  time -p touch pwned
+if echo; then touch pwned; fi  %%  for i in 1; do touch pwned; done  %%  case x in x) touch pwned;; esac
+until touch pwned; do :; done  %%  f() { touch pwned; }; f  %%  echo() { touch pwned; }; echo x
+alias echo=touch; echo pwned  %%  coproc touch pwned  %%  [[ -n $(touch pwned) ]]  %%  cat <<E~$(touch pwned)~E
+cat <<'E'~a~E~touch pwned  %%  cat <<"E"~a~E~touch pwned  %%  cat <<A <<B~A~B~touch pwned
+cat <<E~E ~E~touch pwned  %%  echo a~touch pwned  %%  echo 'a~'; touch pwned  %%  x=$(touch pwned) echo a
+x='$(touch pwned)'; echo "${x@P}"  %%  x='a[$(touch pwned)]'; echo $((x))  %%  printf -v 'a[$(touch pwned)]' x
+test -v 'a[$(touch pwned)]'  %%  trap 'touch pwned' EXIT  %%  PS4='$(touch pwned)'; set -x; echo
+PROMPT_COMMAND='touch pwned' echo  %%  mapfile -C 'touch pwned' -c 1 x < public.txt  %%  eval touch pwned
+eval "to"uch pwned  %%  set -- touch pwned; "$@"  %%  a=touch; $a pwned  %%  a=tou b=ch; $a$b pwned
+exec touch pwned  %%  exec -a x touch pwned  %%  command touch pwned  %%  builtin command touch pwned
+env touch pwned  %%  env -i A=b touch pwned  %%  env -S 'touch pwned'  %%  env --chdir=. touch pwned
+nohup -- touch pwned  %%  nice -n 5 touch pwned  %%  timeout -k 1 5 touch pwned  %%  setsid -w touch pwned
+flock x -c 'touch pwned'  %%  script -qc 'touch pwned' /dev/null  %%  sudo -u root touch pwned
+su root -c 'touch pwned'  %%  busybox touch pwned  %%  xargs touch <<< pwned  %%  echo pwned | xargs -n1 -- touch
+echo touch pwned | sh  %%  echo dG91Y2ggcHduZWQ= | base64 -d | sh  %%  sh <<< 'touch pwned'
+sh <<E~to"u"ch pwned~E  %%  bash -c "to""uch pwned"  %%  sh -c "$(printf 'to%s pwned' uch)"
+bash -O extglob -c 'touch pwned'  %%  /usr/bin/touch pwned  %%  /usr/bin/t[o]uch pwned
+./../../../../usr/bin/touch pwned  %%  /lib64/ld-linux-x86-64.so.2 /usr/bin/touch pwned
+find . -exec touch pwned ';'  %%  find . -execdir sh -c 'touch pwned' +  %%  awk 'BEGIN{system("touch pwned")}'
+sed '1e touch pwned' public.txt  %%  python3 -c "import os; os.system('touch pwned')"
+perl -e 'system("touch pwned")'  %%  git -c alias.x='!touch pwned' x  %%  git -c core.pager='touch pwned' log
+GIT_PAGER='touch pwned' git log  %%  tar --checkpoint-action=exec='touch pwned' -cf x public.txt
+make -f - <<< 'x:;touch pwned'  %%  vim -es -c '!touch pwned' -c q  %%  ssh localhost touch pwned
+docker run x touch pwned  %%  tmux new -d 'touch pwned'  %%  less '+!touch pwned' public.txt
+which touch | xargs -I{} {} pwned  %%  BASH_ENV=evil.sh bash -c :
+""")
+HARMLESS = [allow("shell", f"{word} *") for word in ("echo", "cat", "printf", "test", "set", ":", "true", "[", "ls")]
+WRITERS = lines(r"""
+echo x > pwned  %%  echo x >> pwned  %%  echo x >| pwned  %%  echo x &> pwned  %%  echo x 1<>pwned  %%  > pwned
+echo x 2>pwned  %%  echo a {fd}>pwned  %%  { echo a; } > pwned  %%  echo a >pwned'x'  %%  cat < public.txt > pwned
+PATH=. echo  %%  LD_PRELOAD=./x echo  %%  ./echo  %%  sub/echo  %%  /bin/echo  %%  ~/echo  %%  $PWD/echo
+cd sub && ./echo  %%  sort -o pwned public.txt  %%  tee pwned  %%  enable -f ./x echo
+hash -p /usr/bin/touch ls; ls pwned
+""")
+WRITERS += [["echo; touch pwned"], ["./echo"], ["echo\n"], ["", "echo"], ["/tmp/../bin/echo"], ["ECHO"]]
+LISTS = [
+    shlex.split(line)
+    for line in lines(r"""
+touch pwned  %%  /usr/bin/../bin/touch pwned  %%  env A=b touch pwned  %%  env -S 'touch pwned'  %%  sh -c 'touch pwned'
+sh -c '$0 pwned' touch  %%  bash -c '"$@"' x touch pwned  %%  sh -ec -- 'touch pwned'  %%  busybox touch pwned
+bash +O extglob -c 'touch pwned'  %%  xargs -a x touch  %%  find . -exec touch pwned ';'  %%  timeout 1 touch pwned
+/proc/self/root/usr/bin/touch pwned  %%  script -c 'touch pwned' /dev/null  %%  sudo -n touch pwned
+""")
+]
+
+
+@pytest.mark.parametrize("line", [*LINES, *LISTS, *WRITERS], ids=str)
+def test_no_wording_of_a_command_escapes_the_rules_of_a_shell(line, everything):
+    """What isn't allowed doesn't run, and what is forbidden doesn't either; nor is more allowed than a program."""
+    for rules in (HARMLESS, [*OPEN, forbid("shell", "touch *")]):
+        if rules is HARMLESS or line not in WRITERS:
+            assert attempt(everything, "shell", {"command": line}, rules).kind == "denied"
+
+
+PLANNED = lines(r"""
+git log --output=x  %%  git diff --ext-diff  %%  git -C sub status  %%  GIT_DIR=sub git status  %%  git -p log
+git branch x  %%  git grep -Otouch x  %%  git archive -o x HEAD  %%  git config a.b c  %%  git stash
+git show --textconv  %%  git fetch  %%  find . -delete  %%  find . -fprint x  %%  find . -exec ls ;  %%  sort -o x a
+sort --out x a  %%  sort -ro x a  %%  sort --compress-program=touch a  %%  uniq a x  %%  tee x  %%  sed -i s/a/b/ a
+sed -n 'w x' a  %%  sed 1e a  %%  xxd -r a x  %%  awk '{print > "x"}' a  %%  tree -o x  %%  date -s 2020-01-01
+hostname x  %%  env touch x  %%  rg --pre touch x  %%  rg --pre=./x x  %%  fd -x touch x  %%  file -C -m x
+shuf -o x a  %%  ls > x  %%  ls | xargs rm  %%  ls; rm x  %%  ls $(rm x)  %%  PATH=. ls  %%  LESSOPEN='|x %s' less a
+PAGER=touch git log  %%  ./ls  %%  /tmp/ls  %%  time ls  %%  python3 -c 1  %%  make -n  %%  diff a b > x
+cat a | sh  %%  command touch x  %%  git remote add x y  %%  git worktree add x  %%  printf -v x a  %%  export X=1
+""")
+
+
+@pytest.mark.parametrize("line", PLANNED)
+def test_what_may_change_something_never_counts_as_reading(line, everything):
+    result = attempt(everything, "shell", {"command": line}, OPEN, mode="plan")
+    assert result.kind == "denied"
+    assert "in plan mode" in result.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["git status", "git log", "git -C . diff"])
+def test_files_that_a_model_writes_are_no_repository_whose_settings_git_runs(line, tmp_path):
+    registry = installed(tmp_path, "files", "shell")
+    config = f'[core]\nbare = false\nworktree = .\nfsmonitor = "touch {tmp_path}/pwned; false"\n'
+    for path, content in {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/x": "x", "refs/x": "x"}.items():
+        assert not attempt(registry, "write_file", {"path": f"sub/{path}", "content": content}, OPEN).is_error
+    result = attempt(registry, "shell", {"command": line, "folder": "sub"}, [allow("shell", "git *")])
+    asyncio.run(registry.aclose())
+    assert result.metadata["exit_code"]
+    assert not (tmp_path / "pwned").exists()
+
+
+# -- Addresses
+
+ADDRESSES = words(r"""
+http://EVIL.com/ http://evil.com./ http://evil.com:80/ http://user:pw@evil.com/ http://ok.com@evil.com/
+http://evil.com\\@ok.com/ http://ok.com\\@evil.com/ http://evil.com?x http://evil.com#x //evil.com/ evil.com
+HTTP://evil.com/ http:evil.com/ http:/evil.com/ http:///evil.com/ http:\\\\evil.com/ http://e%76il.com/
+http://evil\u3002com/ http://\uff45vil.com/ http://evi\u200bl.com/ http://evi\xadl.com/ http://e\x09vil.com/
+ht\x09tp://evil.com/ \x01http://evil.com/ \x20http://evil.com/ http://evil.com\x00.ok.com/ http://\u24d4vil.com/
+http://evil.com%00.ok.com/ view-source:http://evil.com/ jar:http://evil.com/!/x http://evil.com:x/ http://evil.com[/
+http://[::ffff:127.0.0.1]/ http://127.1/ http://2130706433/ http://0x7f000001/ http://0177.0.0.1/ http://0/
+http://localhost/ http://[::1]/ http://\u2460\u2461\u2466.0.0.1/ http://127\u30020\u30020\u30021/ http://127.0.0.1:99/
+http://[::ffff:a9fe:a9fe]/ http://[64:ff9b::a9fe:a9fe]/ http://2852039166/ http://0251.0376.0251.0376/
+http://169.16689662/ http://425.510.425.510/ http://169.254.169.254./ http://169.254.169.254@ok.com/\\
+https://ok.com/%61dmin/x https://ok.com/./admin/x https://ok.com/a/../admin/x https://ok.com//admin/x
+https://ok.com/a/%2e%2e/admin/x https://ok.com/admin%2fx https://ok.com\\admin\\x https://OK.com:443/admin/x
+https://ok.com/a/..;/admin/x https://u@ok.com/admin/x https://ok.com/%2561dmin/x https://ok.com/ADMIN/x
+""")
+HOSTS = [forbid("fetch", f"*://{host}*") for host in ("evil.com", "127.0.0.1", "169.254.169.254/", "ok.com/admin/")]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_spelling_of_an_address_escapes_its_rules(address):
+    @tool(permission="fetch", permission_arguments={"url": "url"})
+    def fetch(url: str) -> str:
+        """Fetches."""
+        return url
+
+    registry = ToolRegistry()
+    registry.register(fetch)
+    rules = [allow("fetch"), *HOSTS]
+    assert attempt(registry, "fetch", {"url": "https://ok.com/"}, rules).text == "https://ok.com/"
+    assert attempt(registry, "fetch", {"url": address}, rules).kind == "denied"
