@@ -11,10 +11,10 @@ import click
 
 from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
 from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
-from pegboard.cli.output import Status, json_pretty, remark, stderr_screen, write
+from pegboard.cli.output import Status, json_pretty, stderr_screen, write
 from pegboard.cli.run import approver_for, write_event
 from pegboard.cli.session import complete_where, open_session
-from pegboard_chat.conversation import Conversation, Kept, check_place, closing, read_conversation
+from pegboard_chat.conversation import Conversation, Kept, check_place, closing, read_conversation, report_end
 from pegboard_chat.models import complete_model, default_model
 from pegboard_chat.renderer import ChatRenderer
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pegboard import TurnOutcome
 
 MOST_INPUT: Final = 10_000_000
-WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # the ends of a turn that are no failure
 
 
 @click.command("chat")
@@ -176,15 +175,3 @@ def _prompt(words: tuple[str, ...]) -> str:
     if not text.strip():
         raise click.UsageError('nothing is asked: registry chat -m PROVIDER/MODEL "..."')
     return text
-
-
-def report_end(outcome: TurnOutcome) -> int:
-    """Reports why there is no answer, where there is none; gives the exit code."""
-    if outcome.ended in WELL:
-        return 0
-    if outcome.ended == "suspended":
-        names = ", ".join(sorted({call.call.name for call in outcome.pending}))
-        remark(f"{names} has to be confirmed and was not run. To run it, add --yes.")
-        return 1
-    remark(f"the turn ended: {outcome.ended}{f' ({outcome.detail})' if outcome.detail else ''}")
-    return 130 if outcome.ended in ("interrupted", "cancelled") else 1

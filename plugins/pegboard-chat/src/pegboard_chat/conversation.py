@@ -26,6 +26,7 @@ from pegboard import (
     resumed_turn_of,
     turn_of,
 )
+from pegboard.cli.output import remark
 from pegboard.cli.run import interruptible
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.typing import JsonObject
@@ -33,6 +34,7 @@ from pegboard_chat.renderer import ChatRenderer
 
 MOST_BYTES: Final = 100_000_000
 FORMAT: Final = 1
+WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # the ends of a turn that are no failure
 
 
 @frozen
@@ -198,3 +200,15 @@ async def closing(model: Any) -> AsyncGenerator[Any]:
         close = getattr(model, "aclose", None)
         if close is not None:
             await close()
+
+
+def report_end(outcome: TurnOutcome) -> int:
+    """Reports why there is no answer, where there is none; gives the exit code."""
+    if outcome.ended in WELL:
+        return 0
+    if outcome.ended == "suspended":
+        names = ", ".join(sorted({call.call.name for call in outcome.pending}))
+        remark(f"{names} has to be confirmed and was not run. To run it, add --yes.")
+        return 1
+    remark(f"the turn ended: {outcome.ended}{f' ({outcome.detail})' if outcome.detail else ''}")
+    return 130 if outcome.ended in ("interrupted", "cancelled") else 1

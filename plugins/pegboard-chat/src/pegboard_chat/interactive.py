@@ -16,8 +16,7 @@ from pegboard.cli.output import one_line, quiet, remark, report_error, stderr_sc
 from pegboard.cli.run import dialogue, flush_input, show_request
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
-from pegboard_chat.command import report_end
-from pegboard_chat.conversation import Conversation, check_place
+from pegboard_chat.conversation import Conversation, check_place, report_end
 
 if TYPE_CHECKING:
     from pegboard import ApprovalRequest, ToolContext, TurnOutcome
