@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from base64 import b64decode
 
 import click
 import pytest
@@ -24,6 +25,7 @@ from pegboard.cli.output import (
     json_pretty,
     json_rows,
     one_line,
+    pictures,
     plugins_table,
     redirect_stdout,
     result_text,
@@ -280,3 +282,28 @@ def test_our_output_stays_ours_while_a_plugin_is_loaded(capsys):
         sys.stdout.write("the plugin's\n")
         write_through("ours\n")
     assert capsys.readouterr() == ("ours\n", "the plugin's\n")
+
+
+PICTURE = ToolResult([ImageContent(b"\x89PNG" + b"x" * 4000), ImageContent(b"gif", "image/gif")])
+
+
+def test_kitty_gets_png_in_pieces():
+    shown = pictures(PICTURE, TERMINAL, {"KITTY_WINDOW_ID": "1"})
+    first, second, end = shown.split("\x1b\\")
+    assert (first.partition(";")[0], second.partition(";")[0], end) == ("\x1b_Ga=T,f=100,m=1", "\x1b_Gm=0", "\n")
+    assert b64decode(first.partition(";")[2] + second.partition(";")[2]) == PICTURE.content[0].data
+
+
+@pytest.mark.parametrize("environ", [{"TERM_PROGRAM": "WezTerm"}, {"LC_TERMINAL": "iTerm2"}])
+def test_iterm_gets_any_picture_whole(environ):
+    shown = pictures(PICTURE, TERMINAL, environ)
+    assert shown.count("\x1b]1337;File=inline=1;size=") == 2
+    assert shown.endswith("size=3:Z2lm\a\n")
+
+
+@pytest.mark.parametrize(
+    ("screen", "environ"),
+    [(TERMINAL, {}), (TERMINAL, {"KITTY_WINDOW_ID": "1", "TMUX": "x"}), (PLAIN, {"KITTY_WINDOW_ID": "1"})],
+)
+def test_pictures_are_not_shown_where_that_can_not_be(screen, environ):
+    assert pictures(PICTURE, screen, environ) == ""

@@ -171,8 +171,13 @@ class TestTerminal:
         assert shown.count("\x1b[1m") == 1
         assert lines == [
             "TOOL         PLUGIN  SUMMARY",
-            "count_words  demo    Count th…",
-            "wipe         demo    Remove a…",
+            "count_words  demo    Count",
+            "                     the words",
+            "                     of a",
+            "                     text.",
+            "wipe         demo    Remove a",
+            "                     file.",
+            "2 tools",
         ]
 
     @pytest.mark.parametrize("said", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -201,6 +201,21 @@ class TestShells:
     def test_options(self, ask):
         assert "plain,--input-json" in ask("bash", "registry call read_file --input")
 
+    @pytest.mark.parametrize("line", ["list --where read_o", "search x --where 'destructive or read_o"])
+    def test_words_of_a_predicate(self, ask, line):
+        (item,) = ask("bash", f"registry {line}")
+        assert item.endswith("read_only")
+
+    def test_values_of_a_predicate(self, ask):
+        assert ask("bash", "registry list --where kind:f") == ["plain,kind:function"]
+        assert ask("bash", "registry list --where user:") == [""]
+
+    def test_files_of_an_argument(self, ask, home):
+        (home / "here" / "new").mkdir()
+        (home / "here" / "notes.txt").write_text("")
+        assert ask("bash", "registry call read_file path=@n") == ["plain,path=@new/", "plain,path=@notes.txt"]
+        assert ask("bash", "registry call read_file path=@no/such/") == [""]
+
     def test_plugins(self, ask):
         assert ask("bash", "registry list --plugin ") == [""]
 

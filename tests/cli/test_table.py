@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.cli.table import cells, fitted, table, terminal_size, wants_colour
+from pegboard.cli.table import cells, fitted, table, terminal_size, tool_table, wants_colour
 
 
 def test_columns_are_aligned():
@@ -17,6 +17,13 @@ def test_columns_are_aligned():
 
 def test_the_last_column_is_cut_to_the_width():
     assert table(("A", "B"), [("aa", "one two three")], width=12) == "A   B\naa  one two…\n"
+
+
+def test_a_table_of_tools_is_wrapped_and_counted():
+    rows = [("aa", "p", "one two 漢字漢字"), ("b", "", "")]
+    lines = ["TOOL  PLUGIN  SUMMARY", "aa    p       one two", "              漢字漢字", "b", "2 tools"]
+    assert tool_table(rows, width=22) == "".join(f"{line}\n" for line in lines)
+    assert tool_table(rows[1:], width=22).endswith("\n1 tool\n")
 
 
 def test_the_last_column_keeps_some_room():
@@ -34,7 +41,8 @@ def test_the_head_stands_out_in_colour():
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("", 0), ("abc", 3), ("é", 1), ("e\u0301", 1), ("漢", 2), ("👩\u200d💻", 4), ("❤\ufe0f", 1)]
+    ("text", "count"),
+    [("", 0), ("abc", 3), ("é", 1), ("e\u0301", 1), ("漢", 2), ("👩\u200d💻", 2), ("❤\ufe0f", 2)],
 )
 def test_cells_are_counted(text, count):
     assert cells(text) == count

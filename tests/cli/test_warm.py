@@ -16,7 +16,7 @@ from installed import OLD, write
 from pegboard import Tool
 from pegboard.catalogue import Problem
 from pegboard.cli import warm
-from pegboard.cli.table import table
+from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
@@ -26,7 +26,7 @@ from pegboard.cli.tool_texts import (
     show_json,
     show_text,
 )
-from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer, cached_names, index_file
+from pegboard.cli.warm import WARM_OPTIONS, answer, cached_names, index_file
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
 from pegboard.tools.spec import Origin, ToolSpec
@@ -243,11 +243,11 @@ def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setenv("LINES", "20")
     monkeypatch.setenv("TERM", "xterm")
     assert answer(["list"]) == 0
-    assert terminal.seen() == table(HEAD, listing_rows(TOOLS), width=30, colour=True)
+    assert terminal.seen() == tool_table(listing_rows(TOOLS), width=30, colour=True)
 
 
 @pytest.mark.usefixtures("kept")
-@pytest.mark.parametrize(("lines", "code"), [("6", 0), ("5", None)])
+@pytest.mark.parametrize(("lines", "code"), [("7", 0), ("6", None)])
 def test_a_list_longer_than_the_terminal_is_left_to_be_paged(monkeypatch, lines, code):
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setenv("LINES", lines)
@@ -278,7 +278,7 @@ sys.exit(answer(["list"]))
         pass
     os.close(ours)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert seen.decode().replace("\r\n", "\n") == table(HEAD, listing_rows(TOOLS), width=60)
+    assert seen.decode().replace("\r\n", "\n") == tool_table(listing_rows(TOOLS), width=60)
 
 
 # A reader that goes away
@@ -659,4 +659,9 @@ class TestProcess:
             shown = os.read(ours, 65_536).decode().replace("\r\n", "\n")
             os.close(ours)
             assert ran.returncode == 0
-            assert shown == "TOOL         PLUGIN  SUMMARY\ncount_words  demo    Count the words of…\n"
+            assert shown.splitlines() == [
+                "TOOL         PLUGIN  SUMMARY",
+                "count_words  demo    Count the words of",
+                "                     a text.",
+                "1 tool",
+            ]

@@ -163,7 +163,7 @@ def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
         return registry.plugins()[0].cause
 
     assert load() == "ZeroDivisionError: division by zero"
-    assert load() == "ZeroDivisionError: division by zero (an hour's memory; --refresh tries again)"
+    assert load() == "ZeroDivisionError: division by zero (cached up to 1 h; retry with --refresh)"
     assert told == ["bad"]
     load(refresh=True)
     assert told == ["bad", "bad"]

@@ -3,13 +3,16 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import functools
-from typing import Annotated, Generic, Literal, Optional, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Generic, Literal, Optional, TypedDict, TypeVar, Unpack
 
+import attrs
+import pydantic
 import pytest
 from hypothesis import example, given, strategies as st
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
+from pegboard.registry import ToolRegistry
 from pegboard.schema.json import StructureError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import binder_of, binder_of_one, opened
@@ -424,3 +427,92 @@ def test_what_cannot_be_injected_is_refused_at_definition(source, message):
 
 def test_the_marker_shows_itself():
     assert repr(Injected[Database]).endswith("Database, injected]")
+
+
+# The fields of one parameter ------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Trip:
+    to: str
+    days: int = 1
+
+
+class Stay(TypedDict):
+    place: str
+
+
+class Visit(pydantic.BaseModel):
+    place: str = pydantic.Field(max_length=5)
+
+
+def go(trip: Trip, context: ToolContext) -> str:
+    return f"{trip.to}, {trip.days}"
+
+
+def stay(stay: Stay) -> str:
+    return stay["place"]
+
+
+def visit(visit: Visit, /) -> str:
+    return visit.place
+
+
+def text_of(made: Tool, **arguments: Any) -> str:
+    registry = ToolRegistry()
+    registry.register(made)
+    return registry.call_sync(made.name, arguments).text
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "arguments", "said"),
+    [
+        (go, ["to", "days"], {"to": "Oslo", "days": 2}, "Oslo, 2"),
+        (stay, ["place"], {"place": "Bergen"}, "Bergen"),
+        (visit, ["place"], {"place": "Rome"}, "Rome"),
+    ],
+)
+def test_the_fields_of_a_functions_one_parameter_are_its_arguments(function, names, arguments, said):
+    """Unless `flatten=False` keeps them in one argument of its name."""
+    made = Tool.from_function(function)
+    assert list(made.spec.input_schema["properties"]) == names
+    assert text_of(made, **arguments) == said
+    nested = Tool.from_function(function, flatten=False)
+    (name,) = nested.spec.input_schema["properties"]
+    assert text_of(nested, **{name: arguments}) == said
+
+
+def test_a_parameter_that_is_optional_or_one_of_several_stays_an_argument():
+    def maybe(trip: Trip | None) -> str:
+        return str(trip)
+
+    def later(trip: Trip = Trip("Oslo")) -> str:
+        return trip.to
+
+    def two(trip: Trip, note: str) -> str:
+        return trip.to
+
+    for each in (maybe, later, two):
+        assert "trip" in Tool.from_function(each).spec.input_schema["properties"]
+
+
+def test_what_is_wrong_with_a_field_is_named_by_the_field():
+    @attrs.frozen
+    class Day:
+        date: dt.date
+
+    def plan(day: Day) -> str:
+        return str(day)
+
+    with pytest.raises(StructureError) as caught:
+        Tool.from_function(plan).handler.make_binder()(ToolContext(), {"date": "2023-02-30"})
+    assert caught.value.path == ("date",)
+
+
+def test_a_given_schema_says_whether_the_fields_are_the_arguments():
+    """So a tool that is found late runs by the spec of one that is listed; rules name fields."""
+    made = Tool.from_function(go, permission="travel", permission_arguments={"to": "text"})
+    again = Tool.from_function(go, input_schema=made.spec.input_schema)
+    assert text_of(again, to="Oslo") == "Oslo, 1"
+    nested = Tool.from_function(go, flatten=False).spec.input_schema
+    assert text_of(Tool.from_function(go, input_schema=nested), trip={"to": "Oslo"}) == "Oslo, 1"

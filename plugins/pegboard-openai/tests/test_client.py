@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 
+import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI, Timeout
@@ -222,3 +223,23 @@ def test_a_turn_at_another_server(way, registry):
         assert played.bodies[0]["max_tokens"] == 9
         assert {tool["type"] for tool in played.bodies[0]["tools"]} == {"function"}
         assert played.results == ["ran ls"]
+
+
+# --- models ---
+
+
+def listed(answer):
+    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: answer))
+    client = AsyncOpenAI(api_key=KEY, base_url="http://openai.example/v1", http_client=http, max_retries=0)
+    return asyncio.run(OpenAIModel("-", client=client).models())
+
+
+def test_the_models_of_the_provider_are_listed():
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "x"} for name in ("one", "two")]
+    assert listed(httpx.Response(200, json={"object": "list", "data": data})) == ["one", "two"]
+
+
+def test_a_provider_that_refuses_to_list_them_is_an_error():
+    with pytest.raises(ModelError) as caught:
+        listed(httpx.Response(401, json={"error": {"message": f"no such key {KEY}"}}))
+    assert caught.value.status == 401

@@ -69,7 +69,13 @@ def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
     """`--config`, `--set`, `--live`, `--refresh`, `--debug`: taken before a command and, unmentioned, behind it."""
     return _all(
-        _option("--config", type=FILE, metavar="FILE", hidden=hidden, help="Read this pegboard.toml too; it binds."),
+        _option(
+            "--config",
+            type=FILE,
+            metavar="FILE",
+            hidden=hidden,
+            help="Also read FILE; overrides user and project settings.",
+        ),
         _option(
             "--set",
             "settings",
@@ -79,7 +85,7 @@ def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
             help="Give a plugin this setting, for this run; K:=JSON too.",
         ),
         _option("--live", is_flag=True, hidden=hidden, help="Import every plugin now, in this process."),
-        _option("--refresh", is_flag=True, hidden=hidden, help="Load again what the cache knows of plugins."),
+        _option("--refresh", is_flag=True, hidden=hidden, help="Load plugins anew, not from the cache."),
         _option("--debug", is_flag=True, hidden=hidden, help="Show tracebacks and times on standard error."),
     )
 

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from attrs import define, field, frozen
 
 from pegboard.cli.arguments import WordError
 from pegboard.cli.options import Options
-from pegboard.cli.table import cells, fitted, table, terminal_size, wants_colour
+from pegboard.cli.table import cells, fitted, table, terminal_size, tool_table, wants_colour, wrapped
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -35,6 +36,7 @@ from pegboard.tools.visible import visible, visible_json
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
     from pegboard.tools.content import Content, ToolResult
+    from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import Explanation
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -94,30 +96,6 @@ def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -
         return Screen(colour=colour)
     width, height = terminal_size(stream.fileno(), environ)
     return Screen(width, height, colour)
-
-
-def wrapped(text: str, width: int | None) -> list[str]:
-    """The lines of a text, each broken between words so that it fits; without a width, as they are.
-
-    A line keeps what it is indented by. A word that is too long stands alone, uncut.
-    """
-    lines = text.split("\n")
-    return lines if width is None else [part for line in lines for part in _broken(line, width)]
-
-
-def _broken(line: str, width: int) -> list[str]:
-    if cells(line) <= width:
-        return [line]
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    parts: list[str] = []
-    here = ""
-    for word in line.split():
-        if here and cells(f"{indent}{here} {word}") > width:
-            parts.append(indent + here)
-            here = word
-        else:
-            here = f"{here} {word}" if here else word
-    return [*parts, indent + here]
 
 
 def write(text: str) -> None:
@@ -301,6 +279,7 @@ def _redirect_descriptor(real: Any, target: int) -> int | None:
 
 _UNCUT: Final = 1_000_000
 _LEAST_WIDTH: Final = 16
+_SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _UNITS: Final = ("B", "kB", "MB", "GB")
 _STYLES: Final = {"partial": "yellow", "quarantined": "red"}
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -359,6 +338,13 @@ def rows_text(
     return table(head, cells, width=screen.width or _UNCUT, colour=screen.colour)
 
 
+def tools_text(tools: Iterable[Tool], screen: Screen = PLAIN) -> str:
+    """A table of tools as wide as the screen, summaries broken between words, and how many there are."""
+    from pegboard.cli.tool_texts import listing_rows
+
+    return tool_table(listing_rows(tools), width=screen.width or _UNCUT, colour=screen.colour)
+
+
 def json_line(value: Any) -> str:
     """JSON on one line."""
     return visible_json(_compact(value)) + "\n"
@@ -415,6 +401,34 @@ def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
     if screen.is_terminal:  # the line ends of other systems are line ends
         return "".join(block(text.replace("\r\n", "\n"), Screen(colour=screen.colour)) for text in texts)
     return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
+
+
+def pictures(result: ToolResult, screen: Screen, environ: Mapping[str, str] = os.environ) -> str:
+    """A result's pictures as a terminal displays them; nothing where it can't.
+
+    Kitty and Ghostty take PNG by kitty's graphics protocol; iTerm2, WezTerm and others any format by iTerm2's.
+    """
+    from pegboard.tools.content import ImageContent
+
+    program, images = environ.get("TERM_PROGRAM", ""), [one for one in result.content if isinstance(one, ImageContent)]
+    if not (images and screen.is_terminal) or "TMUX" in environ:  # tmux passes neither on
+        return ""
+    if "KITTY_WINDOW_ID" in environ or program == "ghostty":
+        return "".join(_by_kitty(one.data) for one in images if one.mime_type == "image/png")
+    if program in _SHOW_IMAGES or environ.get("LC_TERMINAL") == "iTerm2":
+        return "".join(
+            f"\x1b]1337;File=inline=1;size={len(one.data)}:{b64encode(one.data).decode()}\a\n" for one in images
+        )
+    return ""
+
+
+def _by_kitty(data: bytes) -> str:
+    """A PNG in pieces of at most 4,096 characters, each of which says whether more come."""
+    text = b64encode(data).decode()
+    pieces = [text[start : start + 4096] for start in range(0, len(text), 4096)]
+    heads = ["a=T,f=100,", *[""] * len(pieces)]
+    last = len(pieces) - 1
+    return "".join(f"\x1b_G{heads[n]}m={int(n < last)};{piece}\x1b\\" for n, piece in enumerate(pieces)) + "\n"
 
 
 def error_text(result: ToolResult, screen: Screen = PLAIN) -> str:

@@ -545,11 +545,37 @@ def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
 
+def complete_where(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The last word of a predicate: words, keys, and behind a key the values that the known tools have."""
+    from pegboard.toolsets.predicates import FLAGS, KEYS, OF_TOOL, OPERATORS
+
+    before, space, last = incomplete.rpartition(" ")
+    key, colon, _ = last.partition(":")
+    if colon:
+        tools = _session(context).listed() if key in OF_TOOL else ()
+        names = sorted({f"{key}:{value}" for tool in tools for value in OF_TOOL[key](tool) if " " not in value})
+    else:
+        names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]
+    return [CompletionItem(before + space + item.value) for item in _completed(names, last)]
+
+
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """`key=` names and values of the tool that is being called."""
+    key, at, path = incomplete.partition("=@")
+    if at:
+        return [CompletionItem(f"{key}=@{item}") for item in _files(path)]
     name, given = context.params.get("name"), context.params.get(parameter.name or "") or ()
     schema = _session(context).find(str(name)).spec.input_schema
     return [CompletionItem(word, help=text or None) for word, text in candidates(incomplete, given, schema)]
+
+
+def _files(path: str) -> list[str]:
+    """The files and folders whose path begins so, folders with a slash behind."""
+    folder, slash, name = path.rpartition("/")
+    with suppress(OSError):
+        found = [each for each in os.scandir(folder or slash or ".") if each.name.startswith(name)]
+        return [f"{folder}{slash}{each.name}{'/' * each.is_dir()}" for each in sorted(found, key=os.fspath)]
+    return []
 
 
 def _session(context: click.Context) -> Session:

@@ -10,22 +10,32 @@ from itertools import accumulate
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 GAP = "  "
 CUT = "…"
 _NARROWEST = 8
+HEAD = ("TOOL", "PLUGIN", "SUMMARY")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
-    """Rows in aligned columns, each line cut to the width.
+def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
+    """Name, plugin and summary of tools as a table, and how many there are."""
+    count = f"{len(rows)} tool{'s' * (len(rows) != 1)}"
+    return table(HEAD, rows, width=width, colour=colour, wraps=True) + f"{count}\n"
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False, wraps: bool = False
+) -> str:
+    """Rows in aligned columns, each line cut to the width, or its last cell broken between words.
 
     Args:
         head: The columns' names.
         rows: Cells without line ends and escape sequences; as many a row as there are names.
         width: In terminal cells.
         colour: Whether the names stand out.
+        wraps: Whether the last cell goes on in the next line where it is too wide.
 
     Returns:
         Lines, each with its line end.
@@ -35,8 +45,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, col
     widths[last] = min(widths[last], max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST))
     first = _row(head, widths)
     return "".join(
-        (f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n", *(f"{_row(row, widths)}\n" for row in rows))
+        (
+            f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n",
+            *(f"{_row(line, widths)}\n" for row in rows for line in (_wrapped(row, widths[-1]) if wraps else (row,))),
+        )
     )
+
+
+def _wrapped(row: Sequence[str], width: int) -> Iterator[Sequence[str]]:
+    """The row, and rows below it with what is left of its last cell."""
+    for number, part in enumerate(wrapped(row[-1], width)):
+        yield (*([""] * (len(row) - 1) if number else row[:-1]), part)
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -53,17 +72,37 @@ def fitted(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many terminal cells a text takes: East Asian wide characters two, combining marks none (UAX 11)."""
+    """How many terminal cells a text takes: East Asian wide characters and emoji two, combining marks none."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    from wcwidth import wcswidth
 
-    return sum(
-        0
-        if combining(character) or character in "\u200c\u200d\ufe0e\ufe0f"
-        else 1 + (east_asian_width(character) in "WF")
-        for character in text
-    )
+    found = wcswidth(text)
+    return len(text) if found < 0 else found  # a control character, which is no text
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """The lines of a text, each broken between words so that it fits; without a width, as they are.
+
+    A line keeps what it is indented by. A word that is too long stands alone, uncut.
+    """
+    lines = text.split("\n")
+    return lines if width is None else [part for line in lines for part in _broken(line, width)]
+
+
+def _broken(line: str, width: int) -> list[str]:
+    if cells(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    parts: list[str] = []
+    here = ""
+    for word in line.split():
+        if here and cells(f"{indent}{here} {word}") > width:
+            parts.append(indent + here)
+            here = word
+        else:
+            here = f"{here} {word}" if here else word
+    return [*parts, indent + here]
 
 
 def terminal_size(fd: int, environ: Mapping[str, str] = os.environ) -> tuple[int, int]:

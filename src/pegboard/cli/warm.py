@@ -38,7 +38,6 @@ TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False,
 """The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
 SEARCH_LIMIT = 10  # how many tools `search` shows by default
-HEAD = ("TOOL", "PLUGIN", "SUMMARY")
 
 
 def index_file(place: Environment) -> str:
@@ -256,13 +255,14 @@ def _listing(lines: list[bytes], places: list[int]) -> bytes:
     chosen = [lines[place] for place in places]
     if not sys.stdout.isatty():
         return b"".join(chosen)
-    from pegboard.cli.table import table, terminal_size, wants_colour
+    from pegboard.cli.table import terminal_size, tool_table, wants_colour
 
     width, height = terminal_size(sys.stdout.fileno())
-    if len(chosen) + 2 > height:
-        raise Declined
     rows = [line.decode().rstrip("\n").split("\t") for line in chosen]
-    return table(HEAD, rows, width=width, colour=wants_colour(on_terminal=True)).encode()
+    text = tool_table(rows, width=width, colour=wants_colour(on_terminal=True))
+    if text.count("\n") >= height:
+        raise Declined
+    return text.encode()
 
 
 def _show(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:

@@ -97,8 +97,32 @@ class Handler:
     injects: tuple[Injection, ...] = ()
 
 
+def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
+    """Whether the arguments are the fields of the one parameter that there is, and it is of a class with fields."""
+    if options.get("flatten") is False or len(parameters) != 1:
+        return False
+    from pegboard.schema.adapters import OBJECTS, RecordAdapter, bare
+    from pegboard.schema.converter import ForeignAdapter
+    from pegboard.schema.types import adapter_of
+
+    (one,) = parameters
+    given: JsonSchema = options.get("input_schema") or {}
+    if one.default is not EMPTY or one.kind in STARRED or one.key in given.get("properties", {}):
+        return False
+    try:
+        adapter = bare(adapter_of(one.annotation, tool=tool, path=one.name))
+    except DefinitionError:  # is raised where its schema is made
+        return False
+    return isinstance(adapter, RecordAdapter) or (isinstance(adapter, ForeignAdapter) and adapter.kinds() == OBJECTS)
+
+
 def input_schema_of(
-    options: Mapping[str, Any], parameters: Sequence[Parameter], described: Mapping[str, str], tool: str
+    options: Mapping[str, Any],
+    parameters: Sequence[Parameter],
+    described: Mapping[str, str],
+    tool: str,
+    *,
+    of_fields: bool = False,
 ) -> JsonText:
     """The given schema, held against the parameters that the model may fill, else what they give.
 
@@ -107,12 +131,19 @@ def input_schema_of(
     """
     given = options.get("input_schema")
     if given is None:
+        from pegboard.schema.types import schema_of
+
         try:
-            return json_text(_derived(parameters, described, tool))
+            return json_text(
+                schema_of(parameters[0].annotation, tool=tool, path=parameters[0].name)
+                if of_fields
+                else _derived(parameters, described, tool)
+            )
         except ValueError as error:  # a number of more digits than Python writes, deep in a default
             raise DefinitionError(f"its schema can't be written as JSON: {error}.", tool=tool) from None
     text = checked_schema(given, tool, "input_schema")
-    _check_drift(given, parameters, tool)
+    if not of_fields:
+        _check_drift(given, parameters, tool)
     _check_types(parameters, tool)
     return text
 
@@ -180,10 +211,10 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
             raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
 
 
-def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
+def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = False) -> Binder:
     """The binder for a signature: arguments that are JSON already are handed on as they are.
 
-    `strict`: the types validate too, because the schema is another than theirs.
+    `strict`: the types validate too, because the schema is another than theirs. `of_fields`: as `takes_fields` says.
     """
     from pegboard.schema.converter import same  # these are loaded at the first call
     from pegboard.schema.structure import strict_structurer, structure_hook
@@ -205,7 +236,18 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
             rest = structure
         else:
             structures[each.key] = structure
-    return _binder(signature, structures, rest)
+    bind = _binder(signature, structures, rest)
+    if not of_fields:
+        return bind
+    key = signature.visible[0].key
+
+    def bind_fields(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        try:
+            return bind(context, {key: arguments})
+        except StructureError as error:
+            raise StructureError(error.reason, error.path[1:]) from None
+
+    return bind_fields
 
 
 def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:

@@ -136,10 +136,13 @@ class ToolOptions(CommonOptions, total=False):
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first; the function's own name by default.
         input_schema: In place of the one that the types give; the parameters must fit it.
+        flatten: `False` keeps the fields of a function's one parameter in an argument of its name; by default, where
+            it is of a class with fields, they are the tool's arguments.
     """
 
     name: str | None
     input_schema: JsonSchema | None
+    flatten: bool | None
 
 
 _COMMON: Final = CommonOptions.__optional_keys__
@@ -177,6 +180,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; 
             "blocking",
             "offered",
             "skip_patterns",
+            "flatten",
         ),
         _FLAG,
     ),

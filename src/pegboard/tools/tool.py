@@ -31,6 +31,7 @@ from pegboard.tools.handler import (
     binder_of_one,
     checked_schema,
     input_schema_of,
+    takes_fields,
 )
 from pegboard.tools.options import BESIDE, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
 from pegboard.tools.signature import (
@@ -580,15 +581,17 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     name = options.get("name") or _name_of(function)
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
-    if "permission_values" not in given:
-        _check_named(given.get("permission_arguments", ()), signature, name)
+    of_fields = takes_fields(given, signature.visible, name)
     documented = docstring_of(function)
     facts = {
         "name": name,
         "description": documented.description,
-        "input_schema": input_schema_of(given, signature.visible, documented.parameters, name),
+        "input_schema": input_schema_of(given, signature.visible, documented.parameters, name, of_fields=of_fields),
     }
-    make_binder = functools.partial(binder_of, signature, strict="input_schema" in given)
+    if "permission_values" not in given and not any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
+        known = json.loads(facts["input_schema"]).get("properties", {})
+        _check_named(given.get("permission_arguments", ()), list(known), name)
+    make_binder = functools.partial(binder_of, signature, strict="input_schema" in given, of_fields=of_fields)
     return _run_by(function, signature, make_binder, facts, given)
 
 
@@ -613,11 +616,8 @@ def _handler_by(spec: ToolSpec, function: Any) -> Handler:
     return cast("Handler", made.handler)
 
 
-def _check_named(names: Collection[str], signature: Signature, tool: str) -> None:
+def _check_named(names: Collection[str], known: Collection[str], tool: str) -> None:
     """Refuses a name that no argument has: rules would look in vain."""
-    if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
-        return
-    known = [each.key for each in signature.visible]
     for name in names:
         if name not in known:
             near = did_you_mean(suggest(str(name), known)) or f" There are {', '.join(known) or 'none'}."

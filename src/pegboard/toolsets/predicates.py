@@ -286,7 +286,7 @@ def _one(value: str | None) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-_OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
+OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "name": lambda tool: (tool.spec.name, *tool.former_names),  # no renaming escapes a predicate
     "tag": lambda tool: tool.spec.tags,
     "kind": lambda tool: (tool.spec.kind,),
@@ -303,7 +303,7 @@ _OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "provider": lambda context: _one(context.provider),
 }
 
-KEYS: Final = (*_OF_TOOL, *_OF_CONTEXT)
+KEYS: Final = (*OF_TOOL, *_OF_CONTEXT)
 STATE: Final = "state"
 
 
@@ -341,12 +341,12 @@ class Matches(Predicate):
             return _has_property(self.pattern)
         if self.key == "name":
             return lambda tool: bool(matches(tool.spec.name)) or any(map(matches, tool.former_names))
-        values = _OF_TOOL[self.key]
+        values = OF_TOOL[self.key]
         return lambda tool: any(map(matches, values(tool)))
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
         """The values under the key."""
-        values = _OF_TOOL[self.key](tool) if self.key in _OF_TOOL else _OF_CONTEXT[self.key](context)
+        values = OF_TOOL[self.key](tool) if self.key in OF_TOOL else _OF_CONTEXT[self.key](context)
         return f"{self.key}: {', '.join(map(written, values)) or 'none'}"
 
     def to_json(self) -> JsonObject:

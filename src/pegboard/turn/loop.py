@@ -143,7 +143,7 @@ class _Output:
             self.tool = Tool.from_schema("final_result", schema, final_result, description=about, read_only=True)
         else:
             final_result.__annotations__["result"] = self.kind
-            self.tool = Tool.from_function(final_result, read_only=True, idempotent=True)
+            self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
 
     def miss(self, model: Model) -> str:
         """Notes an answer that isn't one; gives what the model is told, once.

@@ -163,6 +163,20 @@ def test_yes_fills_in_a_form_that_has_defaults_and_no_other(say, board, form, is
     assert (code, out, "no approver" in err) == ((0, "True\n", False) if is_filled_in else (1, "", True))
 
 
+def test_output_has_what_a_tool_gives_in_files(say, home):
+    code, out, err = say("call", "many", "--output", "here.bin")
+    assert (code, out) == (0, "")
+    assert err == "here.bin: 12.3 kB\nhere-2.bin: 7 B\nhere-3.bin: 2 MB\nhere-4.bin: 8 B\n"
+    assert [len((home / "here" / name).read_bytes()) for name in ("here.bin", "here-2.bin")] == [12_345, 7]
+
+
+def test_output_has_the_text_where_there_is_nothing_else(say, home):
+    assert say("call", "add", "a=1", "--output", "sum.txt")[0] == 0
+    assert (home / "here" / "sum.txt").read_text()
+    assert say("call", "add", "a=x", "--output", "no.txt")[0] == 2
+    assert not (home / "here" / "no.txt").exists()
+
+
 def test_content_that_is_no_text_is_named(say):
     assert say("call", "many")[1] == (
         "words\n[image image/png, 12.3 kB]\n[audio audio/wav, 7 B]\n[file file:///a application/pdf, 2 MB]\n"

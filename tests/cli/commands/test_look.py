@@ -14,9 +14,8 @@ from pegboard.cli import warm
 from pegboard.cli.commands import look
 from pegboard.cli.commands.look import SnapshotWriter
 from pegboard.cli.output import Screen
-from pegboard.cli.table import table
+from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
-from pegboard.cli.warm import HEAD
 from pegboard.errors import PegboardError
 from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import manifest_text
@@ -472,7 +471,7 @@ def test_what_list_tells_is_told_here_too(say, board):
 
 def test_a_terminal_gets_a_table(say, board, monkeypatch):
     monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=30, height=20))
-    assert say("search", "weather")[1] == table(HEAD, listing_rows([TOOLS[2]]), width=30, colour=False)
+    assert say("search", "weather")[1] == tool_table(listing_rows([TOOLS[2]]), width=30, colour=False)
 
 
 # `registry export`, run in this process ------------------------------------------------------------------------------

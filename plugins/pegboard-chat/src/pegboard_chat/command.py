@@ -13,7 +13,7 @@ from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
 from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
 from pegboard.cli.output import Status, json_pretty, remark, stderr_screen, write
 from pegboard.cli.run import approver_for, write_event
-from pegboard.cli.session import open_session
+from pegboard.cli.session import complete_where, open_session
 from pegboard_chat.conversation import Conversation, Kept, check_place, closing, read_conversation
 from pegboard_chat.models import complete_model, default_model
 from pegboard_chat.renderer import ChatRenderer
@@ -36,9 +36,16 @@ WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")  # 
     shell_complete=complete_model,
     help="The model, such as 'openai/gpt-5'; default: PEGBOARD_MODEL, then 'model' of [plugins.chat].",
 )
-@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
+@click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="Only tools of which this is so, as in 'registry list'.",
+)
 @click.option("--system", metavar="TEXT", help="Instructions that stand before the conversation.")
-@click.option("--history", metavar="FILE", help="Go on with the conversation in FILE, and keep it there.")
+@click.option(
+    "--history", metavar="FILE", type=click.Path(), help="Go on with the conversation in FILE, and keep it there."
+)
 @click.option(
     "--schema",
     metavar="FILE",

@@ -12,10 +12,8 @@ import click
 from attrs import define
 
 from pegboard import Later, PegboardError, Reject
-from pegboard.cli.output import one_line, quiet, remark, report_error, rows_text, stderr_screen
+from pegboard.cli.output import one_line, quiet, remark, report_error, stderr_screen, tools_text
 from pegboard.cli.run import dialogue, flush_input, show_request
-from pegboard.cli.tool_texts import listing_rows
-from pegboard.cli.warm import HEAD
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
 from pegboard_chat.command import report_end
@@ -174,7 +172,7 @@ class Talk:
         """Shows the tools that the model is offered."""
         conversation = self.conversation
         offered = await conversation.registry.resolve(conversation.context, where=conversation.options.get("where"))
-        remark(rows_text(HEAD, listing_rows(offered.tools), stderr_screen(), is_visible=True), is_visible=True)
+        remark(tools_text(offered.tools, stderr_screen()), is_visible=True)
 
     async def set_where(self, rest: str) -> None:
         """Offers only tools that fit a predicate from now on, or all."""

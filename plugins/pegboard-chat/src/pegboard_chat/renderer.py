@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from pegboard import AnswerDelta, Answered, CallPending, ModelRetried, RoundStarted
-from pegboard.cli.output import Screen, Status, one_line, stderr_screen, write_through
+from pegboard.cli.output import Screen, Status, one_line, pictures, stderr_screen, write_through
 from pegboard.cli.run import show_progress
 from pegboard.dispatch.events import CallEnded
 from pegboard.messages import TextDelta
@@ -59,6 +59,7 @@ class ChatRenderer:
             kinds = ", ".join(f"[{item.type}]" for item in event.result.content) or "nothing"
             style = "red" if event.result.is_error else "dim"
             self._remark(f"<- {event.name}: {_cut(event.result.text or kinds)}", style)
+            sys.stderr.write(pictures(event.result, self.screen))
         else:
             show_progress(self.status, event)
 

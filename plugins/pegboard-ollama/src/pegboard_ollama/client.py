@@ -64,6 +64,19 @@ class OllamaModel(ProviderModel):
         """Closes the client of the running event loop, unless it was given."""
         await self._clients.aclose()
 
+    async def models(self) -> list[str]:
+        """The names of the server's models.
+
+        Raises:
+            ModelError: The server can't be asked, or answered with an error.
+        """
+        try:
+            response = await self._http().get("/api/tags")
+            self._check(response)
+            return [model["name"] for model in response.json()["models"]]
+        except Exception as error:
+            raise self._error(error) from error
+
     async def _answer(self, body: JsonObject) -> Any:
         try:
             response = await self._http().post(_PATH, json={**body, "stream": False})

@@ -175,6 +175,17 @@ class SDKModel(ProviderModel):
         """Closes the client of the running event loop, unless it was given."""
         await self._method.clients.aclose()
 
+    async def models(self) -> list[str]:
+        """The names of the provider's models.
+
+        Raises:
+            ModelError: The provider can't be asked, or answered with an error.
+        """
+        try:
+            return [model.id async for model in self._method.clients.now().models.list()]
+        except Exception as error:
+            raise self._method.error(error) from error
+
     async def _answer(self, body: JsonObject) -> Any:
         body.pop("stream_options", None)  # these go with a stream only
         return await self._method.answer(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,8 +16,10 @@ from pegboard.cli.output import (
     block,
     error_text,
     json_line,
+    pictures,
     remark,
     result_text,
+    size_text,
     stderr_screen,
     stdout_screen,
     write,
@@ -27,8 +30,9 @@ from pegboard.cli.session import Session, complete_tool, complete_word, open_ses
 from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
+from pegboard.files import write_whole
 from pegboard.tools.call import CallError, ToolCall
-from pegboard.tools.content import ToolResult
+from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +53,9 @@ MOST_INPUT: Final = 10_000_000
 @click.argument("words", metavar="[KEY=VALUE]...", nargs=-1, shell_complete=complete_word)
 @click.option("--input-json", metavar="JSON", help="The arguments as a JSON object, '-' for standard input.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the result's image, audio, file or text."
+)
 @call_options
 @context_options
 @tool_options
@@ -59,6 +66,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     words: tuple[str, ...],
     input_json: str | None,
     as_json: bool,
+    output: str | None,
     yes: bool,
     no: bool,
     rules: str | None,
@@ -93,7 +101,12 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
         return outcome
 
     outcome = session.run(work)
-    code = _report(outcome.results[0], options, as_json=as_json)
+    (result,) = outcome.results
+    if output is not None and not result.is_error:
+        save_result(result, output)
+    else:
+        _report(result, options, as_json=as_json)
+    code = 2 if result.kind in MISUSES else int(result.is_error)
     return 130 if outcome.ended in INTERRUPTED else code
 
 
@@ -136,18 +149,31 @@ def _standard_input() -> str:
         raise click.UsageError("standard input isn't UTF-8 text") from None
 
 
-def _report(result: ToolResult, options: Options, *, as_json: bool) -> int:
+def save_result(result: ToolResult, file: str) -> None:
+    """Writes a result's pictures, sounds and files to a file, the second to FILE-2 and so on; else its text.
+
+    Raises:
+        OSError: A file can't be written.
+    """
+    media = [item.data for item in result.content if isinstance(item, ImageContent | AudioContent | FileContent)]
+    path = Path(file)
+    for number, data in enumerate(media or [result.text], 1):
+        place = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        written = data.encode() if isinstance(data, str) else data
+        write_whole(str(place), written)
+        remark(f"{place}: {size_text(len(written))}")
+
+
+def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
     if as_json:
         write(json_line(result.to_json()))
     elif not result.is_error:
         write(result_text(result, stdout_screen()))
+        write(pictures(result, stdout_screen()))
     else:
         _red(error_text(result, stderr_screen()))
     if result.is_error and result.detail:
         _report_operator(result, result.detail, options, as_json=as_json)
-    if not result.is_error:
-        return 0
-    return 2 if result.kind in MISUSES else 1
 
 
 def _report_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:

@@ -21,21 +21,28 @@ from pegboard.cli.output import (
     remark,
     rows_text,
     stdout_screen,
+    tools_text,
     write,
     write_long,
 )
-from pegboard.cli.session import Session, complete_exporter, complete_plugin, complete_tool, open_session
+from pegboard.cli.session import (
+    Session,
+    complete_exporter,
+    complete_plugin,
+    complete_tool,
+    complete_where,
+    open_session,
+)
 from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
     listing_plain,
-    listing_rows,
     notice_text,
     schema_text,
     show_json,
     show_text,
 )
-from pegboard.cli.warm import HEAD, SEARCH_LIMIT, search_cached
+from pegboard.cli.warm import SEARCH_LIMIT, search_cached
 from pegboard.config.config import Config, lacks_secrets, load_config
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
@@ -115,7 +122,12 @@ class SnapshotWriter:
 
 @click.command("list")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_tool)
-@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so: 'read_only and not tag:network'.")
+@click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="Only tools of which this is so: 'read_only and not tag:network'.",
+)
 @click.option("--plugin", metavar="NAME", shell_complete=complete_plugin, help="Only what this plugin brings.")
 @click.option("--json", "form", flag_value="json", help="As JSON.")
 @click.option("--names", "form", flag_value="names", help="Names only, one a line.")
@@ -217,7 +229,7 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
         parts = (screen.styled(tool.name, "bold") + "\n" + block(json_pretty(tool.spec.input_schema)) for tool in tools)
         write_long("\n".join(parts), screen)
     elif form == "table" or screen.is_terminal:
-        write_long(rows_text(HEAD, listing_rows(tools), screen, is_visible=True), screen)
+        write_long(tools_text(tools, screen), screen)
     else:
         write(listing_plain(tools))
 
@@ -246,7 +258,12 @@ def schema_command(options: Options, name: str) -> int:
 
 @click.command("explain")
 @click.argument("name", shell_complete=complete_tool)
-@click.option("--where", metavar="PREDICATE", help="As in 'registry list'.")
+@click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="As in 'registry list'.",
+)
 @context_options
 @tool_options
 @click.pass_obj
@@ -274,7 +291,12 @@ _MOST: Final = 1_000
 @click.option(
     "--limit", type=click.IntRange(1, _MOST), default=SEARCH_LIMIT, show_default=True, help="At most so many."
 )
-@click.option("--where", metavar="PREDICATE", help="Only among tools of which this is so, as in 'registry list'.")
+@click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="Only among tools of which this is so, as in 'registry list'.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON: as in 'registry list --json', best first.")
 @context_options
 @tool_options
@@ -333,7 +355,12 @@ _MOST_NAMED = 5
 )
 @click.option("--list", "as_list", is_flag=True, help="List the exporters instead, and what to install for others.")
 @click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
-@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
+@click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="Only tools of which this is so, as in 'registry list'.",
+)
 @click.option("--check", is_flag=True, help="Show what is lost, and which tools can't be exported; exit with 1 then.")
 @click.option("--json", "as_json", is_flag=True, help="As a pipe gets it, in a terminal too.")
 @context_options
