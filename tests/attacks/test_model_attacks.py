@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import shlex
 
@@ -50,12 +49,10 @@ def test_no_spelling_of_a_path_reaches_what_is_forbidden_to_read(path, root, eve
     path = path.replace("{root}", str(root)).replace("{dots}", "secret/" + "./" * 2000 + "key.txt")
     before = looks(root)
     there = (root / path.replace("\0", "")).exists()
-    edits = {"old_string": "TOP", "new_string": "x"}
     for name, arguments in {
         "read_file": {"path": path},
         "grep": {"path": path, "pattern": ".", "hidden": True, "no_ignore": True},
-        "edit_file": {"path": path, **edits},
-        "multi_edit": {"path": path, "edits": [edits]},
+        "multi_edit": {"path": path, "edits": [{"old_string": "TOP", "new_string": "x"}]},
         "apply_patch": patch(f"*** Update File: {path}", "*** Move to: m.txt"),
         **({"write_file": {"path": path, "content": "x"}} if there else {}),  # a file of another name is no harm
     }.items():
@@ -127,8 +124,8 @@ CAUTIOUS = {
 @pytest.mark.parametrize("rules", CAUTIOUS.values(), ids=CAUTIOUS)
 def test_what_may_not_be_read_is_not_read_by_another_tool(rules, root, everything):
     before = looks(root)
-    for mode, (name, arguments) in itertools.product(("default", "never_ask"), WAYS):
-        result = attempt(everything, name, arguments, rules, mode=mode)
+    for name, arguments in WAYS:
+        result = attempt(everything, name, arguments, rules)
         assert f"{SECRET} of 'key.txt'" not in whole(result), name
         assert looks(root) == before, name
 
