@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 from attrs import define, field
@@ -13,6 +13,7 @@ from attrs import define, field
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.background import Completion
 from pegboard.dispatch.batch import Outcome
+from pegboard.errors import TurnAbortedError
 from pegboard.messages import NO_USAGE, CallPart, Message, ModelResponse, ResultPart, Usage
 from pegboard.tools.call import TEMPORARY, Actions, CallFault, ToolCall, merged
 from pegboard.tools.content import TextContent, ToolResult
@@ -225,3 +226,35 @@ class TurnProgress:
             for_host=self.for_host,
             **facts,
         )
+
+
+End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people
+
+
+def end_by_results(outcome: Outcome, actions: Actions) -> End | None:
+    """How the results of an answer's calls end a turn; `None`: it goes on.
+
+    `actions` are those of all calls of the turn: some may have waited for an approval.
+    """
+    fatal, waits, hosts = outcome.fatal, len(outcome.pending), len(outcome.for_host)
+    ends: Sequence[tuple[object, End]] = (
+        (fatal, ("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))),
+        (waits, ("suspended", f"{waits} waiting for an approval")),
+        (hosts, ("pending", f"{hosts} for the host to run")),
+        (outcome.ended == "rejected", ("rejected", None)),
+        (actions.transfer_to is not None, ("transferred", actions.transfer_to)),
+        (actions.escalate, ("escalated", None)),
+        (actions.skip_summarization, ("results", None)),
+    )
+    return next((end for applies, end in ends if applies), None)
+
+
+def end_by_answer(response: ModelResponse) -> End | None:
+    """How an answer without calls ends a turn; `None`: the provider only paused, and goes on."""
+    if response.finish_reason == "pause":
+        return None
+    if response.interrupted:
+        return "cut_off", response.error_message or "the answer was broken off"
+    if not response.complete:
+        return "cut_off", f"the answer ended by {response.finish_reason}"
+    return "answered", None

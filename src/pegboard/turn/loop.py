@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 import attrs
@@ -18,18 +18,16 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
-from pegboard.errors import CallbackError, ModelError, TurnAbortedError, cause_of, log_failure
+from pegboard.errors import CallbackError, ModelError, cause_of, log_failure
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
 from pegboard.schema.json import is_object
-from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import Tool
 from pegboard.turn.events import (
     Answered,
-    Ended,
     EventQueue,
     EventSink,
     ModelRetried,
@@ -38,7 +36,7 @@ from pegboard.turn.events import (
     TurnEvent,
     TurnOutcome,
 )
-from pegboard.turn.history import TurnProgress
+from pegboard.turn.history import End, TurnProgress, end_by_answer, end_by_results
 from pegboard.turn.model_call import ModelCaller, first_answer_of
 from pegboard.turn.options import DEFAULT_TURN_LIMITS, Steering, StopCondition, TurnLimits, TurnOptions, split_options
 
@@ -83,36 +81,6 @@ class _Inbox:
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people
-
-
-def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
-    """How the results of an answer's calls end a turn; `None`: it goes on.
-
-    `actions` are those of all calls of the turn: some may have waited for an approval.
-    """
-    fatal, waits, hosts = outcome.fatal, len(outcome.pending), len(outcome.for_host)
-    ends: Sequence[tuple[object, _End]] = (
-        (fatal, ("aborted" if isinstance(fatal, TurnAbortedError) else "fatal", str(fatal))),
-        (waits, ("suspended", f"{waits} waiting for an approval")),
-        (hosts, ("pending", f"{hosts} for the host to run")),
-        (outcome.ended == "rejected", ("rejected", None)),
-        (actions.transfer_to is not None, ("transferred", actions.transfer_to)),
-        (actions.escalate, ("escalated", None)),
-        (actions.skip_summarization, ("results", None)),
-    )
-    return next((end for applies, end in ends if applies), None)
-
-
-def _end_by_answer(response: ModelResponse) -> _End | None:
-    """How an answer without calls ends a turn; `None`: the provider only paused, and goes on."""
-    if response.finish_reason == "pause":
-        return None
-    if response.interrupted:
-        return "cut_off", response.error_message or "the answer was broken off"
-    if not response.complete:
-        return "cut_off", f"the answer ended by {response.finish_reason}"
-    return "answered", None
 
 
 @define(eq=False)
@@ -201,7 +169,7 @@ class Turn:
     _running: Batch | None = field(default=None, init=False)
     _continued: int = field(default=0, init=False)
     _interrupted: str | None = field(default=None, init=False)
-    _ended: _End | None = field(default=None, init=False)
+    _ended: End | None = field(default=None, init=False)
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
@@ -329,7 +297,7 @@ class Turn:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
         if not (response.calls or self._sums_up):
-            end = _end_by_answer(response)
+            end = end_by_answer(response)
             if end is not None and not (end[0] == "answered" and (self._lacks_output() or await self._goes_on())):
                 self._end(*end)
         return
@@ -475,7 +443,7 @@ class Turn:
                     self._events.emit_message(message)
         assert batch.outcome is not None
         self._error = batch.outcome.fatal
-        end = _end_by_results(batch.outcome, self._progress.actions) or await self._end_by_host(batch.outcome)
+        end = end_by_results(batch.outcome, self._progress.actions) or await self._end_by_host(batch.outcome)
         if end is not None:
             self._end(*end)
 
@@ -489,7 +457,7 @@ class Turn:
             options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
         return options
 
-    async def _end_by_host(self, outcome: Outcome) -> _End | None:
+    async def _end_by_host(self, outcome: Outcome) -> End | None:
         if self._interrupted is not None:
             return "interrupted", self._interrupted
         if self._output is not None:
@@ -533,7 +501,7 @@ class Turn:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _end(self, *end: *_End) -> None:
+    def _end(self, *end: *End) -> None:
         """Notes why the turn ends; the first reason stands."""
         if self._ended is None:
             self._ended = end
