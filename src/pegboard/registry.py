@@ -29,7 +29,6 @@ from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self, Unpack
 
     from pegboard.dispatch.approval.grants import Grants
@@ -561,9 +560,7 @@ class ToolRegistry(Contributions):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     # How it does it ----------------------------------------------------------------------------------------------

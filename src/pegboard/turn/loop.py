@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -106,9 +105,7 @@ class _Output:
             return "This is the answer."
 
         if is_object(self.kind):
-            schema = dict(self.kind)
-            about = inspect.getdoc(final_result)
-            self.tool = Tool.from_schema("final_result", schema, final_result, description=about, read_only=True)
+            self.tool = Tool.from_schema("final_result", dict(self.kind), final_result, read_only=True)
         else:
             final_result.__annotations__["result"] = self.kind
             self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
@@ -300,7 +297,6 @@ class Turn:
             end = end_by_answer(response)
             if end is not None and not (end[0] == "answered" and (self._lacks_output() or await self._goes_on())):
                 self._end(*end)
-        return
 
     def _lacks_output(self) -> bool:
         """Whether words came where a value of a type is wanted; the model is told so."""
