@@ -11,7 +11,6 @@ from typing import Any, Final
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
-from pegboard.files import OTHERS_WRITE, others_can_write
 from pegboard.tools.spec import alike
 from pegboard.tools.tool import Tool
 
@@ -32,6 +31,8 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     Raises:
         ConfigError: It can't be read, another user can write or replace it, or it is wrong; names the file and the key.
     """
+    from pegboard.files import OTHERS_WRITE, others_can_write  # rules without a file are checked in this module, too
+
     name = os.fspath(path)
     try:
         if others_can_write(name):  # before it is opened: a pipe of theirs would be waited for
