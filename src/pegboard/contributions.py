@@ -24,7 +24,7 @@ from pegboard.errors import PluginError, RegistrationError, UnknownToolError, di
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.tools.visible import visible_spec
-from pegboard.toolsets.toolset import subscribe
+from pegboard.toolsets.toolset import OwnedToolset, is_toolset, subscribe
 
 if TYPE_CHECKING:
     from pegboard.tools.services import Services, ServiceScope
@@ -132,7 +132,6 @@ class Contributions:
             DuplicateToolError: A name is taken.
         """
         from pegboard.tools.typed import as_tools
-        from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
         others = (thing for thing in things if not is_toolset(thing))

@@ -27,6 +27,8 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
+from pegboard.toolsets.predicates import Custom, all_of
+from pegboard.toolsets.toolset import close_all
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
@@ -526,8 +528,6 @@ class ToolRegistry(Contributions):
         Calls that are under way go on, and requests that were resolved before still run its tools. Tools that its own
         held back return. Its modules stay imported, and another plugin of its name may be registered.
         """
-        from pegboard.toolsets.toolset import close_all
-
         with self._lock:
             before, manager = self._catalogue, cast("Any", self.plugin_manager)
             if plugin not in before.plugins:
@@ -548,8 +548,6 @@ class ToolRegistry(Contributions):
 
     async def aclose(self) -> None:
         """Ends background work and closes what is open: executors, services, toolsets. Each costs only itself."""
-        from pegboard.toolsets.toolset import close_all
-
         if self._dispatcher is not None:
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
         if self._provided_services is not None:
@@ -576,13 +574,9 @@ class ToolRegistry(Contributions):
         """What every resolution starts with; read anew, as plugins may have brought words since."""
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
         if (permissions := self._permissions) is not None:
-            from pegboard.toolsets.predicates import Custom
-
             parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
         if len(parts) < 2:
             return parts[0] if parts else None
-        from pegboard.toolsets.predicates import all_of
-
         return all_of(*parts)
 
     async def _load_plugins(self, *hooks: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
-from pegboard.files import open_private
+from pegboard.files import open_private, read_private, write_private
 from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot, stamp_of
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
@@ -94,7 +94,6 @@ def _stamp(place: Environment) -> str:
 
 def _loaded(path: str) -> tuple[ToolIndex, dict[str, str]]:
     """The kept index and what is noted of it; a new one where there is none, or it can't be used."""
-    from pegboard.files import read_private
     from pegboard.toolsets.search import ToolIndex
 
     try:
@@ -108,7 +107,6 @@ def _save(path: str, data: bytes) -> None:
     """Keeps an index; where that can't be, the next search makes it anew."""
     from pathlib import Path
 
-    from pegboard.files import write_private
     from pegboard.plugins.cache import prune
 
     if len(data) > MOST_BYTES:

@@ -17,6 +17,7 @@ from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
+from pegboard.schema.text import nearest_notation
 from pegboard.schema.validator import Validator
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
@@ -251,7 +252,6 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
 def _reader_of(kind: type[Any]) -> _Reader | None:
     """Reads the parts of an instance that are written, none of a number or a date; `None` for an unknown class."""
     from pegboard.schema.dump import written_names
-    from pegboard.schema.text import nearest_notation
 
     written = written_names(kind)
     if written:

@@ -15,6 +15,7 @@ from pegboard.threads import off_loop
 from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import HOST, Origin
+from pegboard.tools.tool import docstring_of
 from pegboard.toolsets.toolset import error_text
 
 if TYPE_CHECKING:
@@ -138,8 +139,6 @@ class Processor:
     @property
     def summary(self) -> str:
         """What it does: the first line of its docstring, or `""`."""
-        from pegboard.tools.tool import docstring_of
-
         return next(iter(docstring_of(self.function).description.splitlines()), "")
 
     async def ask(self, request: Any, context: Any, runner: Runner) -> Any:

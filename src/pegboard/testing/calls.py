@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import PluginError, RegistrationError, did_you_mean, suggest
+from pegboard.plugins.discovery import discover
 from pegboard.plugins.hookspecs import hookimpl
 from pegboard.plugins.manager import PluginManager, imported
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
@@ -58,8 +59,6 @@ def subject_of(plugin: Any) -> Subject:
     """
     if not isinstance(plugin, str | ModuleType):
         return Subject(plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__, plugin)
-    from pegboard.plugins.discovery import discover
-
     entries = {found.name: found for found in discover().entries}
     if isinstance(plugin, str):
         return _installed(plugin, entries)

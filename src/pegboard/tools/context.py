@@ -12,11 +12,10 @@ from attrs import Factory, define, field, frozen
 
 from pegboard.errors import CallStoppedError
 from pegboard.schema.converter import JsonRecord
-from pegboard.tools.call import PendingActions, State, StateView
+from pegboard.tools.call import Confirmation, PendingActions, State, StateView
 from pegboard.tools.content import SayableRecord
 
 if TYPE_CHECKING:
-    from pegboard.tools.call import Confirmation
     from pegboard.tools.content import ToolResult
     from pegboard.tools.portal import LoopPortal
     from pegboard.tools.services import Kind, ServiceContainer, Services
@@ -377,8 +376,6 @@ class ToolContext:
             hint: The question. Of several questions of one call each has its own.
             payload: JSON data beside the question.
         """
-        from pegboard.tools.call import Confirmation
-
         if self.host is None:
             return self.confirmation or Confirmation(hint=hint, confirmed=True, payload=payload)
         answered = self.confirmation and self.confirmation.to_question(hint)

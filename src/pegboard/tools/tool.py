@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from pegboard.callbacks import Flavour, settle
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, problem
+from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, digest_of, problem
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -149,8 +149,6 @@ class Tool:
     @cached_property
     def digest(self) -> str:
         """What approvals and grants are bound to: the spec's digest, and with presets one over these too."""
-        from pegboard.schema.json import digest_of
-
         return (
             digest_of({"tool": self.spec.digest, "presets": dict(self.presets)}) if self.presets else self.spec.digest
         )

@@ -17,6 +17,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import ToolsetError, did_you_mean, suggest
+from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import Origin, alike
 from pegboard.tools.tool import Tool, tools_html
@@ -302,8 +303,6 @@ class ResolvedTools:
     @cached_property
     def digest(self) -> str:
         """`"sha256:..."` over the digests of the tools in their order; worked out once."""
-        from pegboard.schema.json import digest_of
-
         return digest_of([tool.spec.digest for tool in self.tools])
 
     @property

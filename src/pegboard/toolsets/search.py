@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import frozen
 
+from pegboard.errors import suggest
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets import search_table as table
 from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
@@ -188,8 +189,6 @@ class ToolIndex:
 
     def _near(self, text: str, limit: int) -> list[tuple[str, float]]:
         """The tools whose names are near to the whole text, then those with words that are near to one of it."""
-        from pegboard.errors import suggest
-
         hits = dict.fromkeys(suggest(text.strip(), self._specs, most=MOST_NEAR), 0.0)
         known = table.words_in_names(self._connection)
         asked = [word for word in question_words(text) if len(word) > 2][:MOST_GUESSED]

@@ -48,7 +48,7 @@ from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mea
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
-from pegboard.plugins.snapshot import Environment, environment, own_version
+from pegboard.plugins.snapshot import Environment, environment, open_snapshot, own_version
 from pegboard.schema.json import counted
 from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
 
@@ -336,8 +336,6 @@ def _searched(
         from pegboard.toolsets.search import ToolIndex
 
         return ToolIndex(tool.spec for tool in offered).search(text, limit=limit)
-    from pegboard.plugins.snapshot import open_snapshot
-
     snapshot = open_snapshot(writer.place)
     if snapshot is None:
         writer.keep(session, offered, notices(session, offered))
