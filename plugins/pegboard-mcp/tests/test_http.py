@@ -7,6 +7,7 @@ import gc
 import json
 import time
 from contextlib import asynccontextmanager, suppress
+from weakref import WeakSet
 
 import httpx2
 import jwt
@@ -312,21 +313,18 @@ async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry
         assert await client.add()
 
 
-async def test_a_connection_that_has_ended_isnt_kept_until_its_time_for_headers_is_over(registry, serving):
-    before = connections()
+async def test_a_connection_that_has_ended_isnt_kept_until_its_time_for_headers_is_over(registry, serving, monkeypatch):
+    kept: WeakSet[H11Protocol] = WeakSet()
+    made = H11Protocol.connection_made
+    monkeypatch.setattr(H11Protocol, "connection_made", lambda self, way: (kept.add(self), made(self, way))[1])
     async with serving(registry, HttpSettings(body_seconds=600)) as transport:
         for _ in range(3):
             async with raw(transport) as client:
                 await client.initialize()
         async with asyncio.timeout(60):
-            while len(connections()) > len(before):  # noqa: ASYNC110  gone once it is
+            while kept:
+                gc.collect()  # nothing keeps it but it itself
                 await asyncio.sleep(0.01)
-
-
-def connections():
-    """All that something keeps."""
-    gc.collect()  # nothing does that keeps itself
-    return [each for each in gc.get_objects() if isinstance(each, H11Protocol)]
 
 
 POST = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n"

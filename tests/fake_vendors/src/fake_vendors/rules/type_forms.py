@@ -292,7 +292,8 @@ def taking(form: str, annotation: Any) -> Tool:
         return value
 
     function.__annotations__ = {"value": annotation, "return": str}
-    return Tool.from_function(function, name=f"takes_{form}", description=f"Takes a value: {form}.", output_schema=None)
+    named = {"name": f"takes_{form}", "description": f"Takes a value: {form}."}
+    return Tool.from_function(function, **named, flatten=False, output_schema=None)
 
 
 TOOLS: tuple[Tool, ...] = tuple(taking(form, annotation) for form, annotation in FORMS.items())
