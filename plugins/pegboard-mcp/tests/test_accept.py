@@ -72,12 +72,20 @@ def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refus
     assert "2 tools accepted on first use" in listed
     assert "what was accepted on first use is shown by 'registry mcp accept real'" in listed
     shown = registry("mcp", "accept", "real", code=1, answer="n\n")
-    assert '+  "description": "Echoes.",' in shown
+    assert ('+  "description": "Echoes.",' in shown, "unchanged since" in shown) == (True, True)
     assert "none of its tools is accepted" in shown
     assert "real__echo" not in registry("list", "--names", "--live")
     assert "accepted: 2 tools" in registry("mcp", "accept", "real", "--yes")
     assert "on first use" not in registry("mcp")
     assert "nothing has changed; accepted: 2 tools" in registry("mcp", "accept", "real")
+
+
+def test_what_was_accepted_on_first_use_is_shown_whole_where_one_tool_has_changed(registry, more):
+    registry("mcp", "test")
+    more.write_text(json.dumps([{"name": "added", "inputSchema": {"type": "object"}}]))
+    shown = registry("mcp", "accept", "real", code=1, answer="n\n")
+    assert "accepted on first use, and changed since:" in shown
+    assert '+  "description": "Echoes.",' in shown.partition("All that real lists now:")[2]
 
 
 def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_path):

@@ -103,6 +103,8 @@ async def test_tools_that_come_late_are_announced(tmp_path):
     toolset.on_change(lambda: loop.call_soon_threadsafe(changed.set))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(toolset.tools(ReadonlyContext()), 0.1)
+    with pytest.raises(ServerError, match="is still starting"):  # the others' tools wait for it once only
+        await toolset.tools(ReadonlyContext())
     file.touch()
     await asyncio.wait_for(changed.wait(), 60)
     assert [tool.name for tool in await toolset.tools(ReadonlyContext())] == ["bad__echo", "bad__reverse"]
@@ -115,6 +117,12 @@ async def test_a_server_that_starts_slowly_is_named_with_the_command_that_waits_
         registry.register(mcp_toolset("bad", accepted=str(tmp_path / "accepted.json"), **settings))
         (problem,) = (await registry.resolve()).problems
     assert "no answer within 0.1 s (toolset_timeout); 'registry mcp accept bad' waits" in str(problem)
+
+
+@pytest.mark.parametrize(("name", "words"), [("client", "begin with 'client__'"), ("a__b", "single '_'")])
+def test_a_server_has_no_name_that_others_tools_could_have(name, words):
+    with pytest.raises(ValueError, match=words):
+        mcp_toolset(name, command="x")
 
 
 async def test_of_too_many_tools_the_first_are_offered():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard import Model, ModelRequest, Once, Permissions, Reject, Rule, ToolCall, ToolRegistry
+from pegboard import Model, ModelRequest, Once, Permissions, ReadonlyContext, Reject, Rule, ToolCall, ToolRegistry
 from pegboard.testing import ScriptedModel
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
 from pegboard_mcp import mcp_toolset
@@ -247,6 +247,43 @@ async def test_a_server_may_ask_the_user_where_it_is_allowed_to(tmp_path, env):
         ["decline", None],
     )
     assert answers == [accepted, cancelled, unchanged, declined, cancelled]
+
+
+@REVISIONS
+async def test_a_server_that_several_users_share_asks_none_and_tells_none_of_its_log(tmp_path, env):
+    """Which call it is about isn't known, and another's question or words are nobody else's."""
+    asked, heard, begun = [], [], tmp_path / "begun"
+
+    def approve(request, context):
+        asked.append(context.user)
+        return Once({"name": "Ann"})
+
+    async with served(tmp_path, env=env, elicitation=True) as registry:
+        offered, registry.approver = await registry.resolve(), approve
+        waits = [ToolCall("real__wait", {"begun": str(begun), "ended": str(tmp_path / "ended")})]
+        batch = await registry.batch(waits, offered, ReadonlyContext(user="bob"), listener=heard.append)
+        bobs = asyncio.create_task(batch.run())
+        await event(begun)
+        heard.clear()
+        ann = ReadonlyContext(user="ann")
+        answer = await registry.call("real__ask", {}, ann, resolved=offered)
+        assert "Ann" not in answer.text
+        await registry.call("real__say", {}, ann, resolved=offered)
+        assert (asked, heard) == ([], [])
+        batch.interrupt("cancelled", "abort")
+        await bobs
+        answer = await registry.call("real__ask", {}, ann, resolved=offered)
+        assert (json.loads(answer.text), asked) == (["accept", {"name": "Ann"}], ["ann"])
+
+
+async def test_what_a_server_writes_before_it_ends_shows_no_secret_that_it_was_given():
+    fails = "import os, sys; sys.exit('no such key: ' + os.environ['KEY'])"
+    settings = {"command": sys.executable, "args": ("-c", fails), "env": {"KEY": "sk-very-secret-1234"}}
+    async with ToolRegistry() as registry:
+        registry.register(mcp_toolset("real", **settings))
+        (problem,) = (await registry.resolve()).problems
+    assert "it said: no such key: " in str(problem)
+    assert "sk-very-secret-1234" not in str(problem)
 
 
 @REVISIONS

@@ -244,6 +244,11 @@ def test_a_rule_that_means_what_it_seems_to_is_not_reported(rule):
     assert rule_problems(Permissions([rule]), KNOWN) == ()
 
 
+def test_all_tools_of_a_server_are_no_part_of_a_word():
+    tool = Tool.from_schema("srv__echo", {"type": "object"}, lambda arguments: "")
+    assert rule_problems(Permissions([Rule("srv__*", "*", "allow")]), [tool]) == ()
+
+
 def test_rules_that_a_registry_is_made_with_are_looked_at_by_its_first_call(caplog):
     registry = ToolRegistry(permissions=Permissions([Rule("nothing", "*", "deny")]))
     registry.register(FETCH)

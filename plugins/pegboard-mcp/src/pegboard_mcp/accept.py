@@ -104,9 +104,9 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
 
     before, now = session.run(work)
     count, lines = len(now.tools), [*before.diff(now)]
-    if not lines and before.is_unseen:
-        remark(f"{name}: accepted on first use, and unchanged since:")
-        lines = [*Definitions().diff(now)]
+    if before.is_unseen:
+        remark(f"{name}: accepted on first use, and {'changed' if lines else 'unchanged'} since:")
+        lines = [*lines, *([f"All that {name} lists now:"] if lines else []), *Definitions().diff(now)]
     elif before.tools and not lines:
         remark(f"{name}: nothing has changed; accepted: {counted(count, 'tool')}")
         return 0

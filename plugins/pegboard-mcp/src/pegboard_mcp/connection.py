@@ -33,7 +33,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pegboard.errors import cause_of, operator_log
+from pegboard.errors import cause_of, hide, operator_log
 from pegboard_mcp.settings import ServerError, ServerSettings
 from pegboard_mcp.transport import Inbox, expanded, groups, kill, transport_to
 
@@ -223,8 +223,13 @@ class Connection:
 
     def _lost_text(self, session: _Session) -> str:
         """What is known of why a connection was lost."""
-        words = f"; its last words: {session.inbox.last_words[-1]}" if session.inbox.last_words else ""
+        last = [self._hidden(line) for line in session.inbox.last_words]
+        words = f"; its last words: {last[-1]}" if last else ""
         return f"the server {self.name!r} ended the connection{_because(session.inbox.broken)}{words}"
+
+    def _hidden(self, text: str) -> str:
+        """What a server has written, without the secrets that it was given."""
+        return hide(text, [*self._settings.env.values(), *self._settings.headers.values()])
 
     async def _connected(self) -> _Session:
         """The session, once there is one."""
@@ -255,7 +260,7 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  whatever a transport raises ends only this connection
-            words = "; ".join([*dict.fromkeys(inbox.last_words)][-3:])  # each way of trying has the same
+            words = self._hidden("; ".join([*dict.fromkeys(inbox.last_words)][-3:]))  # each way of trying has the same
             cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
             self._note_end(self._session, cause)
             if not ready.done():

@@ -197,6 +197,8 @@ def check_server_name(name: str) -> None:
     """Raises `ValueError` for a name that no server can have."""
     if not _NAME.fullmatch(name) or len(name) > 30:
         raise ValueError("a server's name is up to 30 letters, digits, '-' and single '_', a letter first")
+    if name == "client":
+        raise ValueError("the names of tools that clients bring begin with 'client__'; give the server another name")
 
 
 _KEYS: Final = ("servers", "mcp_config", "serve")

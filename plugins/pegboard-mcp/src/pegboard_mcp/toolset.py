@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pegboard_mcp.connection import Connection
     from pegboard_mcp.host import Running
 
+_SLOW_SECONDS: Final = 0.2
 _MOST_ERROR: Final = 2_000
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
@@ -71,6 +73,7 @@ class McpToolset(ToolsetBase):
         self._listed: Definitions | None = None
         self._known: _Known | None = None
         self._is_late = False  # whether it was asked for its tools, and had none yet
+        self._is_slow = False  # whether it hadn't started when the limit of a resolution had passed
         self._tools: dict[str, Tool] = {}  # by digest of the definition, so that the same tool stays the same
         self._offer: tuple[_Known, Offer] | None = None
         self._changed: list[Callable[[], None]] = []
@@ -92,13 +95,27 @@ class McpToolset(ToolsetBase):
                 self._known = _Known(self._accepted)
         if self._known is None:
             try:
-                await (await self.connection()).start()
+                await self._start_in_time()
             except BaseException as error:
                 self._is_late = True  # it may go on starting, once the limit of a resolution has passed
                 if self.publishes is not None:
                     error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
                 raise
         return await off_loop(self._offered)
+
+    async def _start_in_time(self) -> None:
+        """Starts the server; one that was slow before is waited for no more, as all other tools wait with it."""
+        connection = await self.connection()
+        was_slow, self._is_slow = self._is_slow, True
+        try:
+            async with asyncio.timeout(_SLOW_SECONDS if was_slow else None):
+                await connection.start()
+        except TimeoutError:
+            raise ServerError(f"the server {self.name!r} is still starting; its tools are there once it has") from None
+        except ServerError:
+            self._is_slow = False
+            raise
+        self._is_slow = False
 
     async def close(self) -> None:
         """Ends the connection, and the server where it was started."""
@@ -113,7 +130,7 @@ class McpToolset(ToolsetBase):
         from pegboard_mcp.connection import Callbacks, Connection
         from pegboard_mcp.host import Host
 
-        host, settings = Host(self.name, lambda: next(reversed(self._running), None)), self.settings
+        host, settings = Host(self.name, self._call_of_one_user), self.settings
         callbacks = Callbacks(
             self._take_list,
             self._log,
@@ -303,8 +320,19 @@ class McpToolset(ToolsetBase):
         operator_log().getChild(f"mcp.{self.name}").log(
             _LEVELS.get(level, logging.ERROR), "%s%s", f"{visible(logger)}: " if logger else "", text
         )
-        for running in tuple(self._running):
-            running.tell(running.context.metadata, log=text)
+        if self._call_of_one_user() is not None:
+            for running in tuple(self._running):
+                running.tell(running.context.metadata, log=text)
+
+    def _call_of_one_user(self) -> Running | None:
+        """The call begun last, where all that run are of one user and session.
+
+        Else `None`: a server that several share doesn't say on whose behalf it asks or logs, and nobody may be asked,
+        or told, what is another's.
+        """
+        running = tuple(self._running)
+        owners = {(each.context.user, each.context.session) for each in running}
+        return running[-1] if len(owners) == 1 else None
 
 
 def _digests(known: _Known) -> dict[str, str]:

@@ -122,7 +122,7 @@ def _allows_more(rule: Rule) -> Iterator[str]:
     """What an allow rule allows beside what it seems to."""
     first = rule.pattern.split(" ")[0]
     for word in (rule.permission, first):
-        if _INSIDE_A_WORD.fullmatch(word):
+        if _INSIDE_A_WORD.fullmatch(word) and not word.endswith("__*"):  # all tools of a server, or of a prefix
             yield f"'*' inside a word allows every word that begins with {word[:-1]!r}."
     if first != rule.pattern and "*" in rule.pattern:
         from pegboard.dispatch.permissions.commands import INTERPRETERS, program_of  # loaded only where a rule needs it
