@@ -290,6 +290,28 @@ def test_no_path_gets_round_a_rule(top, write, rule, path):
     assert (top / "secret/key").read_text() == "KEY old\n"
 
 
+@pytest.mark.parametrize("path", ["secret/key", "secret/nope", "way/key", "secret/sub/new"])
+def test_what_rules_deny_to_be_read_or_edited_is_denied_in_the_words_of_the_tools_that_read(top, write, path):
+    write({"secret/key": "old\n", "secret/sub/x": "", "a": "old\n"})
+    (top / "way").symlink_to("secret")
+    registry = registry_of(top, Permissions([Rule("edit", "*", "allow"), Rule("read_file", "secret/*", "deny")]))
+    calls = {
+        "edit_file": [{**EDIT, "path": path}],
+        "multi_edit": [{"path": path, "edits": [{"old_string": "old", "new_string": "new"}]}],
+        "write_file": [{"path": path, "content": ""}],
+        "glob": [{"path": path, "pattern": "*"}],
+        "apply_patch": [
+            {"input": patch(f"*** Update File: {path}", "-old", "+new")},
+            {"input": patch(f"*** Delete File: {path}")},
+            {"input": patch(f"*** Add File: {path}", "+new")},
+            {"input": patch("*** Update File: a", f"*** Move to: {path}", "-old", "+new")},
+        ],
+    }
+    texts = {registry.call_sync(name, each).text for name, all_of_it in calls.items() for each in all_of_it}
+    said = f"the permission rules of this program deny {path!r}. Go on without it, or tell the user what you need."
+    assert texts == {said, f"{said} Nothing was changed."}
+
+
 def test_an_allow_rule_is_about_the_path_as_it_is_resolved(top, write):
     write({"src/a": "old\n", "b": "old\n"})
     (top / "src" / "out").symlink_to("../b")

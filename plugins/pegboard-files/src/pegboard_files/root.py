@@ -211,7 +211,7 @@ class OpenRoot:
     def check(self, parts: Parts) -> None:
         """Goes on where the rules allow what stands there; raises `ToolError` where they don't."""
         if not self.is_allowed(parts):
-            raise ToolError(f"{self.shown(parts)!r} can't be read: the permission rules of this program deny it.")
+            raise denied(self.shown(parts))
 
     def status(self, parts: Parts) -> os.stat_result:
         """The status of what stands there; of a link, its own.
@@ -373,8 +373,8 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
         create: Whether its end need not exist; directories on the way are taken as written, and hold no `..`.
 
     Raises:
-        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at. What the
-            rules deny is answered for as if it didn't exist.
+        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at; or the rules
+            deny it, which is said of what is there and of what isn't alike.
     """
     _check_text(asked)
     done, links = list[str](), 0
@@ -387,9 +387,11 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
             try:
                 name, target = _look(root, tuple(done), part, asked)
             except MissingError:
-                if not create:
-                    raise
-                return _new_parts(root, (*done, part, *(each for each in todo[::-1] if each not in {"", "."})), asked)
+                if create:
+                    below = (each for each in todo[::-1] if each not in {"", "."})
+                    return _new_parts(root, (*done, part, *below), asked)
+                _check_allowed(root, (*done, part), asked)
+                raise
             if target is None:
                 done.append(name)
                 continue
@@ -399,17 +401,28 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
             if target.startswith("/"):
                 done.clear()
             todo += _components(root, target, asked)
-    if done and not root.is_allowed(tuple(done)):
-        raise _missing(root, tuple(done[:-1]), done[-1], asked)
+    if done:
+        _check_allowed(root, tuple(done), asked)
     return tuple(done)
+
+
+def denied(asked: str) -> ToolError:
+    """What every file tool says of what the rules deny, whether or not it is there."""
+    return ToolError(
+        f"the permission rules of this program deny {asked!r}. Go on without it, or tell the user what you need."
+    )
+
+
+def _check_allowed(root: OpenRoot, parts: Parts, asked: str) -> None:
+    if not root.is_allowed(parts):
+        raise denied(shown(asked))
 
 
 def _go_up(root: OpenRoot, done: list[str], asked: str) -> None:
     if not done:
         raise _outside(asked)
-    last = done.pop()
-    if not root.is_allowed((*done, last)):
-        raise _missing(root, tuple(done), last, asked)
+    _check_allowed(root, tuple(done), asked)
+    done.pop()
 
 
 def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
@@ -422,11 +435,7 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         raise ToolError(f"{shown(asked)!r} goes through a directory that doesn't exist. Give its path without '..'.")
     if odd := [part for part in parts if not part.isprintable()]:
         raise ToolError(f"{shown(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
-    if not root.is_allowed(parts):
-        raise ToolError(
-            f"{root.shown(parts)!r} can't be written: the permission rules of this program deny it. "
-            "Choose another path, or tell the user what you need."
-        )
+    _check_allowed(root, parts, asked)
     return parts
 
 
@@ -472,8 +481,8 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
         except FileNotFoundError:
             name = _by_shown_name(root, parent, part, asked)
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode) and not root.is_allowed((*parent, name)):
-            raise _missing(root, parent, part, asked)
+        if not stat.S_ISDIR(found.st_mode):
+            _check_allowed(root, (*parent, name), asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
         raise ToolError(f"{shown(asked)!r} leads through something that is no directory.") from error
@@ -487,17 +496,13 @@ def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     same = [name for name in _names(root, parent) if shown(name) == part]
     if len(same) == 1:
         return same[0]
-    raise _missing(root, parent, part, asked)
+    near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
+    raise MissingError(f"there is no {shown(asked)!r}. {hint}")
 
 
 class MissingError(ToolError):
     """Something isn't there."""
-
-
-def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
-    near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
-    return MissingError(f"there is no {shown(asked)!r}. {hint}")
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:
