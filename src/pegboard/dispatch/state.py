@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.permissions.evaluation import Evaluation
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline, Watchdog
@@ -257,6 +258,7 @@ class CallState:
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
         permitted_by: By `permit`: the permissions that it has looked at.
+        judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
         access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
@@ -290,6 +292,7 @@ class CallState:
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
     permitted_by: Permissions | None = None
+    judged: Evaluation | None = None
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None

@@ -55,6 +55,10 @@ Parts: TypeAlias = tuple[str, ...]
 """A path below the root, component by component, links resolved; `()` is the root itself."""
 
 
+Allows: TypeAlias = Callable[[str], bool]
+"""Gets an absolute path; whether the rules allow it."""
+
+
 def shown(name: str) -> str:
     r"""A name with everything escaped that can't be printed (`\n`, `\x1b`, `\u202e`, `\udcff` for a stray byte).
 
@@ -142,13 +146,15 @@ class OpenRoot:
         fd: Its descriptor.
         places: Absolute paths that mean the root: a model may write them, and links may lead there.
         allows: Whether the rules let a call read an absolute path; `None`: any.
+        may_edit: Whether they let it change one; `None`: any.
         is_absolute: Whether a model knows what is below it by absolute paths.
         denied: Whether they have kept something out of a directory.
     """
 
     fd: int
     places: tuple[str, ...]
-    allows: Callable[[str], bool] | None = None
+    allows: Allows | None = None
+    may_edit: Allows | None = None
     is_absolute: bool = False
     denied: bool = field(default=False, init=False)
     _allowed: dict[Parts, bool] = field(factory=dict[Parts, bool], init=False)
@@ -209,8 +215,12 @@ class OpenRoot:
         return self.allows is None or self._allowed[parts]
 
     def check(self, parts: Parts) -> None:
-        """Goes on where the rules allow what stands there; raises `ToolError` where they don't."""
-        if not self.is_allowed(parts):
+        """Goes on where the rules let what stands there be read; raises `ToolError` where they don't."""
+        _check_allowed(self, parts, self.shown(parts))
+
+    def check_edit(self, parts: Parts) -> None:
+        """Goes on where they let it be changed; raises `ToolError` where they don't."""
+        if self.may_edit is not None and not self.may_edit(self.place(parts)):
             raise denied(self.shown(parts))
 
     def status(self, parts: Parts) -> os.stat_result:
@@ -294,24 +304,24 @@ class Roots:
         if other not in self._opened:
             self._opened[other] = None
             with suppress(ToolError):  # one that isn't there holds nothing
-                root = self._stack.enter_context(opened_root(other, None, self.main.allows))
+                root = self._stack.enter_context(opened_root(other, None, self.main.allows, self.main.may_edit))
                 root.is_absolute, self._opened[other] = True, root
         return self._opened[other]
 
 
 @contextmanager
 def opened_roots(
-    roots: Sequence[str], work_dir: str | None = None, allows: Callable[[str], bool] | None = None
+    roots: Sequence[str], work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
 ) -> Generator[Roots]:
     """The roots, open for one call: the first where relative paths start, and others; see `opened_root`."""
     with ExitStack() as stack:
-        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows))
+        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows, may_edit))
         yield Roots(main, roots[1:], stack)
 
 
 @contextmanager
 def opened_root(
-    setting: str | None, work_dir: str | None = None, allows: Callable[[str], bool] | None = None
+    setting: str | None, work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
 ) -> Generator[OpenRoot]:
     """One root, open for one call.
 
@@ -319,6 +329,7 @@ def opened_root(
         setting: Its path, `~` allowed; a relative one starts at `work_dir`. `None` is `work_dir` itself.
         work_dir: By default the process's own at the time of the call.
         allows: Whether the rules let the call read an absolute path; by default any.
+        may_edit: Whether they let it change one; likewise.
 
     Raises:
         ToolError: It can't be opened.
@@ -332,7 +343,7 @@ def opened_root(
             "The folder that the file tools work in can't be opened. No file tool works until the "
             "operator corrects the setting 'root' of the plugin 'files'."
         ) from error
-    root = OpenRoot(fd, (str(real), str(given)), allows)
+    root = OpenRoot(fd, (str(real), str(given)), allows, may_edit)
     try:
         yield root
     finally:
