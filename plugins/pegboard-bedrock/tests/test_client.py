@@ -127,8 +127,8 @@ def test_a_client_of_another_make_tells_no_secrets():
 
 
 @asynccontextmanager
-async def control_plane(**answers):
-    """A server that answers each path with its JSON; what it was asked is kept."""
+async def asked_for_models(vendor, **answers):
+    """A model of a server that answers each path with its status and JSON, and what that was asked."""
 
     async def answer(reader, writer):
         target = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
@@ -141,25 +141,26 @@ async def control_plane(**answers):
 
     asked: list[str] = []
     async with asyncio.timeout(60), await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with aclosing(BedrockModel("-", base_url=url, **vendor.made)) as model:
+            yield model, asked
 
 
 async def test_the_models_and_the_profiles_of_the_region_are_listed(vendor):
     models = {"modelSummaries": [{"modelArn": "arn:x", "modelId": "amazon.nova-lite-v1:0"}]}
     profiles = {"inferenceProfileSummaries": [{"inferenceProfileId": "eu.anthropic.claude-sonnet-4-5"}]}
-    async with control_plane(foundation_models=(200, models), inference_profiles=(200, profiles)) as (url, asked):
-        async with aclosing(BedrockModel("-", base_url=url, **vendor.made)) as model:
-            assert await model.models() == ["amazon.nova-lite-v1:0", "eu.anthropic.claude-sonnet-4-5"]
+    answers = {"foundation_models": (200, models), "inference_profiles": (200, profiles)}
+    async with asked_for_models(vendor, **answers) as (model, asked):
+        assert await model.models() == ["amazon.nova-lite-v1:0", "eu.anthropic.claude-sonnet-4-5"]
     assert "byOutputModality=TEXT" in asked[0]
     assert "byInferenceType=ON_DEMAND" in asked[0]
 
 
 async def test_a_service_that_refuses_to_list_them_is_an_error(vendor):
     denied = (403, {"message": "not allowed: bedrock:ListFoundationModels"})
-    async with control_plane(foundation_models=denied) as (url, _):
-        async with aclosing(BedrockModel("-", base_url=url, **vendor.made)) as model:
-            with pytest.raises(ModelError, match="bedrock:ListFoundationModels") as caught:
-                await model.models()
+    async with asked_for_models(vendor, foundation_models=denied) as (model, _):
+        with pytest.raises(ModelError, match="bedrock:ListFoundationModels") as caught:
+            await model.models()
     assert caught.value.status == 403
 
 
