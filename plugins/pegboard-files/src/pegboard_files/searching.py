@@ -95,8 +95,8 @@ def _refused(pattern: str, error: Exception) -> ToolError:
     reason = error.args[0] if error.args else error
     words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     return ToolError(
-        f"{printable(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2's: no look-around and no "
-        "back-references. Set literal=true to look for the text as it is."
+        f"{printable(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2's: no look-around and "
+        "no back-references. Set literal=true to look for the text as it is."
     )
 
 
