@@ -180,8 +180,8 @@ class Batch:
     _tasks: dict[CallState, asyncio.Task[None]] = field(factory=dict[CallState, "asyncio.Task[None]"], init=False)
     _begun: set[CallState] = field(factory=set[CallState], init=False)
     _settled: set[CallState] = field(factory=set[CallState], init=False)
-    _scheduler: BatchScheduler = field(factory=BatchScheduler, init=False)
-    _whole: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _scheduler: BatchScheduler | None = field(default=None, init=False)
+    _whole: asyncio.Event | None = field(default=None, init=False)
     _looking: asyncio.Task[None] | None = field(default=None, init=False)
     _left: int = field(default=0, init=False)
     _has_run: bool = field(default=False, init=False)
@@ -206,7 +206,8 @@ class Batch:
         if self._has_run:
             raise RuntimeError("a batch runs once; make another by registry.batch(...)")
         self._has_run = True
-        self._whole.set()
+        if self._whole is not None:
+            self._whole.set()
         new = [state for state in self.states if state not in self.early]
         self._take_in(new)
         try:
@@ -245,6 +246,8 @@ class Batch:
         for call in calls[len(self.early) :]:
             if not may_start(call):
                 return
+            if self._scheduler is None:
+                self._scheduler, self._whole = BatchScheduler(), asyncio.Event()
             state = self.further(call, self._scheduler)
             state.held = self._whole
             self.early[state] = call
@@ -278,6 +281,7 @@ class Batch:
     def add(self, calls: Iterable[ToolCall]) -> None:
         """Takes the calls of the whole answer, in their order; those that were started early go on as they are."""
         states: list[CallState] = []
+        assert self._scheduler is not None
         for call, early in self._matched(calls):
             if early is not None:
                 early.call = attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata)
@@ -447,6 +451,8 @@ class Batch:
     def _actions(self, states: Sequence[CallState]) -> Actions:
         """What the calls ask for together; those that wait for an answer are asked later."""
         asked = [state.context.internals.pending_actions for state in states if state.pending is None]
+        if asked and not any(asked):
+            return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
         base = states[0].context.request.state if states else None
         return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
