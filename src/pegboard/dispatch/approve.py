@@ -168,6 +168,8 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
+    if state.held is not None:
+        await state.held.wait()
     services, own = state.services, state.services.approver
     if services.approvals is None:
         raise unanswerable(request)

@@ -18,6 +18,7 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    import asyncio
     from concurrent.futures import Future
 
     from pegboard.dispatch.approval.grants import Grants
@@ -261,6 +262,7 @@ class CallState:
         judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
         access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
+        held: Set once a person may be asked, where the call was started before its answer was whole; else `None`.
         pending: By `approve`: what has to be kept where the answer comes later.
         answers: By `approve`: the answers that came with a call that runs again and that no ask has used yet, the
             oldest first; `None` before its first ask.
@@ -295,6 +297,7 @@ class CallState:
     judged: Evaluation | None = None
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None
+    held: asyncio.Event | None = None
     pending: PendingCall | None = None
     answers: list[Confirmation] | None = None
     calls: int = 0
