@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 
 import pytest
 
@@ -18,6 +19,12 @@ else:
     settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
     settings.register_profile("thorough", deadline=None, max_examples=1_000)
     settings.load_profile("quick")
+
+
+def pytest_configure() -> None:
+    """Listens to ctrl-C also below a shell's `&`, which has it ignored here and in each process that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

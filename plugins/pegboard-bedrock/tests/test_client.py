@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+import json
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from botocore.config import Config
@@ -120,6 +121,47 @@ def test_credentials_that_cannot_be_sent_are_an_error_that_names_where_they_are_
 
 def test_a_client_of_another_make_tells_no_secrets():
     assert secrets_of(object()) == []
+
+
+# --- models ---
+
+
+@asynccontextmanager
+async def asked_for_models(vendor, **answers):
+    """A model of a server that answers each path with its status and JSON, and what that was asked."""
+
+    async def answer(reader, writer):
+        target = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        asked.append(target)
+        status, data = answers[target.partition("?")[0].strip("/").replace("-", "_")]
+        body = json.dumps(data).encode()
+        writer.write(b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
+        await writer.drain()
+        writer.close()
+
+    asked: list[str] = []
+    async with asyncio.timeout(60), await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with aclosing(BedrockModel("-", base_url=url, **vendor.made)) as model:
+            yield model, asked
+
+
+async def test_the_models_and_the_profiles_of_the_region_are_listed(vendor):
+    models = {"modelSummaries": [{"modelArn": "arn:x", "modelId": "amazon.nova-lite-v1:0"}]}
+    profiles = {"inferenceProfileSummaries": [{"inferenceProfileId": "eu.anthropic.claude-sonnet-4-5"}]}
+    answers = {"foundation_models": (200, models), "inference_profiles": (200, profiles)}
+    async with asked_for_models(vendor, **answers) as (model, asked):
+        assert await model.models() == ["amazon.nova-lite-v1:0", "eu.anthropic.claude-sonnet-4-5"]
+    assert "byOutputModality=TEXT" in asked[0]
+    assert "byInferenceType=ON_DEMAND" in asked[0]
+
+
+async def test_a_service_that_refuses_to_list_them_is_an_error(vendor):
+    denied = (403, {"message": "not allowed: bedrock:ListFoundationModels"})
+    async with asked_for_models(vendor, foundation_models=denied) as (model, _):
+        with pytest.raises(ModelError, match="bedrock:ListFoundationModels") as caught:
+            await model.models()
+    assert caught.value.status == 403
 
 
 # --- leaving: the SDK takes nothing back ---

@@ -89,6 +89,46 @@ async def test_calls_go_to_the_servers_behind_it_by_its_own_rules(mode, gateway,
             assert (await client.call_tool("sums__add", {"a": 1, "b": 2})).structured_content == {"result": 3}
 
 
+FORM = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name"],
+}
+ANSWERS = [  # what the client answers, and what the tool learns
+    (ElicitResult(action="accept", content={"name": "Ann", "age": 30}), "True {'name': 'Ann', 'age': 30}"),
+    (ElicitResult(action="accept", content={"name": 1}), "False None"),
+    (ElicitResult(action="accept"), "False None"),
+    (ElicitResult(action="decline"), "False None"),
+]
+
+
+@BOTH
+async def test_a_server_behind_it_asks_the_client_by_its_form_and_runs_once(mode, serving, connected):
+    runs, asked, answers = [], [], [answer for answer, _ in ANSWERS]
+
+    async def answered(_context, params):
+        asked.append((params.message.split("\n")[0], params.requested_schema))
+        return answers.pop(0)
+
+    @tool
+    async def greet(context: ToolContext) -> str:
+        """Asks for a name before it greets."""
+        runs.append("greet")
+        answer = await context.request_confirmation("Who is it?", {"form": FORM})
+        return f"{answer.confirmed} {answer.payload if answer.confirmed else None}"
+
+    own = registry_of(local)
+    own.permissions = Permissions([Rule("*", "*", "allow"), Rule("confirmation", "*", "ask")])
+    async with serving(registry_of(greet)) as behind, serving(own) as transport:
+        own.register(mcp_toolset("behind", url=behind.url, accept="always", elicitation=True))
+        async with connected(transport, mode=mode, elicitation_callback=answered) as client:
+            for _, learnt in ANSWERS:
+                assert (await client.call_tool("behind__greet", {})).content[0].text == learnt
+    assert runs == ["greet"] * len(ANSWERS)
+    assert {schema == FORM for _, schema in asked} == {True}
+    assert asked[0][0].startswith("behind__greet: The MCP server 'behind' asks: greet: Who is it?")
+
+
 async def test_users_see_the_servers_that_are_theirs(gateway, connected):
     where = "not toolset:sums or user:ann"
     async with (

@@ -329,7 +329,7 @@ async def test_the_state_that_tools_note_is_kept_for_the_session_but_for_claims(
 
 
 async def test_what_waits_for_one_users_answer_pushes_out_no_others(registry, monkeypatch):
-    monkeypatch.setattr("pegboard_mcp.serving.elicitation.MOST_OF_ONE", 2)
+    monkeypatch.setattr("pegboard_mcp.serving.asking.MOST_OF_ONE", 2)
 
     async def ask(_context, _params):
         raise AssertionError("asked by hand")
@@ -352,6 +352,60 @@ async def test_what_waits_for_one_users_answer_pushes_out_no_others(registry, mo
             await bob.session.call_tool("delete", {"name": "a"}, **first)
         for client, answers in ((ann, hers), (bob, others[0]), (bob, others[1])):
             assert not (await client.session.call_tool("delete", {"name": "a"}, **answers)).is_error
+
+
+@BOTH
+async def test_a_tool_asks_while_it_runs_and_goes_on_with_the_answers(registry, mode):
+    asked, seen, runs = [], [], []
+
+    async def ask(_context, params):
+        asked.append(params.message.split("\n")[0])
+        return ElicitResult(action="accept", content={"answer": "yes"})
+
+    async def note(progress, _total, _message):
+        seen.append(progress)
+
+    @tool(read_only=True)
+    async def walk(context: ToolContext) -> str:
+        """Walks."""
+        runs.append("walk")
+        context.report(1, 3)
+        one, other = await asyncio.gather(*(context.request_confirmation(f"{way}?") for way in ("Left", "Right")))
+        context.report(2, 3)
+        last = await context.request_confirmation("On?")
+        context.report(3, 3)
+        return f"{one.confirmed} {other.confirmed} {last.confirmed}"
+
+    registry.register(walk)
+    async with connected(registry, mode, elicitation_callback=ask) as client:
+        result = await client.call_tool("walk", {}, progress_callback=note)
+    assert (result.content[0].text, runs, seen) == ("True True True", ["walk"], [1, 2, 3])
+    assert (sorted(asked[:2]), asked[2]) == (["walk: Left?", "walk: Right?"], "walk: On?")
+
+
+async def test_a_call_whose_client_does_not_come_back_with_an_answer_ends(registry):
+    ended = asyncio.Event()
+
+    @tool(read_only=True)
+    async def walk(context: ToolContext) -> str:
+        """Walks."""
+        try:
+            return str(await context.request_confirmation("On?"))
+        finally:
+            ended.set()
+
+    async def ask(_context, _params):
+        raise AssertionError("asked by hand")
+
+    registry.register(walk)
+    server = ToolServer(registry)
+    async with registry, Client(server.server, elicitation_callback=ask) as client:
+        asked = await client.session.call_tool("walk", {}, allow_input_required=True)
+        assert not ended.is_set()
+        server.end()
+        await asyncio.wait_for(ended.wait(), 30)
+        with pytest.raises(MCPError, match="Unknown request state"):
+            await client.session.call_tool("walk", {}, request_state=asked.request_state)
 
 
 async def test_always_holds_for_the_session(registry):

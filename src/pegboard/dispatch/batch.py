@@ -374,6 +374,8 @@ class Batch:
     def _actions(self) -> Actions:
         """What the calls ask for together; those that wait for an answer are asked later."""
         asked = [state.context.internals.pending_actions for state in self.states if state.pending is None]
+        if asked and not any(asked):
+            return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
         base = self.states[0].context.request.state if self.states else None
         return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))

@@ -251,10 +251,10 @@ class Dispatcher:
         """The calls of one answer, ready to run."""
         check_options(options)
         services = _with(services, options)
+        own: dict[str, Any] = {} if context.values is not None else {"values": {}}
         if context.message is None:
-            context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
-        if context.values is None:
-            context = attrs.evolve(context, values={})
+            own["message"] = f"{BATCH}{os.urandom(16).hex()}"
+        context = attrs.evolve(context, **own) if own else context
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index
@@ -345,14 +345,15 @@ def _with(services: CallServices, options: BatchOptions) -> CallServices:
     """The services of one batch."""
     names, given = ("approver", "permissions", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
-    changes["longest"] = options.get("timeout")
+    if (longest := options.get("timeout")) != services.longest:
+        changes["longest"] = longest
     if "permissions" in changes:
         changes["current"] = None
     if (most := options.get("max_concurrency")) is not None:
         changes["slots"] = Semaphore(most)
     if (results := options.get("results")) is not None:
         changes["limits"] = attrs.evolve(services.limits, results=results)
-    return services.evolve(**changes)
+    return services.evolve(**changes) if changes else services
 
 
 def _put_in_order(states: Sequence[CallState]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from threading import Lock
 from typing import Any, Final, cast
@@ -126,13 +126,16 @@ class _Stripped:
         return token if replaced is None else replaced(token=token.token.strip())
 
 
-def made_client(provider: str, base_url: str | None, options: Mapping[str, Any]) -> Any:
-    """A client of `bedrock-runtime`. The SDK is imported here.
+def made_client(
+    provider: str, base_url: str | None, options: Mapping[str, Any], service: str = "bedrock-runtime"
+) -> Any:
+    """A client of a service. The SDK is imported here.
 
     Args:
         provider: For errors.
         base_url: Where the server is; by default Amazon's address in the region.
         options: What else `boto3.Session().client` takes.
+        service: `bedrock-runtime` answers requests, `bedrock` lists models.
 
     Raises:
         ModelError: There is no region, credentials can't be sent, or the SDK refuses the options.
@@ -153,10 +156,19 @@ def made_client(provider: str, base_url: str | None, options: Mapping[str, Any])
         if not usable.get("aws_access_key_id"):
             strip_session(core)
         session: Any = boto3.Session(botocore_session=core)
-        return session.client("bedrock-runtime", endpoint_url=base_url, **facts)
+        return session.client(service, endpoint_url=base_url, **facts)
     except Exception as error:
         made = model_error(error, provider)
         raise ModelError(f"no client can be made: {error}{_hint(made)}", provider=provider, code=made.code) from error
+
+
+def _listed(make: Callable[[str], Any]) -> list[str]:
+    """The ids that can be asked for, as a client of `bedrock` lists them."""
+    with closing(make("bedrock")) as client:
+        models = client.list_foundation_models(byOutputModality="TEXT", byInferenceType="ON_DEMAND")["modelSummaries"]
+        pages = client.get_paginator("list_inference_profiles").paginate()
+        profiles = [each["inferenceProfileId"] for page in pages for each in page["inferenceProfileSummaries"]]
+    return [*(each["modelId"] for each in models), *profiles]
 
 
 def _hint(made: ModelError) -> str:
@@ -256,6 +268,7 @@ class BedrockModel(ProviderModel):
         super().__init__(model, exporter or shared())
         self._client = client or made_client(self.provider, base_url, options)
         self._owned = client is None
+        self._make = partial(made_client, self.provider, base_url, options)
         self._threads = WorkerPool()
 
     async def aclose(self) -> None:
@@ -263,6 +276,20 @@ class BedrockModel(ProviderModel):
         self._threads.close()
         if self._owned:
             self._client.close()
+
+    async def models(self) -> list[str]:
+        """The ids of the models that converse and of the inference profiles in the region.
+
+        Models that only a profile reaches are left out: their ids can't be asked for. The client that lists them is
+        made as the model's own by default: one that was given is of another service.
+
+        Raises:
+            ModelError: The provider can't be asked, or answered with an error.
+        """
+        try:
+            return await self._threads.run(_listed, self._make)
+        except Exception as error:  # the SDK and its transport raise all kinds
+            raise model_error(error, self.provider) from error
 
     async def _answer(self, body: JsonObject) -> Any:
         """The answer; one that is cancelled is waited for no longer.

@@ -227,6 +227,19 @@ class GoogleModel(ProviderModel):
             await self._client.aio.aclose()
             self._client.close()
 
+    async def models(self) -> list[str]:
+        """The names of the provider's models that converse.
+
+        Raises:
+            ModelError: The provider can't be asked, or answered with an error.
+        """
+        try:
+            found = [model async for model in await methods(self._client).list()]
+        except Exception as error:  # the SDK and its transport raise all kinds
+            raise model_error(error, self.provider) from error
+        talk = (each for each in found if "generateContent" in (each.supported_actions or ["generateContent"]))
+        return [each.name.rpartition("/")[2] for each in talk]  # "models/NAME", on Vertex AI with more before it
+
     async def _answer(self, body: JsonObject) -> Any:
         try:
             return as_data(await methods(self._client).generate_content(**body))

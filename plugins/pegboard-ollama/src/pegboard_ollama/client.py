@@ -121,10 +121,14 @@ class OllamaModel(ProviderModel):
         """Whatever the transport has raised, as the error that hosts know."""
         if isinstance(error, ModelError):
             return error
-        from httpx import TransportError
+        from httpx import ConnectError, TransportError
 
-        passes = isinstance(error, TransportError | OSError)
-        return http_error(with_cause(error), provider=self.provider, code=type(error).__name__, retryable=passes)
+        text, passes = with_cause(error), isinstance(error, TransportError | OSError)
+        if isinstance(error, ConnectError):
+            url = self._http().base_url
+            where = f"{url.scheme}://{url.netloc.decode()}"
+            text = f"no server answers at {where}: start it ('ollama serve'), or set OLLAMA_HOST ({text})"
+        return http_error(text, provider=self.provider, code=type(error).__name__, retryable=passes)
 
 
 def _json(response: Any) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     CreateMessageRequest,
     CreateMessageRequestParams,
@@ -27,7 +26,8 @@ from pegboard.request.listing import mcp
 from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.tools.content import AudioContent, FileContent, ImageContent
 from pegboard.typing import JsonObject
-from pegboard_mcp.serving.sessions import CLIENT, Request
+from pegboard_mcp.serving.asking import Asker
+from pegboard_mcp.serving.sessions import CLIENT
 
 MOST_TOKENS: Final = 4_096
 """Of an answer, where the request doesn't say."""
@@ -43,23 +43,23 @@ _REASONS: Final[Mapping[str, FinishReason]] = {
 class ClientModel:
     """Model of the client that calls a tool: the client asks it, and its user may see and change what is asked.
 
-    Clients of the revisions up to 2025-11-25 can be asked, where they have the capability `sampling`; to offer it
-    tools, `sampling.tools`. What it doesn't take is left out: citations, reasoning, the provider's own parts, and of
-    the configuration all but the temperature, the stops and the number of tokens.
+    The client needs the capability `sampling`; to offer it tools, `sampling.tools`. What it doesn't take is left out:
+    citations, reasoning, the provider's own parts, and of the configuration all but the temperature, the stops and the
+    number of tokens.
 
     Attributes:
         name: `"client"`: which model it is, only an answer says.
         provider: `"mcp"`.
 
     Args:
-        request: The client's request.
+        asker: Asks the client.
     """
 
     name: Final = "client"
     provider: Final = "mcp"
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
 
     @classmethod
     def of(cls, context: ToolContext | ReadonlyContext) -> ClientModel:
@@ -68,15 +68,13 @@ class ClientModel:
         Raises:
             ModelError: No client of MCP has made it, or the client can't ask a model.
         """
-        request: Request | None = context.extra.get(CLIENT)
-        if request is None:
+        asker: Asker | None = context.extra.get(CLIENT)
+        if asker is None:
             raise ModelError("no client of MCP has made this call", provider=cls.provider)
-        capabilities = request.session.client_capabilities
+        capabilities = asker.request.session.client_capabilities
         if capabilities is None or capabilities.sampling is None:
             raise ModelError("the client doesn't let tools ask its model", provider=cls.provider)
-        if not request.session.can_send_request:
-            raise ModelError("a client of this revision of MCP can't be asked", provider=cls.provider)
-        return cls(request)
+        return cls(asker)
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer of the client's model.
@@ -84,17 +82,14 @@ class ClientModel:
         Raises:
             ModelError: The client, or its user, refuses, or can't ask with tools or with what the messages hold.
         """
-        capabilities = self._request.session.client_capabilities
+        capabilities = self._asker.request.session.client_capabilities
         sampling = None if capabilities is None else capabilities.sampling
         asked = _params(request)
         if asked.tools is not None and (sampling is None or sampling.tools is None):
             raise ModelError("the client's model takes no tools", provider=self.provider)
         kind = CreateMessageResult if asked.tools is None else CreateMessageResultWithTools
-        metadata = ServerMessageMetadata(related_request_id=self._request.request_id)
         try:
-            answer = await self._request.session.send_request(
-                CreateMessageRequest(params=asked), kind, metadata=metadata
-            )
+            answer = await self._asker.ask(CreateMessageRequest(params=asked), kind)
         except MCPError as error:
             raise ModelError(error.error.message, provider=self.provider, code=str(error.error.code)) from error
         except ValidationError as error:

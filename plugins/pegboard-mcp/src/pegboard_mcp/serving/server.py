@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Final, get_args
 from weakref import WeakSet
 
+import attrs
 from attrs import define, field
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -49,10 +50,11 @@ from pegboard.toolsets.predicates import any_of, named
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
 from pegboard.toolsets.toolset import ToolMapper
 from pegboard.typing import JsonObject
+from pegboard_mcp.serving.asking import Asker, RunningCall, WaitingCalls
 from pegboard_mcp.serving.client_tools import ANSWER, CAPABILITY, OFFER, AnswerParams, ClientTools, OfferParams
 from pegboard_mcp.serving.content import listed, result_json
-from pegboard_mcp.serving.elicitation import ClientApprover, WaitingCalls
-from pegboard_mcp.serving.sessions import Request, Session, Sessions, connection_of
+from pegboard_mcp.serving.elicitation import ClientApprover
+from pegboard_mcp.serving.sessions import CLIENT, Request, Session, Sessions, connection_of
 from pegboard_mcp.serving.tasks import EXTENSION, RESULT_TOOL, TaskParams, Tasks, takes_tasks
 
 MOST_LISTED: Final = 1_000
@@ -152,8 +154,9 @@ class ToolServer:
         self.takes_calls = True
 
     def end(self) -> None:
-        """Ends the streams of those that listen for changes."""
+        """Ends the streams of those that listen for changes, and the calls that wait for a client's next request."""
         self._listeners.close()
+        self._waiting.end()
         self._client_tools.end()
 
     def interrupt(self) -> None:
@@ -244,23 +247,16 @@ class ToolServer:
         if tool is None:
             raise MCPError(INVALID_PARAMS, _unknown(params.name, resolved))
         _check_headers(request, tool, params)
-        approver, updates = ClientApprover(request, can_keep=context.session is not None), _Updates(request)
-        options: BatchOptions = {"approver": self._approver or approver, "listener": updates.listen}
-        if self._timeout is not None:
-            options["timeout"] = self._timeout
         if params.request_state is None:
-            call = ToolCall(params.name, params.arguments or {}, id=f"{self._name}-{next(self._numbers)}")
-            batch = await self._registry.batch([call], resolved, context, **options)
+            call = await self._begin(request, params, resolved, context)
         else:
-            waiting = self._waiting.take(params.request_state, params.name, context)
-            answers = waiting.answers(params.input_responses or {})
-            batch = await self._registry.resumed_batch(waiting.pending, answers, resolved, context, **options)
-        outcome = await self._run(batch)
-        await updates.end()
+            call = self._waiting.take(params.request_state, params.name, context)
+            call.asker.go_on(request, params.input_responses or {})
+        if not await call.is_over():
+            return self._waiting.keep(call)
+        outcome = call.running.result()
         if session.note(outcome.actions):
             await self._tell(request)
-        if outcome.pending and approver.requests:
-            return self._waiting.keep(params.name, context, outcome.pending, approver.requests)
         result = outcome.results[0]
         answer = result_json(result, any_structure=_is_modern(request))
         if result.metadata.get("pending"):
@@ -272,15 +268,22 @@ class ToolServer:
             answer["content"].append({"type": "text", "text": text})
         return answer
 
-    async def _run(self, batch: Batch) -> Outcome:
-        """Runs a batch in a task of its own: a cancelled request leaves it the time that cancelled calls have."""
+    async def _begin(
+        self, request: Request, params: CallToolRequestParams, resolved: ResolvedTools, context: ReadonlyContext
+    ) -> RunningCall:
+        """Begins a call."""
+        asker = Asker(request)
+        updates = _Updates(asker)
+        approver = self._approver or ClientApprover(asker, can_keep=context.session is not None)
+        options: BatchOptions = {"approver": approver, "listener": updates.listen}
+        if self._timeout is not None:
+            options["timeout"] = self._timeout
+        context = attrs.evolve(context, extra={**context.extra, CLIENT: asker})
+        call = ToolCall(params.name, params.arguments or {}, id=f"{self._name}-{next(self._numbers)}")
+        batch = await self._registry.batch([call], resolved, context, **options)
         running = self._running[batch] = asyncio.create_task(batch.run())
         running.add_done_callback(lambda _: self._running.pop(batch))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            batch.interrupt("cancelled", "abort")
-            raise
+        return RunningCall(params.name, context.user, context.session, asker, batch, updates.end, running)
 
     async def _resolve(self, request: Request, session: Session, context: ReadonlyContext) -> ResolvedTools:
         """What the context is offered, without what is deferred until a search has found it, and the client's own."""
@@ -353,10 +356,10 @@ class _Updates:
     """What a running call reports, passed on to the client in order, without holding up the call.
 
     Attributes:
-        request: The request that the call answers.
+        asker: Has the request that the call answers.
     """
 
-    request: Request
+    asker: Asker
     _waiting: deque[CallUpdated] = field(factory=lambda: deque[CallUpdated](maxlen=MOST_UPDATES), init=False)
     _sending: asyncio.Task[None] | None = field(default=None, init=False)
     _progress: float = field(default=float("-inf"), init=False)
@@ -377,14 +380,15 @@ class _Updates:
         while self._waiting:
             event = self._waiting.popleft()
             try:
-                await self._send_one(event)
+                if self.asker.is_open:
+                    await self._send_one(event)
             except Exception:
                 logging.getLogger("pegboard.mcp").debug("an update of %s could not be sent", event.name, exc_info=True)
 
     async def _send_one(self, event: CallUpdated) -> None:
         if event.progress is not None and event.progress > self._progress:  # the protocol wants it to grow
             self._progress = event.progress
-            await self.request.session.report_progress(event.progress, event.total, event.message)
+            await self.asker.request.session.report_progress(event.progress, event.total, event.message)
         if event.note is not None:
             await self._log("notice", event.note, event.name)
         if event.title is not None or event.metadata:
@@ -392,7 +396,7 @@ class _Updates:
             await self._log("info", data, event.name)
 
     async def _log(self, level: LoggingLevel, data: Any, name: str) -> None:
-        request = self.request
+        request = self.asker.request
         least = connection_of(request).state.get(_LOG_LEVEL, "info")
         if level not in allowed_log_levels(request.protocol_version, request.meta):
             return

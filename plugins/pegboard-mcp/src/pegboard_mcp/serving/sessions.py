@@ -23,7 +23,7 @@ MOST_USERS: Final = 1_000
 """Users without sessions of whom something is kept; of more, those that were here longest ago are forgotten."""
 
 CLIENT: Final = "pegboard/client"
-"""The key of a client's request in the `extra` of its context."""
+"""The key of what asks the client (`Asker`), in the `extra` of a call's context."""
 
 _SESSION: Final = "session"
 
@@ -81,8 +81,7 @@ class Sessions:
         session = self._session(request, context.user)
         state: Mapping[str, Any] = {**self._context.state, **session.state}
         claims = {key: value for key, value in context.state.items() if key not in self._context.state}
-        extra = {**context.extra, CLIENT: request}
-        return session, attrs.evolve(context, session=session.name, state={**state, **claims}, extra=extra)
+        return session, attrs.evolve(context, session=session.name, state={**state, **claims})
 
     def _session(self, request: Request, user: str | None) -> Session:
         connection = connection_of(request)
@@ -102,14 +101,17 @@ class Sessions:
         return session
 
 
-def forget_oldest(kept: OrderedDict[str, T], owner: Callable[[T], object], most_of_one: int, most: int) -> None:
-    """Makes room behind what was kept last: of what its owner has too much of, and of what there is too much of."""
+def forget_oldest(kept: OrderedDict[str, T], owner: Callable[[T], object], most_of_one: int, most: int) -> list[T]:
+    """Makes room behind what was kept last: of what its owner has too much of, and of what there is too much of.
+
+    Gives what is kept no longer.
+    """
     newest = owner(next(reversed(kept.values())))
     own = [id_ for id_, each in kept.items() if owner(each) == newest]
-    for id_ in own[:-most_of_one]:
-        del kept[id_]
+    forgotten = [kept.pop(id_) for id_ in own[:-most_of_one]]
     while len(kept) > most:
-        kept.popitem(last=False)
+        forgotten.append(kept.popitem(last=False)[1])
+    return forgotten
 
 
 def connection_of(request: Request) -> Connection:
