@@ -216,12 +216,16 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
 
 def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Finding]:
     """What a plugin itself finds wrong; its code is imported."""
-    said: list[tuple[str, str]] = []
+    said: list[Finding] = []
+
+    def report(cause: object, fix: object) -> None:
+        said.append(Finding(subject, str(cause), str(fix)))
+
     try:
-        call_hook(found, session.settings(found), _DIAGNOSE, lambda cause, fix: said.append((str(cause), str(fix))))
+        call_hook(found, session.settings(found), _DIAGNOSE, report)
     except PluginError as error:
         yield Finding(subject, f"{_DIAGNOSE}: {error.cause}", "Ask its author to correct it.")
-    yield from (Finding(subject, cause, fix) for cause, fix in said)
+    yield from said
 
 
 def _of_groups() -> Iterator[Finding]:
