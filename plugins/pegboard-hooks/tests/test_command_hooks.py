@@ -20,9 +20,9 @@ from pegboard import (
     register_plugin,
     tool,
 )
+from pegboard.schema.converter import read_table
 from pegboard.testing import ScriptedApprover
 from pegboard_hooks import CommandHooks, HookSettings
-from pegboard_hooks.settings import read_table
 
 
 @tool(tags=["greeting"])
@@ -235,7 +235,7 @@ def test_what_a_hook_says_is_shown_to_the_model_visibly_and_cut():
         ({"command": ["x"], "on_failur": "allow"}, "did you mean 'on_failure'"),
         ({"command": ["x"], "on_failure": "open"}, "must be one of deny, allow"),
         ({"command": ["x"], "cwd": "hooks"}, "isn't absolute"),
-        ("check", "has to be a table"),
+        ("check", "must be a table"),
     ],
 )
 def test_what_is_wrong_with_a_hooks_settings_is_named(table, wrong):

@@ -20,6 +20,8 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from attrs import Factory, define, field, frozen
 
 from pegboard import ToolError
+from pegboard.errors import suggest
+from pegboard.tools.visible import printable
 
 
 @frozen
@@ -55,30 +57,13 @@ Parts: TypeAlias = tuple[str, ...]
 """A path below the root, component by component, links resolved; `()` is the root itself."""
 
 
-def shown(name: str) -> str:
-    r"""A name with everything escaped that can't be printed (`\n`, `\x1b`, `\u202e`, `\udcff` for a stray byte).
+def shown_path(parts: Iterable[str]) -> str:
+    """The path relative to the root, with `/`, each name `printable`; `"."` for the root.
 
     A name may hold anything but `/` and NUL: line ends that fake a second entry, terminal control, bytes
     that are no UTF-8. `Root` finds files by their shown names too.
     """
-    if name.isprintable():
-        return name
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-
-
-def shown_path(parts: Iterable[str]) -> str:
-    """The path relative to the root, with `/`; `"."` for the root."""
-    return "/".join(map(shown, parts)) or "."
-
-
-def near_misses(name: str, known: Sequence[str]) -> list[str]:
-    """Up to three of `known` that look like `name`, best first; letter case doesn't count."""
-    import difflib
-
-    lowered: dict[str, str] = {}
-    for candidate in sorted(known):
-        lowered.setdefault(candidate.lower(), candidate)
-    return [lowered[found] for found in difflib.get_close_matches(name.lower(), list(lowered), n=3)]
+    return "/".join(map(printable, parts)) or "."
 
 
 MAX_CHILDREN: Final = 200_000
@@ -196,7 +181,7 @@ class OpenRoot:
 
     def shown(self, parts: Parts) -> str:
         """The path by which a model knows what stands there: relative to the root, or absolute."""
-        return shown(self.place(parts)) if self.is_absolute else shown_path(parts)
+        return printable(self.place(parts)) if self.is_absolute else shown_path(parts)
 
     def holds(self, path: str) -> bool:
         """Whether an absolute path begins in it."""
@@ -395,7 +380,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
                 continue
             links += 1
             if links > MAX_LINKS:
-                raise ToolError(f"{shown(asked)!r} runs through too many links.")
+                raise ToolError(f"{printable(asked)!r} runs through too many links.")
             if target.startswith("/"):
                 done.clear()
             todo += _components(root, target, asked)
@@ -419,9 +404,11 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         ToolError: Its path has `..` where nothing is yet or characters that can't be seen, or the rules deny it.
     """
     if ".." in parts:
-        raise ToolError(f"{shown(asked)!r} goes through a directory that doesn't exist. Give its path without '..'.")
+        raise ToolError(
+            f"{printable(asked)!r} goes through a directory that doesn't exist. Give its path without '..'."
+        )
     if odd := [part for part in parts if not part.isprintable()]:
-        raise ToolError(f"{shown(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
+        raise ToolError(f"{printable(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
     if not root.is_allowed(parts):
         raise ToolError(
             f"{root.shown(parts)!r} can't be written: the permission rules of this program deny it. "
@@ -434,9 +421,9 @@ def _check_text(asked: str) -> None:
     try:
         os.fsencode(asked)
     except UnicodeEncodeError:
-        raise ToolError(f"{shown(asked)!r} is not a path: it holds half a character.") from None
+        raise ToolError(f"{printable(asked)!r} is not a path: it holds half a character.") from None
     if "\0" in asked:
-        raise ToolError(f"{shown(asked)!r} is not a path: it holds a NUL character.")
+        raise ToolError(f"{printable(asked)!r} is not a path: it holds a NUL character.")
 
 
 def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
@@ -458,7 +445,7 @@ def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
 
 def _outside(asked: str) -> ToolError:
     return ToolError(
-        f"{shown(asked)!r} is outside of the folder that the file tools work in. "
+        f"{printable(asked)!r} is outside of the folder that the file tools work in. "
         "Give a path relative to that folder, such as 'src/main.py', or '.' for the folder itself."
     )
 
@@ -476,15 +463,15 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
             raise _missing(root, parent, part, asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
-        raise ToolError(f"{shown(asked)!r} leads through something that is no directory.") from error
+        raise ToolError(f"{printable(asked)!r} leads through something that is no directory.") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it can't be looked at"
-        raise ToolError(f"{shown(asked)!r}: {reason}.") from error
+        raise ToolError(f"{printable(asked)!r}: {reason}.") from error
 
 
 def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     """The one name that is shown as this component."""
-    same = [name for name in _names(root, parent) if shown(name) == part]
+    same = [name for name in _names(root, parent) if printable(name) == part]
     if len(same) == 1:
         return same[0]
     raise _missing(root, parent, part, asked)
@@ -495,9 +482,9 @@ class MissingError(ToolError):
 
 
 def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
-    near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
+    near = [root.shown((*parent, name)) for name in suggest(part, _names(root, parent))]
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
-    return MissingError(f"there is no {shown(asked)!r}. {hint}")
+    return MissingError(f"there is no {printable(asked)!r}. {hint}")
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:

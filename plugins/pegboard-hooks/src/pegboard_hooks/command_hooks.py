@@ -30,12 +30,11 @@ from pegboard import (
     hookimpl,
 )
 from pegboard.errors import operator_log
-from pegboard.schema.converter import json_key
+from pegboard.schema.converter import json_key, read_table
 from pegboard.schema.json import digest_of
 from pegboard.tools.visible import visible
 from pegboard.toolsets.expression import parse_predicate
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
-from pegboard_hooks.settings import read_table
 
 BEFORE: Final = "PreToolUse"
 AFTER: Final = "PostToolUse"
