@@ -43,7 +43,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     assert tool is not None
     if permissions is None:
         return None
-    state.permitted_by = permissions
+    state.permitted_by, state.judged = permissions, None
     cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
@@ -85,11 +85,13 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     granted, arguments, context = granted_to(state), state.arguments, state.context.request
-    decision = policy.decide(arguments, context, granted)
+    state.judged, state.access = policy.evaluation(arguments, context, granted), None
+    decision = policy.decide_by(state.judged, arguments, context)
     if decision.action == "deny":
         raise denial(permissions, asking_tool(state), decision)
     if decision.action == "ask":
-        state.asks = permissions.ask(asking_tool(state), arguments, decision, grants=granted, context=context)
+        facts: Any = {"grants": granted, "context": context, "judged": state.judged}
+        state.asks = permissions.ask(asking_tool(state), arguments, decision, **facts)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -166,6 +168,8 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
+    if state.held is not None:
+        await state.held.wait()
     services, own = state.services, state.services.approver
     if services.approvals is None:
         raise unanswerable(request)
@@ -315,9 +319,8 @@ def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     if permissions is None:
         return True
     if state.access is None or state.access[0] is not permissions:
-        grants, request = granted_to(state), context.request
-        allows = permissions.access(asking_tool(state), state.arguments, grants=grants, context=request)
-        state.access = permissions, allows
+        facts: Any = {"grants": granted_to(state), "context": context.request, "judged": state.judged}
+        state.access = permissions, permissions.access(asking_tool(state), state.arguments, **facts)
     return state.access[1](permission, subject)
 
 

@@ -278,6 +278,7 @@ class Dispatcher:
             _put_in_order(states)
         return Batch(
             states,
+            partial(_further, context, services),
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -379,9 +380,21 @@ def _put_in_order(states: Sequence[CallState]) -> None:
         return
     scheduler = BatchScheduler(len(states))
     for state, mode in zip(states, modes, strict=True):
-        state.scheduler = scheduler
-        if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
-            scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
+        _schedule(state, scheduler, mode)
+
+
+def _schedule(state: CallState, scheduler: BatchScheduler, mode: str | None) -> None:
+    state.scheduler = scheduler
+    if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
+        scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
+
+
+def _further(context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler) -> CallState:
+    """One more call of a batch, behind those that it has."""
+    state = state_for(call, context, services)
+    state.index = scheduler.add()
+    _schedule(state, scheduler, _mode_of(state))
+    return state
 
 
 def _mode_of(state: CallState) -> str | None:
