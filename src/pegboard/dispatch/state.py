@@ -270,6 +270,9 @@ class CallState:
         ends: Why the turn should end after this call, or `None`.
         locks_wanted: By `run`: the arguments, and the locks that the call needs with them.
         lock: By `run`: the locks that the call holds, where it had to wait for them.
+        around: The call in whose tool or callback this one was made, or `None`.
+        callback: The time limit of the callback that is asked about it now, or `None`.
+        demands: By `before`: each `Ask`: what callbacks want to be allowed beside what the call asks for itself.
         thread: By `run`: done when the thread has ended that runs a tool beside which others can't run, or `None`.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
@@ -304,6 +307,9 @@ class CallState:
     ends: str | None = None
     locks_wanted: tuple[Mapping[str, Any], LockRequest] | None = None
     lock: LockHandle | None = None
+    around: CallState | None = None
+    callback: Deadline | None = None
+    demands: tuple[Any, ...] = ()
     thread: Future[None] | None = None
     deadline: Deadline | None = None
     since: float | None = None

@@ -443,6 +443,7 @@ class PermissionPrompt:
         wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
         reason: Why it asks, in a few words: `"marked destructive"`.
         decision: What was decided.
+        metadata: Facts for the user interface.
     """
 
     permission: str
@@ -451,6 +452,7 @@ class PermissionPrompt:
     wider: tuple[str, ...] = ()
     reason: str = ""
     decision: Decision = _ASKED
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
