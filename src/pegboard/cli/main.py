@@ -226,11 +226,11 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
     """
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
-    from pegboard.plugins.manager import gathered, imported
+    from pegboard.plugins.manager import gathered
 
     try:
         with redirect_stdout():
-            loaded = gathered(found.origin, lambda: imported(found.module, found.attribute), settings, [])
+            loaded = gathered(found.origin, found.load, settings, [])
             implementation = loaded.implementations[hook]
             implementation.function(*(argument for _ in implementation.argnames))
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
