@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
+from pegboard.dispatch.approval.grants import session_key
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
@@ -320,7 +321,7 @@ def store_access(state: CallState) -> StoreAccess:
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
-    return StoreAccess(store, state.context.session, reader)
+    return StoreAccess(store, session_key(state.context.request), reader)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO, Final, Protocol
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.dispatch.approval.grants import session_key
 from pegboard.errors import ToolError, log_failure
 from pegboard.schema.json import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
@@ -40,7 +41,7 @@ class StoreAccess:
 
     Attributes:
         store: Keeps the full texts; `None` keeps none.
-        session: Which session may read it.
+        session: Which session of which user may read it, as `session_key` has it.
         reader: The name of the tool that reads it, where the model has one.
     """
 
@@ -617,7 +618,7 @@ def kept_result_tool(
         page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
         store = kept if isinstance(kept, ResultStore) else kept(context)
         try:
-            page = store.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
+            page = store.read(id, line=line, byte=byte, session=session_key(context.request), limits=page_limits)
         except LookupError as error:
             hint = "Call the tool that gave the result again, and ask it for less."
             raise ToolError(f"{error}.", hint=hint) from None
