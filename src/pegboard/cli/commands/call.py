@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from jiter import from_json
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
@@ -31,6 +30,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.files import write_whole
+from pegboard.schema.json import strict_json
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
@@ -305,7 +305,7 @@ def read_calls(file: str) -> list[Any]:
     if len(data) > _MOST_CALLS_INPUT:
         raise click.UsageError(f"{file} has more than {_MOST_CALLS_INPUT:,} bytes")
     try:
-        calls = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        calls = strict_json(data)
     except ValueError as error:
         raise click.UsageError(f"{file} holds no JSON: {error}") from None
     if not isinstance(calls, list):
