@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signed_by
+from pegboard.dispatch.approval.pending import PendingCalls, hmac_of, signed_by
 from pegboard.dispatch.approval.request import parsed
 from pegboard.dispatch.events import CallEvent
 from pegboard.errors import PendingError, log_failure
@@ -129,7 +129,7 @@ class TurnOutcome(JsonRecord):
         try:
             data = self.to_json()
             if key is not None:
-                data["signature"] = signature_of(data, key)
+                data["signature"] = hmac_of(data, key)
             text = json.dumps(data, allow_nan=False)
         except RecursionError:
             raise ValueError("something in the outcome is nested too deep to be written") from None

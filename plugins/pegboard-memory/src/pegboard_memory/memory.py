@@ -68,7 +68,7 @@ class Blocks:
         with self.database.work(write=True) as connection:
             rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
             own = {looks_of(row[0]).casefold(): row[0] for row in rows}
-            if (taken := own.get(looks_of(name).casefold())) is not None:  # nobody could tell two such blocks apart
+            if (taken := own.get(looks_of(name).casefold())) is not None:  # two such blocks look alike
                 raise ToolError(f"There is a block {taken!r} already.", hint="Append to it, or replace what it says.")
             if len(own) >= MOST_BLOCKS:
                 raise ToolError(f"There are {MOST_BLOCKS} blocks, the most that are kept.", hint="Archive one first.")

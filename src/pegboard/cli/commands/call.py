@@ -13,7 +13,7 @@ from pegboard.cli.commands.look import report_misses
 from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options, with_timeout
 from pegboard.cli.output import (
     block,
-    error_text,
+    failure_text,
     json_line,
     pictures,
     remark,
@@ -171,7 +171,7 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
         write(result_text(result, stdout_screen()))
         write(pictures(result, stdout_screen()))
     else:
-        _red(error_text(result, stderr_screen()))
+        _red(failure_text(result, stderr_screen()))
     if result.is_error and result.detail:
         _report_operator(result, result.detail, options, as_json=as_json)
 
