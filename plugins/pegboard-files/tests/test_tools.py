@@ -169,7 +169,7 @@ def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(to
     write(SECRETS)
     see = seen({"root": str(top)}, Rule("read_file", f"{top}/secret", "deny"))
     assert "secret" not in see("list_directory") + see("glob", pattern="*")
-    assert see("list_directory", path="secret") == "there is no 'secret'. See what is there by list_directory or glob."
+    assert see("list_directory", path="secret").startswith("the permission rules of this program deny 'secret'.")
     asks = seen({"root": str(top)}, Rule("grep", "*", "ask"), Rule("grep", f"{top}", "allow"))
     assert asks("grep", pattern="KEY").startswith("a.txt\n1:KEY=1")
 
@@ -193,7 +193,7 @@ def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read
 
 @pytest.mark.parametrize("name", ["grep", "glob", "list_directory"])
 @pytest.mark.parametrize("path", ["{}", "{}/x", "{}/..", "{}/../../a.txt", "{}/"])
-def test_what_rules_deny_answers_as_if_it_didnt_exist(top, write, name, path):
+def test_what_rules_deny_is_denied_in_the_same_words_whether_or_not_it_is_there(top, write, name, path):
     """A file, a folder and links, there or leading there; also by the name that it really has."""
     write({"secret/key": "KEY\n", "secret/sub/key": "KEY\n", "a.txt": ""})
     (top / "way").symlink_to("secret")
@@ -202,7 +202,7 @@ def test_what_rules_deny_answers_as_if_it_didnt_exist(top, write, name, path):
     facts = {} if name == "list_directory" else {"pattern": "KEY"}
     for folder in ("secret", "way"):
         missing = see(name, path=path.format(f"{folder}/nope"), **facts)
-        assert missing.startswith("there is no ")
+        assert missing.startswith("the permission rules of this program deny ")
         for entry in ("key", "sub", "out"):
             assert see(name, path=path.format(f"{folder}/{entry}"), **facts) == missing.replace("nope", entry)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
 import pytest
 
 from pegboard import (
+    Ask,
     ChangeArguments,
     Limits,
     Once,
@@ -181,6 +183,41 @@ def test_ask_asks_a_person_who_sees_the_reason_and_what_was_changed():
     assert "odd name" in shown
     assert "eve" in shown
     assert board(ask).call_sync("greet", {"name": "bob"}).kind == "denied"
+
+
+def test_a_call_that_asks_anyway_is_asked_about_once_with_both_reasons():
+    ask = hook(saying(permissionDecision="ask", permissionDecisionReason="odd name"))
+    allow = hook(saying(permissionDecision="allow"), may_allow=True)
+    with ScriptedApprover([Once()]) as approver:
+        assert board(allow, ask, approver=approver).call_sync("forget", {"name": "bob"}).text == "forgot bob"
+    (request,) = approver.requests
+    assert (request.permission, request.patterns[1:], request.always, request.wider) == ("hook", ("*",), (), ())
+    assert "odd name" in request.to_text()
+    assert "marked destructive" in request.reason
+
+
+def test_allow_answers_nothing_that_another_callback_asks():
+    registry = board(hook(saying(permissionDecision="allow"), may_allow=True))
+    registry.add_callback("before_tool", lambda: Ask("other"))
+    assert registry.call_sync("forget", {"name": "bob"}).kind == "denied"
+
+
+async def test_what_is_said_about_one_call_is_no_other_calls():
+    both = asyncio.Barrier(2)
+
+    @tool
+    async def meet(name: str) -> str:
+        """Meets the other call."""
+        await both.wait()
+        return name
+
+    script = """read -r call; case "$call" in *bob*) who=bob;; *) who=eve;; esac
+    echo "{\\"hookSpecificOutput\\": {\\"additionalContext\\": \\"about $who\\"}}" """
+    registry = board(hook(script))
+    registry.register(meet)
+    calls = [ToolCall("meet", {"name": name}, name) for name in ("bob", "eve")]
+    outcome = await registry.dispatch(calls, context=ReadonlyContext(session="s"))
+    assert [result.text for result in outcome.results] == ["bob\nabout bob", "eve\nabout eve"]
 
 
 def test_what_a_hook_adds_stands_behind_the_result():

@@ -20,7 +20,7 @@ from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pend
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
-from pegboard.dispatch.stages import calls_round, finish, is_too_deep, run_stages
+from pegboard.dispatch.stages import call_round, finish, is_too_deep, run_stages
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import did_you_mean, log_failure, suggest
 from pegboard.schema.converter import JsonRecord, json_key
@@ -367,7 +367,7 @@ class Batch:
     async def _one(self, state: CallState) -> None:
         self._begun.add(state)
         try:
-            calls_round.set(state.context.depth + 1)  # for this task
+            call_round.set(state)  # for this task
             if not is_too_deep(state):
                 await self._run_or_refuse(state)
         except asyncio.CancelledError:

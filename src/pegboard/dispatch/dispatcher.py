@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,13 +14,13 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside
+from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside, time_stands_still
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
+from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
@@ -71,19 +70,14 @@ class _Hosted:
         always: Sequence[str],
         metadata: Mapping[str, Any],
     ) -> None:
-        """Comes back where the rules, or a person, let the call go on; the tool's time stands still meanwhile."""
-        state = _state_of(context)
-        with _time_stands_still(state):
-            await ask_inside(state, permission, patterns, always, metadata)
+        """Comes back where the rules, or a person, let the call go on."""
+        await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
         return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """The answer of a person; the tool's time limit is paused meanwhile."""
-        state = _state_of(context)
-        with _time_stands_still(state):
-            return await confirm_inside(state, hint, payload)
+        return await confirm_inside(_state_of(context), hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
         suspend_inside(_state_of(context), hint, payload, kept, request)
@@ -106,7 +100,7 @@ class _Hosted:
         outer = _state_of(context)
         outer.calls += 1
         inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
-        with _time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
+        with time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
             await run_alone(inner)
         if inner.fatal is not None:
             raise inner.fatal
@@ -140,16 +134,6 @@ def _state_of(context: ToolContext) -> CallState:
     if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
     return context.internals.frame
-
-
-@contextmanager
-def _time_stands_still(state: CallState) -> Generator[None]:
-    deadline = deadline_of(state)
-    deadline.pause()
-    try:
-        yield
-    finally:
-        deadline.resume()
 
 
 @define(eq=False)

@@ -137,7 +137,7 @@ class ToolOptions(CommonOptions, total=False):
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first; the function's own name by default.
         input_schema: In place of the one that the types give; the parameters must fit it.
         flatten: `False` keeps the fields of a function's one parameter in an argument of its name; by default, where
-            it is of a class with fields, they are the tool's arguments.
+            it is of a class with fields, they are the tool's arguments; `True` refuses a function without one.
     """
 
     name: str | None
@@ -165,6 +165,8 @@ _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
     "format_validation_error": ("problems",),
 }
 """Functions whose answer is needed at once, and what they are called with, by position."""
+
+_MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
 
 _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; the others are functions
@@ -249,7 +251,7 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
         if name == "process_request":
             by_name(bound, ("request", "context", "services"))
         else:
-            more = {"context": None} if name == "preview" and takes_context(bound) else {}
+            more = {"context": None} if name in _MAY_TAKE_CONTEXT and takes_context(bound) else {}
             inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
     except TypeError as error:
         takes = " and ".join(_PLAIN[name]) if name in _PLAIN else "request, context and services, or some of them"

@@ -133,6 +133,11 @@ class Folder:
     descriptor: int
 
 
+def root_place(settings: Settings, work_dir: str | None) -> Path:
+    """The absolute path of the root, for a call whose folder is `work_dir`; `None` is the process's own."""
+    return Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()
+
+
 def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder:
     """The folder that a command runs in.
 
@@ -145,7 +150,7 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
         ToolError: It isn't there, isn't a folder, or isn't below the root.
     """
     try:
-        given = Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()
+        given = root_place(settings, work_dir)
         root, named = given.resolve(), Path(os.path.normpath(given / folder))
         path = (root / folder).resolve()
         if not path.is_relative_to(root):

@@ -214,6 +214,11 @@ class PathPart:
         start = exactly(self.shown.rpartition("/")[0])
         return f"{start}/*" if start else None
 
+    def holds(self, other: PathPart) -> bool:
+        """Whether another place is this one or below it; a name counts as it is shown, which tools may take for it."""
+        here = tuple(printable(each).rstrip("/") + "/" for each in self.real)
+        return all(f"{printable(each)}/".startswith(here) for each in other.real)
+
     def match(self, rule: Rule) -> Match:
         """By where it really is; what denies or asks also looks at the way there."""
         first = _first_pattern(rule, self.folders.places[0])
