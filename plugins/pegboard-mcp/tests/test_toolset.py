@@ -68,6 +68,13 @@ async def test_tools_of_all_pages_are_offered_under_the_servers_name_and_run(tmp
         assert (await registry.call("real__data", {}, resolved=offered)).structured_content == {"n": 42}
 
 
+async def test_a_message_by_sse_that_is_too_long_ends_the_connection_with_the_cause(tmp_path):
+    async with served(tmp_path, kind="sse") as registry:
+        offered = await registry.resolve()
+        long = await registry.call("real__echo", {"text": "x" * 2**20}, resolved=offered)
+        assert (long.kind, "more than 1,048,576 bytes" in long.text) == ("unknown_outcome", True), long.text
+
+
 async def test_every_kind_of_content_comes_through(tmp_path):
     async with served(tmp_path) as registry:
         result = await registry.call("real__media", {})

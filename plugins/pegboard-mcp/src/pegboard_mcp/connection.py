@@ -59,6 +59,7 @@ _WAYS: Final[Mapping[str, tuple[tuple[bool, _Mode], ...]]] = {
     "sse": ((True, "legacy"),),
 }
 """Whether by SSE, and whether to shake hands at once, in the order of trying."""
+_CLOSED: Final = "Connection closed"  # the SDK's text where it knows no more
 _TERMINATED: Final = "Session terminated"  # the SDK's text for a session that an HTTP server has forgotten
 
 
@@ -210,7 +211,8 @@ class Connection:
             return await asked
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise ServerError(self._lost_text(session), "lost") from error
+                cause = None if str(error) == _CLOSED else str(error)
+                raise ServerError(self._lost_text(session, cause), "lost") from error
             if str(error) == _TERMINATED:
                 session.closing.set()
                 raise ServerError(f"the server {self.name!r} has forgotten the session; call again") from error
@@ -221,11 +223,11 @@ class Connection:
             ended.cancel()
             asked.cancel()
 
-    def _lost_text(self, session: _Session) -> str:
-        """What is known of why a connection was lost."""
+    def _lost_text(self, session: _Session, cause: str | None = None) -> str:
+        """What is known of why a connection, or an answer, was lost."""
         last = [self._hidden(line) for line in session.inbox.last_words]
         words = f"; its last words: {last[-1]}" if last else ""
-        return f"the server {self.name!r} ended the connection{_because(session.inbox.broken)}{words}"
+        return f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
 
     def _hidden(self, text: str) -> str:
         """What a server has written, without the secrets that it was given."""
