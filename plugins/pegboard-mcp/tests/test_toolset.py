@@ -335,6 +335,22 @@ async def test_resources_prompts_and_instructions_are_there_where_they_are_wante
         assert "The MCP server 'real' says of its tools:\nEcho before you read." in request.system
 
 
+async def test_instructions_that_changed_are_held_back_and_told(tmp_path):
+    file = tmp_path / "accepted.json"
+    async with served(tmp_path, instructions=True, accepted=str(file)) as registry:
+        assert (await registry.resolve()).problems == ()
+    file.write_text(file.read_text().replace("Echo before you read.", "Read first."))
+    async with served(tmp_path, instructions=True, accepted=str(file)) as registry:
+        await registry.call("real__echo", {}, resolved=await registry.resolve())  # starts it
+        offered = await registry.resolve()
+        request = await registry.process(ModelRequest("hi", tools=offered))
+        assert ("Read first." in request.system, "Echo before" in request.system) == (True, False)
+        assert "isn't what was accepted (changed: its instructions)" in str(offered.problems[0])
+    async with served(tmp_path, accepted=str(file)) as registry:  # where the model doesn't read them
+        await registry.call("real__echo", {}, resolved=await registry.resolve())
+        assert (await registry.resolve()).problems == ()
+
+
 async def test_resources_ask_as_tools_do(tmp_path):
     async with served(tmp_path, Permissions(), resources=True) as registry:
         assert (await registry.call("real__list_resources", {})).kind == "denied"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import logging
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -327,7 +329,7 @@ class Connection:
         client = Client(
             transport_to(self.name, settings, inbox, auth, sse=sse),
             read_timeout_seconds=None,
-            client_info=Implementation(name="pegboard", version="0.2"),
+            client_info=Implementation(name="pegboard", version=version("pegboard-mcp")),
             message_handler=on_message,
             logging_callback=on_log,
             log_level="info",
@@ -428,7 +430,9 @@ def _cause_of(error: BaseException, settings: ServerSettings) -> str:
         error = cast("BaseException", error.exceptions[0])
     if isinstance(error, FileNotFoundError) and settings.command is not None:
         place = "" if settings.cwd is None else f", or no folder {settings.cwd!r}"
-        return f"there is no program {settings.command!r}{place}"
+        words = settings.command.split()
+        hint = f' (has it arguments, they stand in args: command = "{words[0]}", args = {json.dumps(words[1:])})'
+        return f"there is no program {settings.command!r}{place}{hint if len(words) > 1 else ''}"
     if isinstance(error, MCPError) and error.code == PARSE_ERROR:  # the SDK's text quotes pydantic's
         return "what it answered can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])
