@@ -433,6 +433,8 @@ def _cause_of(error: BaseException, settings: ServerSettings) -> str:
         words = settings.command.split()
         hint = f' (has it arguments, they stand in args: command = "{words[0]}", args = {json.dumps(words[1:])})'
         return f"there is no program {settings.command!r}{place}{hint if len(words) > 1 else ''}"
+    if isinstance(error, MCPError) and str(error) == _CLOSED:
+        return "it ended the connection"
     if isinstance(error, MCPError) and error.code == PARSE_ERROR:  # the SDK's text quotes pydantic's
         return "what it answered can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])
