@@ -78,7 +78,7 @@ TOPICS = {  # heading: what stands below it, and the names
     ),
     "Callbacks": (
         "See [Use callbacks](../how-to/use-callbacks.md).",
-        "ChangeArguments Deny Abort RepairRequest only quick Chain",
+        "ChangeArguments Ask Deny Abort RepairRequest only quick Chain",
     ),
     "Permission and approval": (
         "See [Decide what may run](../how-to/decide-what-may-run.md) and [Ask a person](../how-to/ask-a-person.md).",

@@ -17,6 +17,7 @@ _MODULES = {
     "ArgumentsSoFar": "dispatch.arguments",
     "ArtifactError": "errors",
     "Artifacts": "tools.stores",
+    "Ask": "dispatch.callbacks",
     "AudioContent": "tools.content",
     "Batch": "dispatch.batch",
     "BatchOptions": "dispatch.batch",

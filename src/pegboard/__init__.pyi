@@ -31,7 +31,13 @@ from pegboard.dispatch.arguments import (
 )
 from pegboard.dispatch.background import Completion as Completion, Operation as Operation
 from pegboard.dispatch.batch import Batch as Batch, BatchOptions as BatchOptions, Outcome as Outcome
-from pegboard.dispatch.callbacks import Abort as Abort, Chain as Chain, ChangeArguments as ChangeArguments, Deny as Deny
+from pegboard.dispatch.callbacks import (
+    Abort as Abort,
+    Ask as Ask,
+    Chain as Chain,
+    ChangeArguments as ChangeArguments,
+    Deny as Deny,
+)
 from pegboard.dispatch.dispatcher import Health as Health
 from pegboard.dispatch.events import (
     ApprovalAnswered as ApprovalAnswered,

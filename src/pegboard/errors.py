@@ -79,6 +79,20 @@ def did_you_mean(near: Sequence[str]) -> str:
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 
 
+def near_or_known(word: object, known: Iterable[str]) -> str:
+    """The near misses of a word, as `did_you_mean` has them; without one, all that there are."""
+    names = [*known]
+    return did_you_mean(suggest(str(word), names)) or f" There are {', '.join(names) or 'none'}."
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:
+    """Raises `ValueError` for a key that there isn't, with what may have been meant."""
+    known = [*known]
+    for key in table:
+        if key not in known:
+            raise ValueError(f"{place}{'.' if place else ''}{key!s:.80}: unknown key.{near_or_known(key, known)}")
+
+
 PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
     "commands": {
         "chat": "pegboard-chat",

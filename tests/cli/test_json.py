@@ -17,9 +17,13 @@ from message_strategies import MESSAGES, RESPONSES
 from pegboard import (
     Actions,
     Confirmation,
+    ExecutionRequest,
+    ExecutionResponse,
     Later,
     PendingCalls,
     PendingError,
+    PermissionRequired,
+    ReadonlyContext,
     Reject,
     Tool,
     ToolCall,
@@ -58,11 +62,10 @@ def test_the_page_names_every_attribute_of_every_class_that_it_has():
 def test_every_class_with_json_of_its_own_is_on_the_page():
     """But for what only two parts of one program say to each other, and bases."""
     public = {each.__name__ for each in records() if each.__module__.startswith("pegboard.")}
-    inside = {"SayableRecord", "Progress", "DisplayUpdate", "ToolInfo", "TextDelta", "ReasoningDelta", "CallDelta"}
-    executors = {"ExecutionRequest", "ExecutionResponse", "PermissionRequired"}
+    inside = {"SayableRecord", "TextDelta", "ReasoningDelta", "CallDelta"}
     events = {name for name in public if re.match("Call(?!Part|Fault|Event|Delta)|Approval(Requested|Answered)", name)}
     hidden = {name for name in public if name.startswith("_")}
-    assert public - inside - executors - events - hidden <= SCHEMA["$defs"].keys()
+    assert public - inside - events - hidden <= SCHEMA["$defs"].keys()
 
 
 @given(MESSAGES, RESPONSES)
@@ -117,6 +120,48 @@ class TestTurns:
     async def test_results_of_a_batch(self, registry):
         outcome = await registry.dispatch([ToolCall("there", {}, "a"), ToolCall("send", {"to": 1}, "b")])
         assert faults("Outcome", outcome.to_json()) == []
+
+
+def test_what_executors_are_sent_and_answer():
+    """Every attribute is in one of them."""
+    confirmation = Confirmation("Sure?", confirmed=True).to_data()
+    texts = {each.name: "x" for each in attrs.fields(ReadonlyContext) if each.type == "str | None"}
+    context = ReadonlyContext(**texts, state={"a": 1}, extra={"b": object(), "c": [2]})
+    called = ToolContext(
+        context, "c1", "send", values={"d": 1}, confirmation=Confirmation.from_data(confirmation), depth=2
+    )
+    facts = {"timeout": 1.5, "memory_limit": 5, "expose_errors": True, "approvals": ("e",)}
+    request = ExecutionRequest.of_call("send", {"to": "ann"}, called, **facts).to_json()
+    assert faults("ExecutionRequest", request) == []
+    assert len(request) == len(SCHEMA["$defs"]["ExecutionRequest"]["properties"])
+    everything = ToolResult(
+        "a", [1], is_error=True, title="t", display="b", metadata={"d": 1}, detail="e", attachments="f", details=2
+    )
+    required = PermissionRequired("edit", ("a",), "why", {"diff": "x"}, "id")
+    response = (
+        ExecutionResponse.of_result(everything)
+        .evolve(
+            content=everything.content,
+            permission_required=required,
+            not_executed=True,
+            actions=Actions({"a": 1}).to_json(),
+        )
+        .to_json()
+    )
+    assert faults("ExecutionResponse", response) == []
+    assert len(response) == len(SCHEMA["$defs"]["ExecutionResponse"]["properties"])
+    emitted = []
+    context = ExecutionRequest(tool="send").context(emitted.append)
+    context.report(1, 2, "half")
+    context.metadata("title", f=1)
+    context.emit("text")
+    context.emit({"any": 1})
+    assert [(each["type"], faults("emitted", each)) for each in emitted] == [
+        ("progress", []),
+        ("display", []),
+        ("partial", []),
+        ("partial", []),
+    ]
 
 
 def test_what_else_is_written():

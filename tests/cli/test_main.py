@@ -171,7 +171,7 @@ class TestCommandsOfPlugins:
 
     def test_the_help_names_them_without_importing(self, say, site):
         _, out, _ = say("--help")
-        assert "From plugins:\n  greet  From plugin demo." in out
+        assert "From plugins:\n  greet  Greet somebody.\n" in out
         assert "demo_tools" not in sys.modules
 
     def test_they_can_not_replace_ours(self, say, site):

@@ -291,7 +291,7 @@ def test_nothing_says_nothing():
     ("text", "key", "words"),
     [
         ("blocks = []", "blocks", "unknown key. Did you mean 'block'?"),
-        ("zzz = 1", "zzz", "unknown key. Known are block, untrusted, enable, rename,"),
+        ("zzz = 1", "zzz", "unknown key. There are block, untrusted, enable, rename,"),
         ("block = 'a'", "block", "expected a list of plugin names, found str"),
         ("block = ['a', 3]", "block[1]", "expected a text, found int"),
         ("block = ['']", "block[0]", "empty"),
@@ -304,7 +304,7 @@ def test_nothing_says_nothing():
         ("prefix.p = ''", "prefix.p", "empty"),
         ("selections.a = ['x']", "selections.a", "expected a text"),
         ("conflicts = 'keeep'", "conflicts", "'keeep' is no way to settle conflicts. Did you mean 'keep'?"),
-        ("conflicts = '?'", "conflicts", "Known are error, keep, replace, shadow, prefix."),
+        ("conflicts = '?'", "conflicts", "There are error, keep, replace, shadow, prefix."),
         ("where = 1", "where", "expected a text, found int"),
         ("where = ' '", "where", "empty"),
         ("where = 'a) or (b'", "where", "brackets or quotes don't match in 'a) or (b'"),

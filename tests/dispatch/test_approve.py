@@ -20,6 +20,7 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
+from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
@@ -309,7 +310,7 @@ def a_call(script=(), **options):
 
 
 def asks(state, permission="edit", patterns=("a.txt",), **facts):
-    return asyncio.run(ask_inside(state, permission, patterns, **facts))
+    return asyncio.run(ask_inside(state, Ask(permission, patterns, **facts)))
 
 
 def confirms(state, hint="Sure?", payload=None):

@@ -190,7 +190,7 @@ def test_configuration_keys_are_told() -> None:
     """The table has the keys that the reader knows."""
     with pytest.raises(ConfigError) as refused:
         parse_config(b"zzzzzzzz = 1", "pegboard.toml")
-    known = str(refused.value).partition(" Known are ")[2].rstrip(".").split(", ")
+    known = str(refused.value).partition(" There are ")[2].rstrip(".").split(", ")
     keys = [cells(line)[0] for line in text_of("reference/configuration.md").splitlines() if line.startswith("| `")]
     assert [f"`{key}`" for key in known] == keys[: len(known)]
 

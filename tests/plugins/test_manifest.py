@@ -51,7 +51,7 @@ WHOLE = PluginManifest(
     processors=("p",),
     exporters=("e",),
     executors=("x",),
-    commands=("c",),
+    commands={"c": "Do it.", "d": ""},
 )
 
 
@@ -63,6 +63,12 @@ def test_it_is_read_back_as_it_was():
     assert again == WHOLE
     assert again.digest == WHOLE.digest
     assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in WHOLE.tools]
+
+
+def test_commands_may_have_no_help():
+    manifest = PluginManifest.from_json(changed(commands=["c", "d"]))
+    assert manifest.commands == {"c": "", "d": ""}
+    assert manifest.differences(WHOLE) == []
 
 
 def test_many_and_long_faults_are_cut():
@@ -90,7 +96,7 @@ specs = st.builds(ToolSpec, st.from_regex(r"[a-z_][a-z0-9_-]{0,5}", fullmatch=Tr
         st.none() | st.text(min_size=1, max_size=8),
         tools=st.lists(specs, max_size=3, unique_by=lambda spec: spec.name).map(tuple),
         hooks=names,
-        commands=names,
+        commands=st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=3),
     )
 )
 def test_any_manifest_is_read_back_as_it_was(manifest):
@@ -127,6 +133,9 @@ def test_a_spec_may_be_nested():
         (changed(hooks=["ok", 3]), r"hooks\[1\]: expected a text"),
         (changed(hooks=["x"] * (_MOST_NAMES + 1)), "hooks: more than 1000"),
         (changed(hooks=["x" * 5000]), r"hooks\[0\]: expected a text of 1 to 1000 characters"),
+        (changed(commands="x"), "commands: expected an object, found str"),
+        (changed(commands=[{}]), r"commands\[0\]: expected a text"),
+        (changed(commands={"greet": 3}), "commands.greet: expected a text"),
         (changed(toolset=["x"]), "'toolset' is unknown"),
         (changed(tools={}), "tools: expected a list, found dict"),
         (changed(tools=[3]), r"tools\[0\]: expected an object, found int"),

@@ -62,7 +62,7 @@ def test_each_is_loaded_in_a_child_of_its_own_and_costs_only_itself(site, tmp_pa
     assert sorted(causes) == ["a", "b", "c", "d", "e", "f"]
     assert by_name["loud"].manifest.tools == ()
     assert [spec.name for spec in by_name["settled"].manifest.tools] == ["mine"]
-    assert by_name["settled"].manifest.commands == ("brew",)
+    assert by_name["settled"].manifest.commands.keys() == {"brew"}
     manifest = by_name["zgood"].manifest
     assert [spec.name for spec in manifest.tools] == ["greet_zgood"]
     assert manifest.hooks == ("pegboard_register_tools",)

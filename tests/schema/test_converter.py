@@ -19,7 +19,17 @@ from attrs import Factory, field, frozen
 
 from pegboard import ToolRegistry, tool
 from pegboard.errors import DefinitionError
-from pegboard.schema.converter import Count, UnreadError, converter, json_key, read_by, read_record, tagged
+from pegboard.schema.converter import (
+    Allowed,
+    Count,
+    UnreadError,
+    converter,
+    json_key,
+    read_by,
+    read_record,
+    read_table,
+    tagged,
+)
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.json import StructureError
 from pegboard.schema.structure import structure, structurer, unstructurer
@@ -465,3 +475,33 @@ def test_what_is_wrong_is_named_by_its_path(data, says):
         read_record(TreeRecords, data, "tree")
     assert str(caught.value) == says
     assert not isinstance(caught.value, UnreadError)
+
+
+@frozen
+class ShelfSettings:
+    folder: str
+    most: Annotated[int, Allowed("from 1 to 9", lambda number: 0 < number < 10)] = 5
+    from_: str | None = field(default=None, metadata=json_key("from"))
+    clock: Any = field(default=None, metadata=json_key(""))
+
+
+def test_a_table_of_settings_is_read_by_its_class():
+    assert read_table(ShelfSettings, {"folder": "a", "from": "b"}, "plugins.shelf") == ShelfSettings("a", from_="b")
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ([], "plugins.shelf: must be a table, got list"),
+        ({}, "plugins.shelf.folder: missing"),
+        ({"foldr": "a"}, "plugins.shelf.foldr: unknown key. Did you mean 'folder'?"),
+        ({"clock": 1}, "plugins.shelf.clock: unknown key. There are folder, most, from."),
+        ({"folder": 1}, "plugins.shelf.folder: must be a text, got int"),
+        ({"folder": "a", "most": 10}, "plugins.shelf.most: must be from 1 to 9, got 10"),
+        ({"folder": "a", "most": True}, "plugins.shelf.most: must be a whole number, got bool"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_table(table, says):
+    with pytest.raises(ValueError, match=":") as caught:
+        read_table(ShelfSettings, table, "plugins.shelf")
+    assert str(caught.value) == says

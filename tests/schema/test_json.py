@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.schema.json import (
     MAX_DEPTH,
+    JsonEnd,
     JsonText,
     canonical_json,
     counted,
@@ -273,3 +274,14 @@ def test_long_lists_of_options_tell_how_many_more_there_are():
 def test_counts_agree_with_their_noun():
     assert counted(1, "item") == "1 item"
     assert counted(0, "item") == "0 items"
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.text(alphabet='{}[]"\\a', max_size=6) | st.lists(st.integers())),
+    st.integers(1, 4),
+)
+def test_an_object_is_whole_at_its_end_and_never_before(value, size):
+    text = str(json_text(value))
+    end = JsonEnd()
+    reached = [end.reached(text[start : start + size]) for start in range(0, len(text), size)]
+    assert reached == [False] * (len(reached) - 1) + [True]

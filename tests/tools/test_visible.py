@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import Origin, SchemaError, Tool, ToolRegistry, ToolSpec
 from pegboard.tools.spec import Grammar
-from pegboard.tools.visible import visible, visible_json, visible_spec
+from pegboard.tools.visible import printable, visible, visible_json, visible_spec
 
 
 @pytest.mark.parametrize(
@@ -234,3 +234,26 @@ def test_definitions_of_plugins_and_toolsets_are_made_visible_and_the_hosts_own_
     offered = asyncio.run(registry.resolve())
     assert [(tool.name, tool.spec.description) for tool in offered.tools] == [("hidden", "a\\u{200b}")]
     assert "hidden characters" in str(offered.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("plain name.txt", "plain name.txt"),
+        ("ünï-名前", "ünï-名前"),
+        ("a\nb", "a\\nb"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\u202eb", "a\\u202eb"),
+        ("caf\udce9", "caf\\udce9"),
+        ("\U000e0001", "\\U000e0001"),
+    ],
+)
+def test_what_cannot_be_printed_is_escaped(name, seen):
+    assert printable(name) == seen
+
+
+@given(st.text())
+def test_a_name_is_one_printable_line_of_utf8(name):
+    seen = printable(name)
+    assert seen.isprintable()
+    assert seen.encode().decode() == seen

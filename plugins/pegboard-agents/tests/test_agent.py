@@ -237,6 +237,17 @@ def test_one_that_never_ends_is_cancelled_at_its_limit():
     assert (result.kind, slow.ended) == ("timeout", ["Do it"])
 
 
+@pytest.mark.parametrize("own", [None, registry_of(wipe)])
+def test_waiting_for_a_person_isnt_its_time(own):
+    async def slow(_request, _context):
+        await asyncio.sleep(0.5)
+        return Once()
+
+    helper = agent(ToolCall("wipe", {"place": "attic"}), "Done.", registry=own)
+    (result,) = call(registry_of(wipe, agent_tool(helper, timeout=0.4)), approver=slow).results
+    assert (result.text, result.kind) == ("Done.", None)
+
+
 def test_a_model_that_never_answers_is_cancelled_with_the_batch():
     async def main():
         asked = asyncio.Event()

@@ -67,9 +67,9 @@ def test_without_a_predicate_it_has_no_tools_of_this_plugin():
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [
-        ({"agnts": {}}, "there is no setting 'agnts'"),
-        ({"agents": {"scout": "x"}}, "agents.scout must be a table"),
-        ({"agents": {"scout": {"instruction": "x"}}}, "agents.scout has no setting 'instruction'. Did you mean"),
+        ({"agnts": {}}, "plugins.agents.agnts: unknown key"),
+        ({"agents": {"scout": "x"}}, "agents.scout: must be a table"),
+        ({"agents": {"scout": {"instruction": "x"}}}, "agents.scout.instruction: unknown key. Did you mean"),
         ({"agents": {"scout": {"depth": 0}}}, "depth must be at least 1"),
         ({"agents": {"a b": {}}}, "a b"),
     ],

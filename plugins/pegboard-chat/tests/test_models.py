@@ -59,7 +59,10 @@ def test_a_provider_that_can_not_list_its_models_says_so(say, board):
 
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
-    [({"modle": "x"}, ValueError, "no setting is called 'modle'"), ({"model": 3}, TypeError, "must be a text")],
+    [
+        ({"modle": "x"}, ValueError, "plugins.chat.modle: unknown key"),
+        ({"model": 3}, TypeError, "must be a text"),
+    ],
 )
 def test_settings_are_checked(settings, error, text):
     with pytest.raises(error, match=text):

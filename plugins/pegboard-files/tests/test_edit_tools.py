@@ -266,6 +266,46 @@ def test_a_link_that_is_turned_right_before_the_call_runs_is_not_followed(top, w
     assert (top / "src" / "b").read_text() == (top / "c").read_text() == "old\n"
 
 
+@pytest.mark.parametrize("name", ["edit_file", "write_file", "apply_patch"])
+@pytest.mark.parametrize(
+    "rules", [[Rule("edit", "src/*", "allow")], [Rule("*", "*", "ask")], []], ids=["allowed", "ask rule", "approved"]
+)
+async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, write, monkeypatch, name, rules):
+    """Neither to where no rule leads nor to where nobody was asked about."""
+    write({"src/a": "old\n", "src/c": "old\n", "other/a": "old\n"})
+    (top / "src" / "link").symlink_to("../src")
+    opened_roots = pegboard_files.edit_tools.opened_roots
+
+    def turned(settings, work_dir, *rules):
+        if rules:  # it is the call, and no preview
+            (top / "src" / "link").unlink()
+            (top / "src" / "link").symlink_to("../other")
+        return opened_roots(settings, work_dir, *rules)
+
+    monkeypatch.setattr(pegboard_files.edit_tools, "opened_roots", turned)
+    path = "src/link/a"
+    arguments = {
+        "edit_file": {**EDIT, "path": path},
+        "write_file": {"path": path, "content": "new\n"},
+        "apply_patch": {
+            "input": patch("*** Update File: src/c", "-old", "+new", f"*** Update File: {path}", "-old", "+new")
+        },
+    }[name]
+    registry = registry_of(top, Permissions(rules), read_first=False)
+    result = await registry.call(name, arguments, approver=lambda *_: Once())
+    assert result.text.startswith("the permission rules of this program deny ")
+    assert {each.read_text() for each in top.glob("*/?")} == {"old\n"}
+
+
+async def test_what_was_approved_is_changed_also_by_the_name_that_it_is_shown_by(top, write):
+    write({"a\nb": "old\n", "c": ""})
+    registry = registry_of(top, Permissions())
+    await registry.call("edit_file", {**EDIT, "path": "a\\nb"}, approver=lambda *_: Once())
+    assert (top / "a\nb").read_text() == "new\n"
+    near = await registry.call("edit_file", {**EDIT, "path": "cc"}, approver=lambda *_: Once())
+    assert near.text == "there is no 'cc'. Did you mean 'c'?"
+
+
 # Rules ----------------------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +328,28 @@ def test_no_path_gets_round_a_rule(top, write, rule, path):
     assert result.is_error
     assert "KEY" not in result.text
     assert (top / "secret/key").read_text() == "KEY old\n"
+
+
+@pytest.mark.parametrize("path", ["secret/key", "secret/nope", "way/key", "secret/sub/new"])
+def test_what_rules_deny_to_be_read_or_edited_is_denied_in_the_words_of_the_tools_that_read(top, write, path):
+    write({"secret/key": "old\n", "secret/sub/x": "", "a": "old\n"})
+    (top / "way").symlink_to("secret")
+    registry = registry_of(top, Permissions([Rule("edit", "*", "allow"), Rule("read_file", "secret/*", "deny")]))
+    calls = {
+        "edit_file": [{**EDIT, "path": path}],
+        "multi_edit": [{"path": path, "edits": [{"old_string": "old", "new_string": "new"}]}],
+        "write_file": [{"path": path, "content": ""}],
+        "glob": [{"path": path, "pattern": "*"}],
+        "apply_patch": [
+            {"input": patch(f"*** Update File: {path}", "-old", "+new")},
+            {"input": patch(f"*** Delete File: {path}")},
+            {"input": patch(f"*** Add File: {path}", "+new")},
+            {"input": patch("*** Update File: a", f"*** Move to: {path}", "-old", "+new")},
+        ],
+    }
+    texts = {registry.call_sync(name, each).text for name, all_of_it in calls.items() for each in all_of_it}
+    said = f"the permission rules of this program deny {path!r}. Go on without it, or tell the user what you need."
+    assert texts == {said, f"{said} Nothing was changed."}
 
 
 def test_an_allow_rule_is_about_the_path_as_it_is_resolved(top, write):

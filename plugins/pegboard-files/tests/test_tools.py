@@ -14,8 +14,9 @@ import pytest
 
 import pegboard_files
 from pegboard import Permissions, ReadonlyContext, Rule, ToolRegistry
+from pegboard.schema.converter import read_table
 from pegboard.testing import check_plugin
-from pegboard_files.tools import Settings, settings_from
+from pegboard_files.tools import Settings
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(to
     write(SECRETS)
     see = seen({"root": str(top)}, Rule("read_file", f"{top}/secret", "deny"))
     assert "secret" not in see("list_directory") + see("glob", pattern="*")
-    assert see("list_directory", path="secret") == "there is no 'secret'. See what is there by list_directory or glob."
+    assert see("list_directory", path="secret").startswith("the permission rules of this program deny 'secret'.")
     asks = seen({"root": str(top)}, Rule("grep", "*", "ask"), Rule("grep", f"{top}", "allow"))
     assert asks("grep", pattern="KEY").startswith("a.txt\n1:KEY=1")
 
@@ -192,7 +193,7 @@ def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read
 
 @pytest.mark.parametrize("name", ["grep", "glob", "list_directory"])
 @pytest.mark.parametrize("path", ["{}", "{}/x", "{}/..", "{}/../../a.txt", "{}/"])
-def test_what_rules_deny_answers_as_if_it_didnt_exist(top, write, name, path):
+def test_what_rules_deny_is_denied_in_the_same_words_whether_or_not_it_is_there(top, write, name, path):
     """A file, a folder and links, there or leading there; also by the name that it really has."""
     write({"secret/key": "KEY\n", "secret/sub/key": "KEY\n", "a.txt": ""})
     (top / "way").symlink_to("secret")
@@ -201,7 +202,7 @@ def test_what_rules_deny_answers_as_if_it_didnt_exist(top, write, name, path):
     facts = {} if name == "list_directory" else {"pattern": "KEY"}
     for folder in ("secret", "way"):
         missing = see(name, path=path.format(f"{folder}/nope"), **facts)
-        assert missing.startswith("there is no ")
+        assert missing.startswith("the permission rules of this program deny ")
         for entry in ("key", "sub", "out"):
             assert see(name, path=path.format(f"{folder}/{entry}"), **facts) == missing.replace("nope", entry)
 
@@ -250,7 +251,7 @@ def test_results_are_json_whatever_files_are_called(top, board):
 
 def test_a_wrong_setting_is_refused_before_anything_is_registered():
     brought: list[object] = []
-    with pytest.raises(ValueError, match=r"plugins\.files\.roots: there is no such setting\. Did you mean 'root'\?"):
+    with pytest.raises(ValueError, match=r"plugins\.files\.roots: unknown key\. Did you mean 'root'"):
         pegboard_files.pegboard_register_tools(brought.append, {"roots": "/"})
     assert brought == []
 
@@ -283,34 +284,34 @@ def test_what_only_a_call_needs_waits_for_it(code, heavy):
     ],
 )
 def test_settings_are_read(table, settings):
-    assert settings_from(table) == settings
+    assert read_table(Settings, table, "plugins.files") == settings
 
 
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        ({"rooot": "x"}, "plugins.files.rooot: there is no such setting. Did you mean 'root'?"),
+        ({"rooot": "x"}, "plugins.files.rooot: unknown key. Did you mean 'root'?"),
         (
             {"x": 1},
-            "plugins.files.x: there is no such setting. Known are root, hidden, no_ignore, time_limit, read_first*.",
+            "plugins.files.x: unknown key. There are root, hidden, no_ignore, time_limit, read_first*",
         ),
-        ({"root": 1}, "plugins.files.root: 1 is not the path of a folder, or a list of some."),
-        ({"root": ""}, "plugins.files.root: '' is not the path of a folder, or a list of some."),
-        ({"root": "a\0b"}, "plugins.files.root: 'a\\x00b' is not the path of a folder, or a list of some."),
-        ({"root": []}, "plugins.files.root: [] is not the path of a folder, or a list of some."),
-        ({"tools": "some"}, "plugins.files.tools: 'some' is not 'read-only', 'coding' or 'all'."),
-        ({"patch_models": "gpt"}, "plugins.files.patch_models: 'gpt' is not a list of patterns for models' names."),
-        ({"hidden": "yes"}, "plugins.files.hidden: 'yes' is not true or false."),
-        ({"no_ignore": 1}, "plugins.files.no_ignore: 1 is not true or false."),
-        ({"time_limit": 0}, "plugins.files.time_limit: 0 is not a number of seconds above 0."),
-        ({"time_limit": True}, "plugins.files.time_limit: True is not a number of seconds above 0."),
-        ({"time_limit": math.nan}, "plugins.files.time_limit: nan is not a number of seconds above 0."),
-        ({"time_limit": math.inf}, "plugins.files.time_limit: inf is not a number of seconds above 0."),
+        ({"root": 1}, "plugins.files.root: must be the path of a folder, or a list of some, got 1"),
+        ({"root": ""}, 'plugins.files.root: must be the path of a folder, or a list of some, got ""'),
+        ({"root": "a\0b"}, 'plugins.files.root: must be the path of a folder, or a list of some, got "a\\u0000b"'),
+        ({"root": []}, "plugins.files.root: must be the path of a folder, or a list of some, got an array"),
+        ({"tools": "some"}, "plugins.files.tools: must be one of read-only, coding, all, got 'some'"),
+        ({"patch_models": "gpt"}, "plugins.files.patch_models: must be an array, got str"),
+        ({"hidden": "yes"}, "plugins.files.hidden: must be a boolean, got str"),
+        ({"no_ignore": 1}, "plugins.files.no_ignore: must be a boolean, got int"),
+        ({"time_limit": 0}, "plugins.files.time_limit: must be a number of seconds above 0, got 0"),
+        ({"time_limit": True}, "plugins.files.time_limit: must be a number, got bool"),
+        ({"time_limit": math.nan}, "plugins.files.time_limit: must be a number of seconds above 0, got NaN"),
+        ({"time_limit": math.inf}, "plugins.files.time_limit: must be a number of seconds above 0, got Infinity"),
     ],
 )
 def test_a_mistake_is_named_with_its_key_and_value(table, text):
     with pytest.raises(ValueError, match="^" + re.escape(text).replace(r"\*", ".*") + "$"):
-        settings_from(table)
+        read_table(Settings, table, "plugins.files")
 
 
 SETS = {

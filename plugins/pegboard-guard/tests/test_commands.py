@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from json_page import faults
 from pegboard.cli.main import main
 from pegboard_guard import Guard, verify
 from pegboard_guard.journal_file import JournalFile
@@ -86,8 +87,12 @@ def test_a_head_that_was_kept_shows_what_was_cut_off(run, path):
 
 
 def test_reports_as_json(run, path):
-    _, out, _ = run("verify", path, "--json")
-    assert json.loads(out) == json.loads(json.dumps(verify(path).to_json()))
+    (report,) = json.loads(run("verify", path, "--json")[1])["files"]
+    assert report == json.loads(json.dumps(verify(path).to_json()))
+    path.write_bytes(path.read_bytes().replace(b'"s1"', b'"s2"'))
+    broken = json.loads(run("verify", path, "--json")[1])
+    assert broken["files"][0]["broken"]["record"] == 3
+    assert faults("registry guard verify --json", {"files": [report, *broken["files"]]}) == []
 
 
 def test_the_log_is_one_readable_line_a_record(run, path):
@@ -124,6 +129,12 @@ def test_the_log_as_json_lines(run, tmp_path):
         json.loads(line) for line in path.read_bytes().splitlines()
     ]
     assert out.isascii()
+
+
+def test_every_record_of_the_log_is_what_the_page_of_json_says(run, path):
+    lines = [json.loads(line) for line in run("logs", path, "--json")[1].splitlines()]
+    assert [each["kind"] for each in lines] == ["journal", "start", "call", "lost", "mended", "later"]
+    assert [faults("registry logs --json, a line", each) for each in lines[:-1]] == [[]] * 5
 
 
 @pytest.fixture

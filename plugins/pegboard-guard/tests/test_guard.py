@@ -412,15 +412,15 @@ def test_log_arguments_is_a_boolean():
     [
         (
             {"doom_lop": 4},
-            r"^there is no setting 'doom_lop'\. Did you mean 'doom_loop' or 'doom_loop_action'\? There are",
+            r"^doom_lop: unknown key\. Did you mean 'doom_loop' or 'doom_loop_action'\?",
         ),
-        ({"journal": {"file": "x", "fsink": 1}}, r"^journal: there is no setting 'fsink'\. Did you mean 'fsync'\?"),
-        ({"journal": {"file": "x", "now": 1}}, r"^journal: there is no setting 'now'\."),
-        ({"limits": [{"calls": 1}, {"cals": 1}]}, r"^limits\[1\]: there is no setting 'cals'\. Did you mean 'calls'\?"),
-        ({"order": {"exclusiv": []}}, r"^order: there is no setting 'exclusiv'\. Did you mean 'exclusive'\?"),
+        ({"journal": {"file": "x", "fsink": 1}}, r"^journal\.fsink: unknown key\. Did you mean 'fsync'\?"),
+        ({"journal": {"file": "x", "now": 1}}, r"^journal\.now: unknown key\."),
+        ({"limits": [{"calls": 1}, {"cals": 1}]}, r"^limits\[1\]\.cals: unknown key\. Did you mean 'calls'\?"),
+        ({"order": {"exclusiv": []}}, r"^order\.exclusiv: unknown key\. Did you mean 'exclusive'\?"),
         (
             {"order": {"after": [{"tool": "x"}]}},
-            r"^order\.after\[0\]: there is no setting 'tool'\. Did you mean 'tools'\?",
+            r"^order\.after\[0\]\.tool: unknown key\. Did you mean 'tools'\?",
         ),
     ],
 )

@@ -408,7 +408,7 @@ def test_a_damaged_file_that_was_put_aside_is_named_in_the_next(journal, path, d
     path.rename(aside)
     aside.write_bytes(damage(aside.read_bytes()))
     journal.append([call(2)])
-    assert records(path)[0]["after_damaged"] == "audit.jsonl.1"
+    assert records(path)[0]["afterDamaged"] == "audit.jsonl.1"
     assert verify(path).ok
     assert [report.ok for report in verify_all(path)] == [False, False]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
 import pytest
 
 from pegboard import (
+    Ask,
     ChangeArguments,
     Limits,
     Once,
@@ -20,9 +22,9 @@ from pegboard import (
     register_plugin,
     tool,
 )
+from pegboard.schema.converter import read_table
 from pegboard.testing import ScriptedApprover
 from pegboard_hooks import CommandHooks, HookSettings
-from pegboard_hooks.settings import read_table
 
 
 @tool(tags=["greeting"])
@@ -183,6 +185,41 @@ def test_ask_asks_a_person_who_sees_the_reason_and_what_was_changed():
     assert board(ask).call_sync("greet", {"name": "bob"}).kind == "denied"
 
 
+def test_a_call_that_asks_anyway_is_asked_about_once_with_both_reasons():
+    ask = hook(saying(permissionDecision="ask", permissionDecisionReason="odd name"))
+    allow = hook(saying(permissionDecision="allow"), may_allow=True)
+    with ScriptedApprover([Once()]) as approver:
+        assert board(allow, ask, approver=approver).call_sync("forget", {"name": "bob"}).text == "forgot bob"
+    (request,) = approver.requests
+    assert (request.permission, request.patterns[1:], request.always, request.wider) == ("hook", ("*",), (), ())
+    assert "odd name" in request.to_text()
+    assert "marked destructive" in request.reason
+
+
+def test_allow_answers_nothing_that_another_callback_asks():
+    registry = board(hook(saying(permissionDecision="allow"), may_allow=True))
+    registry.add_callback("before_tool", lambda: Ask("other"))
+    assert registry.call_sync("forget", {"name": "bob"}).kind == "denied"
+
+
+async def test_what_is_said_about_one_call_is_no_other_calls():
+    both = asyncio.Barrier(2)
+
+    @tool
+    async def meet(name: str) -> str:
+        """Meets the other call."""
+        await both.wait()
+        return name
+
+    script = """read -r call; case "$call" in *bob*) who=bob;; *) who=eve;; esac
+    echo "{\\"hookSpecificOutput\\": {\\"additionalContext\\": \\"about $who\\"}}" """
+    registry = board(hook(script))
+    registry.register(meet)
+    calls = [ToolCall("meet", {"name": name}, name) for name in ("bob", "eve")]
+    outcome = await registry.dispatch(calls, context=ReadonlyContext(session="s"))
+    assert [result.text for result in outcome.results] == ["bob\nabout bob", "eve\nabout eve"]
+
+
 def test_what_a_hook_adds_stands_behind_the_result():
     before = hook(saying(additionalContext="bob is away"))
     after = [hook(saying(additionalContext="noted")), hook("echo wrong tone >&2; exit 2")]
@@ -235,7 +272,7 @@ def test_what_a_hook_says_is_shown_to_the_model_visibly_and_cut():
         ({"command": ["x"], "on_failur": "allow"}, "did you mean 'on_failure'"),
         ({"command": ["x"], "on_failure": "open"}, "must be one of deny, allow"),
         ({"command": ["x"], "cwd": "hooks"}, "isn't absolute"),
-        ("check", "has to be a table"),
+        ("check", "must be a table"),
     ],
 )
 def test_what_is_wrong_with_a_hooks_settings_is_named(table, wrong):

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from pegboard import Once, PegboardError, Permissions, ReadonlyContext, Rule, ToolRegistry
+from pegboard.schema.converter import read_table
 from pegboard.testing import ScriptedApprover
 from pegboard_hooks import ToolSettings, command_tool
-from pegboard_hooks.settings import read_table
 
 TEXT = {"type": "string"}
 

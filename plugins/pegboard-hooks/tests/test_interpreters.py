@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pegboard.schema.converter import read_table
 from pegboard_hooks import ToolSettings
-from pegboard_hooks.settings import read_table
 
 
 def read(command, **more):

@@ -56,7 +56,7 @@ def test_hooks_and_tools_are_those_of_the_settings(tmp_path):
     [
         ({"before": [{**DENY, "comand": "x"}]}, "plugins.hooks.before[0].comand"),
         ({"before": DENY}, "plugins.hooks.before: has to be a list of tables"),
-        ({"befor": [DENY]}, "plugins.hooks.befor: there is no such key"),
+        ({"befor": [DENY]}, "plugins.hooks.befor: unknown key"),
         ({"before": [{**DENY, "timeout": 31.0}]}, "plugins.hooks.before[0].timeout: 31 is more than 30 seconds, which"),
     ],
 )

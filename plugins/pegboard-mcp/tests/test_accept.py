@@ -92,14 +92,14 @@ def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_p
     file = tmp_path / "config" / "pegboard" / "pegboard.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[plugins.mcp]\nserver = 3\n")
-    assert "plugins.mcp.server: there is no such setting. Did you mean" in registry("serve", code=2)
-    assert "plugins.mcp.server: there is no such setting" in registry("mcp", code=2)
-    assert "plugins.mcp.server: there is no such setting" in registry("list", "--live")
+    assert "plugins.mcp.server: unknown key. Did you mean" in registry("serve", code=2)
+    assert "plugins.mcp.server: unknown key" in registry("mcp", code=2)
+    assert "plugins.mcp.server: unknown key" in registry("list", "--live")
     file.write_text("[plugins.mcp.servers.empty]\n")
     assert "plugins.mcp.servers.empty: it needs a command or a url" in registry("serve")
     file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n[plugins.mcp.servers.gone]\ncommand = "no-such"\n')
     tested = registry("mcp", "test", code=1)
-    assert "there is no such setting. Did you mean 'command'?" in tested
+    assert "unknown key. Did you mean 'command'?" in tested
     assert "there is no program 'no-such'\n" in tested
     assert "error: toolset 'gone' failed: the server 'gone' can't be reached" in registry(
         "mcp", "accept", "gone", code=1
@@ -141,7 +141,7 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     configuration.write_text(table + configuration.read_text())
     said = registry("mcp", "test", code=1)
     assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
-    assert "plugins.mcp.servers.wrong: comand: there is no such setting. Did you mean 'command'?" in said
+    assert "plugins.mcp.servers.wrong: comand: unknown key. Did you mean 'command'?" in said
     assert "server 'x' is left out: the environment has no NOT_THERE" in said
     assert "real__echo" in registry("list", "--names")
     (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))

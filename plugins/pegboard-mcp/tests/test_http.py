@@ -543,7 +543,7 @@ async def test_a_name_of_this_machine_needs_none_and_is_one_that_it_is_reached_u
         ({"tokens": {"ann": "short"}}, "tokens.ann: must be a text of at least 16"),
         ({"tokens": {"ann": 3}}, "tokens.ann: must be a text"),
         ({"token": {"env": "PEGBOARD_NOT_SET"}}, "the environment has no PEGBOARD_NOT_SET"),
-        ({"tokn": ANN}, "tokn: no such setting"),
+        ({"tokn": ANN}, "tokn: unknown key"),
         ({"oauth": {"issuer": "https://a"}}, "oauth.resource: missing"),
         ({"rate": 0}, "rate: must be above 0"),
         ({"hosts": "a"}, "hosts: must be an array"),
@@ -558,7 +558,7 @@ def test_wrong_settings_are_refused_by_name(settings, text):
 
 def test_settings_of_the_server_are_none_of_the_servers_that_it_reaches():
     assert servers_from({"serve": {"token": ANN}}).settings == {}
-    with pytest.raises(ValueError, match=r"plugins\.mcp\.serv: there is no such setting"):
+    with pytest.raises(ValueError, match=r"plugins\.mcp\.serv: unknown key"):
         servers_from({"serv": {}})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -22,10 +21,11 @@ from pegboard import (
     kept_result_tool,
 )
 from pegboard.plugins.manager import register_plugin
+from pegboard.schema.converter import read_table
 from pegboard.testing import check_plugin
 from pegboard_memory import LocalRouter, MessageRouter
 from pegboard_memory.plugin import Plugin
-from pegboard_memory.tools import MemoryTools, settings_from
+from pegboard_memory.tools import MemoryTools, Settings
 
 ANN = ReadonlyContext(user="ann", agent="cook", session="s")
 
@@ -208,20 +208,21 @@ def test_the_model_reads_on_in_whole_texts_also_in_another_process(tmp_path, bri
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"foldr": "x"}, "there is no such setting. Did you mean 'folder'?"),
-        ({"zzz": 1}, "Known are folder, preload, entries, core."),
-        ({"folder": 1}, "1 is not the path of a folder"),
-        ({"entries": True}, "True is not a whole number from 0 to 100"),
-        ({"core": "a"}, "'a' is not a list of names"),
+        ({"foldr": "x"}, "unknown key. Did you mean 'folder'?"),
+        ({"zzz": 1}, "There are folder, preload, entries, core."),
+        ({"folder": 1}, "folder: must be a text, got int"),
+        ({"entries": True}, "entries: must be a whole number, got bool"),
+        ({"core": "a"}, "core: must be an array, got str"),
     ],
 )
 def test_a_wrong_setting_is_refused(table, said):
     with pytest.raises(ValueError, match=r"plugins\.memory") as caught:
-        settings_from(table)
+        read_table(Settings, table, "plugins.memory")
     assert said in str(caught.value)
 
 
 def test_by_default_it_is_in_the_users_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert MemoryTools().settings.folder.name == "memory"
-    assert settings_from({"folder": "~/x"}).folder == Path.home() / "x"
+    assert MemoryTools().database.path == tmp_path / "pegboard" / "memory" / "memory.db"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert MemoryTools(Settings(folder="~/x")).database.path == tmp_path / "x" / "memory.db"

@@ -65,4 +65,4 @@ def test_a_servers_key_is_one_that_its_settings_refer_to(monkeypatch):
 def test_wrong_settings_are_named():
     registry = ToolRegistry()
     record = register_plugin(registry, plugin, "openai", settings={"servers": {"local": {"base_url": "x"}}})
-    assert "plugins.openai.servers.local.base_url: an address is wanted" in str(record)
+    assert "plugins.openai.servers.local.base_url: must be an address" in str(record)

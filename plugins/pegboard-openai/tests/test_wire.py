@@ -11,8 +11,7 @@ from fake_vendors.cases import cases_in, check
 from fake_vendors.rules.samples import asked, called
 from pegboard import Tool
 from pegboard.messages import Message, ReasoningPart, TextPart
-from pegboard.schema.json import json_text
-from pegboard_openai._openai import CHAT, RESPONSES, JsonEnd
+from pegboard_openai._openai import CHAT, RESPONSES
 from pegboard_openai.openai_chat import OpenAIChat
 from pegboard_openai.openai_responses import OpenAIResponses
 
@@ -89,17 +88,6 @@ def test_any_pieces_make_calls_with_ids_of_their_own(pieces):
     said = "".join(each.get("function", {}).get("arguments", "") for each in pieces)
     assert len({call.id for call in response.calls}) == len(response.calls)
     assert len("".join(call.arguments for call in response.calls)) <= len(said)
-
-
-@given(
-    st.dictionaries(st.text(max_size=4), st.text(alphabet='{}[]"\\a', max_size=6) | st.lists(st.integers())),
-    st.integers(1, 4),
-)
-def test_an_object_is_whole_at_its_end_and_never_before(value, size):
-    text = str(json_text(value))
-    end = JsonEnd()
-    reached = [end.reached(text[start : start + size]) for start in range(0, len(text), size)]
-    assert reached == [False] * (len(reached) - 1) + [True]
 
 
 # --- responses ---

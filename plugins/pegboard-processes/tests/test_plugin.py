@@ -58,7 +58,7 @@ def test_settings_reach_the_pool():
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"mots": 1}, "plugins.processes: mots: unknown; there are calls, grace, memory, message_bytes, most"),
+        ({"mots": 1}, "plugins.processes.mots: unknown key. Did you mean 'most'?"),
         ({"most": 0}, "'most' must be >= 1"),
         ({"memory": 1000}, "'memory' must be >= 67108864"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pegboard import ReadonlyContext
 from pegboard_shell.effects import destroys, only_reads, overwrites
 
 
@@ -105,12 +106,17 @@ def test_what_is_there_is_looked_for_in_the_folder_of_the_command(top):
     assert not overwrites({"command": "> there"}, top)
 
 
-async def test_a_command_that_overwrites_a_file_asks(board, top):
-    registry = board(mode="default", sandbox="workspace-write")
+async def test_a_command_that_overwrites_a_file_in_its_own_folder_asks(board, top, tmp_path):
+    registry = board(mode="default", sandbox="workspace-write", root=".")
     (top / "there").touch()
     tool = next(tool for tool in registry.tools() if tool.name == "shell")
-    decided = registry.permissions.decide(tool, {"command": "echo x > there"})
-    assert (decided.action, decided.reason) == ("ask", "marks this call destructive")
+
+    def decided(folder):
+        context = ReadonlyContext(work_dir=str(folder))
+        return registry.permissions.decide(tool, {"command": "echo x > there"}, context=context)
+
+    assert (decided(top).action, decided(top).reason) == ("ask", "marks this call destructive")
+    assert decided(tmp_path / "elsewhere").reason != "marks this call destructive"
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,9 @@ async def test_a_flood_is_read_and_not_kept(board):
     assert result.metadata["output_bytes"] == 20_000_005
     assert result.metadata["lost_bytes"] > 19_000_000
     assert "end\n[Exit code 0" in result.text
+    assert result.text.endswith(
+        f" {result.metadata['lost_bytes']:,} bytes of its output, in the middle, were not kept.]"
+    )
 
 
 async def test_an_endless_flood_ends_at_the_limit(board):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard_shell.settings import Settings, environment_by, settings_from, shell_by
+from pegboard.schema.converter import read_table
+from pegboard_shell.settings import Settings, environment_by, shell_by
 
 
 @pytest.mark.parametrize(
@@ -32,20 +33,21 @@ from pegboard_shell.settings import Settings, environment_by, settings_from, she
     ],
 )
 def test_a_wrong_setting_is_named_with_what_it_has_to_be(key, value):
-    with pytest.raises(ValueError, match=rf"plugins\.shell\.{key}: .* is not "):
-        settings_from({key: value})
+    with pytest.raises(ValueError, match=rf"plugins\.shell\.{key}: must be .*, got "):
+        read_table(Settings, {key: value}, "plugins.shell")
 
 
 def test_an_unknown_setting_is_named_with_the_nearest():
     with pytest.raises(ValueError, match="Did you mean 'network'"):
-        settings_from({"netwrk": True})
-    with pytest.raises(ValueError, match="Known are root, "):
-        settings_from({"zzz": True})
+        read_table(Settings, {"netwrk": True}, "plugins.shell")
+    with pytest.raises(ValueError, match="There are root, "):
+        read_table(Settings, {"zzz": True}, "plugins.shell")
 
 
 def test_settings_are_taken_as_they_are():
     given = {"inherit": ["A*"], "environment": {"B": ""}, "grace": 0, "sandbox": "read-only"}
-    assert settings_from(given) == Settings(inherit=("A*",), environment={"B": ""}, grace=0, sandbox="read-only")
+    read = read_table(Settings, given, "plugins.shell")
+    assert read == Settings(inherit=("A*",), environment={"B": ""}, grace=0, sandbox="read-only")
 
 
 def test_variables_are_inherited_by_name_and_nothing_else():

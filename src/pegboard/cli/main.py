@@ -131,31 +131,40 @@ def _asked(context: click.Context) -> Iterator[tuple[str, str]]:
         session = open_session(context.ensure_object(Options))
     except PegboardError:  # the help is for those whose configuration is broken, too
         return
-    for name, found in command_owners(session).items():
-        yield name, f"From plugin {found.name}."
+    yield from command_lines(session)
 
 
-def command_owners(session: Session) -> Mapping[str, FoundPlugin]:
-    """Which plugin brings which command; of two of one name the earlier in load order, and none of ours."""
+def command_lines(session: Session) -> Iterator[tuple[str, str]]:
+    """Name and short help of each command that a plugin brings."""
+    for name, (found, text) in command_owners(session).items():
+        yield name, text or f"From plugin {found.name}."
+
+
+def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
+    """Which plugin brings which command, and its help; of two of one name the earlier in load order, none of ours."""
     bringing = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
     if not bringing:
         return {}
     from pegboard.tools.visible import visible
 
-    owners: dict[str, FoundPlugin] = {}
+    owners: dict[str, tuple[FoundPlugin, str]] = {}
     for found in session.entries():
         if found.name in bringing:
-            for name in command_names(found, session):
+            for name, text in command_helps(found, session).items():
                 # A name that doesn't show as it is could pass for another.
                 if name not in OWN and visible(name) == name:
-                    owners.setdefault(name, found)
+                    owners.setdefault(name, (found, visible(text)))
     return owners
 
 
-def command_names(found: FoundPlugin, session: Session) -> tuple[str, ...]:
-    """The names of a plugin's commands: from its manifest or the cache, or, with new settings, from the plugin."""
+def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
+    """Help of a plugin's commands by name: from its manifest or the cache, or, with new settings, from the plugin."""
     manifest = session.manifest(found)
-    return tuple(brought_commands(found, session.settings(found))) if manifest is None else manifest.commands
+    if manifest is not None:
+        return manifest.commands
+    from pegboard.plugins.manager import short_helps
+
+    return short_helps(brought_commands(found, session.settings(found)))
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:
@@ -167,7 +176,7 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
     from pegboard.cli.session import open_session
 
     session = open_session(context.ensure_object(Options))
-    found = command_owners(session).get(name)
+    found, _ = command_owners(session).get(name, (None, ""))
     if found is None:
         from pegboard.cli.output import remark
 

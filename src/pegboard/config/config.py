@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import define, field, frozen
 
-from pegboard.errors import HIDDEN, ConfigError, cause_of, did_you_mean, suggest
+from pegboard.errors import HIDDEN, ConfigError, cause_of, near_or_known
 from pegboard.files import (
     CONFIG_NAME,
     OTHERS_WRITE,
@@ -152,7 +152,7 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
     for key, value in _toml(content, file).items():
         try:
             if key not in _CHECKS:
-                raise ConfigError(f"unknown key.{_meant(key, _CHECKS)}", file=file, key=key)  # noqa: TRY301  as its checks do
+                raise ConfigError(f"unknown key.{near_or_known(key, _CHECKS)}", file=file, key=key)  # noqa: TRY301  as its checks do
             values[key] = _CHECKS[key](value, key, file)
         except ConfigError as error:
             if wrong is None:
@@ -177,10 +177,6 @@ def _toml(content: bytes, file: str) -> dict[str, Any]:
 
 def _wrong(wanted: str, value: object, key: str, file: str) -> ConfigError:
     return ConfigError(f"expected {wanted}, found {type(value).__name__}", file=file, key=key)
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    return did_you_mean(suggest(word, known)) or f" Known are {', '.join(known)}."
 
 
 def _text(value: Any, key: str, file: str) -> str:
@@ -229,7 +225,8 @@ def _renames(value: Any, key: str, file: str) -> dict[str, str]:
 def _policy(value: Any, key: str, file: str) -> str:
     text = _text(value, key, file)
     if text not in _CONFLICTS:
-        raise ConfigError(f"{text!r} is no way to settle conflicts.{_meant(text, _CONFLICTS)}", file=file, key=key)
+        cause = f"{text!r} is no way to settle conflicts.{near_or_known(text, _CONFLICTS)}"
+        raise ConfigError(cause, file=file, key=key)
     return text
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn, cast
 
 import attrs
@@ -21,14 +23,16 @@ from pegboard.dispatch.approval.pending import (
     digest_of_call,
 )
 from pegboard.dispatch.approval.queue import unanswerable
-from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
+from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
+from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import emit_answer, emit_request
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
-from pegboard.dispatch.permissions.rule import Rule, is_name
+from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import BATCH, CallState
 from pegboard.schema.json import digest_of, json_faults, json_text
-from pegboard.tools.call import CallError, Confirmation, writable
+from pegboard.timeout import Deadline, running_task
+from pegboard.tools.call import CallError, Confirmation
 from pegboard.tools.tool import Tool
 
 
@@ -43,10 +47,10 @@ def permit(state: CallState) -> Awaitable[None] | None:
     assert tool is not None
     if permissions is None:
         return None
-    state.permitted_by = permissions
+    state.permitted_by, state.judged = permissions, None
     cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
-    if policy.conditions == () or policy.runs(state.arguments):
+    if not state.demands and (policy.conditions == () or policy.runs(state.arguments)):
         return None
     if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
         return _decide_in_time(state, permissions, policy)
@@ -64,8 +68,6 @@ def permissions_of(state: CallState) -> Permissions | None:
 
 async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     """Decides in a thread, as the tool's own functions are asked, which may take long."""
-    import asyncio
-
     try:
         async with asyncio.timeout(state.services.limits.callback_timeout):
             await state.services.threads.run(_decide, state, permissions, policy)
@@ -85,11 +87,58 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     granted, arguments, context = granted_to(state), state.arguments, state.context.request
-    decision = policy.decide(arguments, context, granted)
+    state.judged, state.access = policy.evaluation(arguments, context, granted), None
+    decision = policy.decide_by(state.judged, arguments, context)
     if decision.action == "deny":
         raise denial(permissions, asking_tool(state), decision)
+    prompts = [each for asked in state.demands if (each := _prompt_of(state, permissions, asked, granted)) is not None]
     if decision.action == "ask":
-        state.asks = permissions.ask(asking_tool(state), arguments, decision, grants=granted, context=context)
+        facts: Any = {"grants": granted, "context": context, "judged": state.judged}
+        prompts.append(permissions.ask(asking_tool(state), arguments, decision, **facts))
+    if len(prompts) > 1:  # under the permission of the first, so that nothing that answers the call's own answers both
+        state.asks = attrs.evolve(
+            prompts[0],
+            patterns=tuple(dict.fromkeys(pattern for each in prompts for pattern in each.patterns)),
+            always=(),
+            wider=(),
+            reason=", ".join(dict.fromkeys(each.reason for each in prompts)),
+            metadata={name: value for each in prompts for name, value in each.metadata.items()},
+        )
+    elif prompts:
+        state.asks = prompts[0]
+
+
+def _decide_asked(state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...]) -> Decision:
+    tool = asking_tool(state)
+    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
+    return permissions.decide_asked(tool, asked.permission, asked.patterns, folders=folders, grants=granted)
+
+
+def _prompt_of(
+    state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...]
+) -> PermissionPrompt | None:
+    """What a person is asked; `None` where the rules allow it.
+
+    Raises:
+        RefusedError: `denied`.
+    """
+    tool, decision = asking_tool(state), _decide_asked(state, permissions, asked, granted)
+    if decision.action == "deny":
+        raise RefusedError.of(denial(permissions, tool, decision, asked.permission))
+    if decision.action == "allow":
+        return None
+    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
+    exact = permissions.exactly(tool, asked.permission, asked.patterns, folders)
+    allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
+    return PermissionPrompt(
+        asked.permission,
+        asked.patterns,
+        always=() if exact is None else (exact,),
+        wider=asked.always if _decide_asked(state, permissions, asked, allowed).action == "allow" else (),
+        reason=decision.reason,
+        decision=decision,
+        metadata=asked.metadata,
+    )
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -151,6 +200,40 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
     )
 
 
+def deadline_of(state: CallState) -> Deadline:
+    """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
+    if state.deadline is None:
+        grace, watchdog = state.services.limits.grace, state.services.watchdog
+        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.context)
+    return state.deadline
+
+
+@contextmanager
+def time_stands_still(state: CallState) -> Generator[None]:
+    """The time limits of a call, of a callback round it and of the calls that it stands in, are paused.
+
+    Those of another event loop, where a thread of a tool has one, are not.
+    """
+    loop, paused, call = asyncio.get_running_loop(), list[Deadline](), state
+    while call is not None:
+        if call.since is not None and call.context.internals.portal is None:
+            deadline_of(call)  # in its first step, which is in this task, it has none yet
+        paused += [each for each in (call.deadline, call.callback) if each and each.task.get_loop() is loop]
+        call = call.around
+    for deadline in paused:
+        deadline.pause()
+    try:
+        yield
+    finally:
+        for deadline in paused:
+            deadline.resume()
+
+
+def _request_for(state: CallState, prompt: PermissionPrompt, subject: RequestKind) -> ApprovalRequest:
+    facts = attrs.asdict(prompt, recurse=False, filter=lambda each, _: each.name != "decision")
+    return request_of(state, **facts, subject=subject)
+
+
 async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide) -> Answer:
     """Asks, and fills in `state.pending` and `state.ends`, and `state.context.confirmation`.
 
@@ -166,6 +249,8 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
+    if state.held is not None:
+        await state.held.wait()
     services, own = state.services, state.services.approver
     if services.approvals is None:
         raise unanswerable(request)
@@ -177,15 +262,16 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         return (granted, permissions_of(state)) != before and decide(granted).action == "allow"
 
     emit_request(state, request)
-    answer, shown = await services.approvals.ask(
-        request,
-        state.context,
-        (*(link.function for link in services.callbacks.approve), *approvers) or None,
-        covered=covered,
-        grants=services.grants,
-        seconds=services.limits.approval_timeout,
-        observe=services.observe,
-    )
+    with time_stands_still(state):
+        answer, shown = await services.approvals.ask(
+            request,
+            state.context,
+            (*(link.function for link in services.callbacks.approve), *approvers) or None,
+            covered=covered,
+            grants=services.grants,
+            seconds=services.limits.approval_timeout,
+            observe=services.observe,
+        )
     emit_answer(state, request, answer.to_json()["answer"])
     if isinstance(answer, Later):
         raise _suspended(state, shown)
@@ -250,63 +336,28 @@ QUESTION: Final = "confirmation"
 MOST_HINT: Final = 10_000
 
 
-async def ask_inside(
-    state: CallState,
-    permission: str,
-    patterns: Sequence[str] = ("*",),
-    always: Sequence[str] = (),
-    metadata: Mapping[str, Any] | None = None,
-) -> None:
+async def ask_inside(state: CallState, asked: Ask) -> None:
     """Comes back where the rules, or a person, let a running call go on.
 
     Where the call runs again because an answer came later, that answer is used, once.
 
     Args:
         state: The call.
-        permission: What is asked for.
-        patterns: What it is asked for.
-        always: Wider patterns, which a person may choose for an answer "always".
-        metadata: Facts for the user interface.
+        asked: What is asked for; without `arguments`.
 
     Raises:
         RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
         SuspendedError: `confirmation_required`: the answer comes later.
-        ValueError: No patterns, an empty text, or a permission that is a pattern or has hidden characters.
-        TypeError: Something that is no text.
     """
-    patterns = _texts("patterns", patterns)
-    always = _texts("always", always) if always else ()
-    (permission,) = _texts("permission", [permission])
-    if not is_name(permission):
-        raise ValueError(f"a permission is a name, not a pattern, and without hidden characters: {permission!r:.100}")
-    tool, permissions = asking_tool(state), permissions_of(state)
-    if permissions is None:
+    permissions = permissions_of(state)
+    prompt = None if permissions is None else _prompt_of(state, permissions, asked, granted_to(state))
+    if permissions is None or prompt is None or _was_allowed(state, asked.permission, asked.patterns):
         return
-    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        now = permissions_of(state) or permissions
-        return now.decide_asked(tool, permission, patterns, folders=folders, grants=granted)
+        return _decide_asked(state, permissions_of(state) or permissions, asked, granted)
 
-    granted = granted_to(state)
-    decision = decide(granted)
-    if decision.action == "deny":
-        raise RefusedError.of(denial(permissions, tool, decision, permission))
-    if decision.action == "allow" or _was_allowed(state, permission, patterns):
-        return
-    exact = permissions.exactly(tool, permission, patterns, folders)
-    allowed = (*granted, *(Rule(permission, each, "allow") for each in always))
-    request = request_of(
-        state,
-        permission=permission,
-        patterns=patterns,
-        always=() if exact is None else (exact,),
-        wider=always if always and decide(allowed).action == "allow" else (),
-        reason=decision.reason,
-        subject="permission",
-        metadata=dict(metadata or {}),
-    )
-    await ask_person(state, request, decide)
+    await ask_person(state, _request_for(state, prompt, "permission"), decide)
 
 
 def allows_inside(state: CallState, permission: str, subject: str) -> bool:
@@ -315,9 +366,8 @@ def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     if permissions is None:
         return True
     if state.access is None or state.access[0] is not permissions:
-        grants, request = granted_to(state), context.request
-        allows = permissions.access(asking_tool(state), state.arguments, grants=grants, context=request)
-        state.access = permissions, allows
+        facts: Any = {"grants": granted_to(state), "context": context.request, "judged": state.judged}
+        state.access = permissions, permissions.access(asking_tool(state), state.arguments, **facts)
     return state.access[1](permission, subject)
 
 
@@ -374,27 +424,12 @@ def _question(state: CallState, hint: str, payload: Any, **facts: Any) -> Approv
 
 
 def _checked_question(hint: str, payload: Any) -> str:
-    (hint,) = _texts("hint", [hint])
+    (hint,) = texts("hint", [hint])
     if len(hint) > MOST_HINT:
         raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
     if faults := json_faults(payload):
         raise ValueError(f"the payload must be JSON: {faults[0]}")
     return hint
-
-
-def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
-    """Texts that JSON can say.
-
-    Raises:
-        ValueError: There is none, or an empty one.
-        TypeError: Something that is no text.
-    """
-    texts = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"{what} must be text, got {texts!r:.100}")
-    if not texts or not all(texts):
-        raise ValueError(f"{what} must say something, got {texts!r:.100}")
-    return tuple(writable(text) for text in texts)
 
 
 def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
@@ -467,14 +502,16 @@ def _check_approved(state: CallState) -> None:
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     tool, context = asking_tool(state), state.context.request
-    request = request_of(state, **attrs.asdict(asks, recurse=False, filter=lambda each, _: each.name != "decision"))
+    request = _request_for(state, asks, "call")
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         permissions = permissions_of(state)
         if permissions is None:
             return asks.decision
-        return permissions.decide(tool, arguments, grants=granted, context=context)
+        own = permissions.decide(tool, arguments, grants=granted, context=context)
+        demanded = (_decide_asked(state, permissions, each, granted) for each in state.demands)
+        return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
 
     await ask_person(state, request, decide)
     state.approval = Approval.of_text(tool_key(tool), request.arguments_text, request.id, asks.patterns)

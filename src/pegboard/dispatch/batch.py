@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
@@ -17,9 +17,10 @@ from pegboard.dispatch.approval.pending import MOST_CALLS, PendingCalls
 from pegboard.dispatch.approval.request import new_id
 from pegboard.dispatch.callbacks import Chain
 from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
+from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
-from pegboard.dispatch.stages import calls_round, finish, is_too_deep, run_stages
+from pegboard.dispatch.stages import call_round, finish, is_too_deep, run_stages
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import did_you_mean, log_failure, suggest
 from pegboard.schema.converter import JsonRecord, json_key
@@ -154,6 +155,7 @@ class Batch:
 
     Attributes:
         states: The calls, in their order.
+        further: Makes the state of one more call, behind those that a scheduler knows.
         sequential: Whether each waits for the one before it.
         steering: Asked between calls whether the user spoke, or `None`.
         on_steering: What becomes of the batch then.
@@ -161,9 +163,11 @@ class Batch:
         left: For a resumption: the calls that still wait.
         ignored: For a resumption: answers that fit no pending call.
         listener: Gets each event, beside the registry's observers, on the event loop; what it raises costs no call.
+        early: The calls that were started before their answer was whole, as it has them.
     """
 
     states: Sequence[CallState]
+    further: Callable[[ToolCall, BatchScheduler], CallState]
     sequential: bool = False
     steering: _Steering | None = None
     on_steering: Interruption = "skip"
@@ -171,12 +175,16 @@ class Batch:
     left: PendingCalls = field(factory=PendingCalls)
     ignored: tuple[str, ...] = ()
     listener: Callable[[CallEvent], None] | None = None
+    early: dict[CallState, ToolCall] = field(factory=dict[CallState, ToolCall], init=False)
     _outcome: Outcome | None = field(default=None, init=False)
-    _tasks: dict[int, asyncio.Task[None]] = field(factory=dict[int, "asyncio.Task[None]"], init=False)
-    _begun: set[int] = field(factory=set[int], init=False)
-    _settled: set[int] = field(factory=set[int], init=False)
+    _tasks: dict[CallState, asyncio.Task[None]] = field(factory=dict[CallState, "asyncio.Task[None]"], init=False)
+    _begun: set[CallState] = field(factory=set[CallState], init=False)
+    _settled: set[CallState] = field(factory=set[CallState], init=False)
+    _scheduler: BatchScheduler | None = field(default=None, init=False)
+    _whole: asyncio.Event | None = field(default=None, init=False)
     _looking: asyncio.Task[None] | None = field(default=None, init=False)
-    _left: int = field(default=-1, init=False)
+    _left: int = field(default=0, init=False)
+    _has_run: bool = field(default=False, init=False)
     _all_done: asyncio.Future[None] | None = field(default=None, init=False)
     _ended: str | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
@@ -195,19 +203,15 @@ class Batch:
                 and `outcome` holds all their results.
             RuntimeError: It has been run already.
         """
-        if self._left >= 0:
+        if self._has_run:
             raise RuntimeError("a batch runs once; make another by registry.batch(...)")
-        self._left = len(self.states)
-        if self.listener is not None and self.states:
-            services = self.states[0].services
-            services = services.evolve(events=_emitter(self.listener, services.events))
-            for state in self.states:
-                state.services = services
-        for state in self.states:
-            if state.services.events is not None:
-                emit_pending(state)
+        self._has_run = True
+        if self._whole is not None:
+            self._whole.set()
+        new = [state for state in self.states if state not in self.early]
+        self._take_in(new)
         try:
-            await (self._one_by_one() if self.sequential else self._together())
+            await (self._one_by_one() if self.sequential else self._together(new))
         except asyncio.CancelledError:
             self.interrupt("cancelled", "abort")
             await self._tidy_up()
@@ -217,8 +221,82 @@ class Batch:
                 self._looking.cancel()
             for state in self.states:
                 self._settle(state)  # those that a second cancellation has left without a result
-            self._outcome = self._result()
+            self._outcome = self._result(self.states)
         return self._outcome
+
+    def _take_in(self, states: Sequence[CallState]) -> None:
+        self._left += len(states)
+        if self.listener is not None and states:
+            services = states[0].services
+            services = services.evolve(events=_emitter(self.listener, services.events))
+            for state in states:
+                state.services = services
+        for state in states:
+            if state.services.events is not None:
+                emit_pending(state)
+
+    def start_early(self, calls: Sequence[ToolCall], may_start: Callable[[ToolCall], bool]) -> None:
+        """Starts calls before the answer is whole that they stand in, up to the first that may not.
+
+        What has begun goes on; whatever asks a person waits for `run`. Once the answer is whole, `keep` and then `add`
+        take its calls.
+        """
+        if self._stopped or not all(map(_is_same, self.early.values(), calls)):
+            return  # it was asked for another answer
+        for call in calls[len(self.early) :]:
+            if not may_start(call):
+                return
+            if self._scheduler is None:
+                self._scheduler, self._whole = BatchScheduler(), asyncio.Event()
+            state = self.further(call, self._scheduler)
+            state.held = self._whole
+            self.early[state] = call
+            self._take_in([state])
+            self._tasks[state] = asyncio.get_running_loop().create_task(self._one(state))
+
+    async def keep(self, calls: Iterable[ToolCall] = ()) -> Outcome | None:
+        """Keeps what was started early and is among these calls; all else is aborted, unless it has ended.
+
+        Returns:
+            What came of that; `None` where there is nothing else.
+        """
+        kept = {state for _, state in self._matched(calls)}
+        others = [state for state in self.early if state not in kept]
+        for state in others:
+            if state in self._begun and state.result is None:
+                self._tasks[state].cancel()
+            elif state.result is None:
+                state.error = self._interrupted(state)
+        try:
+            if tasks := [self._tasks[state] for state in others if state in self._tasks]:
+                await asyncio.wait(tasks)
+        finally:
+            for state in others:
+                del self.early[state]
+                if state.pending is not None:  # nothing goes on that no answer calls for
+                    state.pending, state.result = None, failure_result(state, self._interrupted(state))
+                self._settle(state)
+        return self._result(others) if others else None
+
+    def add(self, calls: Iterable[ToolCall]) -> None:
+        """Takes the calls of the whole answer, in their order; those that were started early go on as they are."""
+        states: list[CallState] = []
+        assert self._scheduler is not None
+        for call, early in self._matched(calls):
+            if early is not None:
+                early.call = attrs.evolve(early.call, id=call.id, provider_metadata=call.provider_metadata)
+            states.append(early or self.further(call, self._scheduler))
+        self.states = states
+
+    def _matched(self, calls: Iterable[ToolCall]) -> list[tuple[ToolCall, CallState | None]]:
+        """Each call with that of the early ones which it is: a tool and arguments, each once."""
+        left, found = dict(self.early), list[tuple[ToolCall, CallState | None]]()
+        for call in calls:
+            state = next((state for state, each in left.items() if _is_same(each, call)), None)
+            if state is not None:
+                del left[state]
+            found.append((call, state))
+        return found
 
     async def events(self) -> AsyncGenerator[CallEvent]:
         """Runs the calls and gives each event as it happens; leaving early aborts what runs."""
@@ -251,27 +329,26 @@ class Batch:
         self._stopped = True
         if self._looking is not None and self._looking is not asyncio.current_task():
             self._looking.cancel()
-        for index, task in list(self._tasks.items()):
-            state = self.states[index]
+        for state, task in list(self._tasks.items()):
             # A task that is cancelled before its first step never makes it; one that is not will see that all is over.
-            if index in self._begun and state.result is None and (how == "abort" or state.since is None):
+            if state in self._begun and state.result is None and (how == "abort" or state.since is None):
                 task.cancel()
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    async def _together(self) -> None:
-        if not self.states:
+    async def _together(self, new: Sequence[CallState]) -> None:
+        if not self._left:
             return
         loop = asyncio.get_running_loop()
         self._all_done = loop.create_future()
-        for state in self.states:
-            self._tasks[state.index] = loop.create_task(self._one(state))
+        for state in new:
+            self._tasks[state] = loop.create_task(self._one(state))
         await self._all_done
 
     async def _one_by_one(self) -> None:
         loop = asyncio.get_running_loop()
         for state in self.states:
-            self._tasks[state.index] = task = loop.create_task(self._one(state))
+            self._tasks[state] = task = loop.create_task(self._one(state))
             await asyncio.wait([task])
             if self._left and self._looks():
                 self._looking = loop.create_task(self._look_up())
@@ -282,15 +359,15 @@ class Batch:
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()))
         for state in self.states:
-            if state.index not in self._settled:
+            if state not in self._settled:
                 state.error = self._interrupted(state)
                 await finish(state)
                 self._settle(state)
 
     async def _one(self, state: CallState) -> None:
-        self._begun.add(state.index)
+        self._begun.add(state)
         try:
-            calls_round.set(state.context.depth + 1)  # for this task
+            call_round.set(state)  # for this task
             if not is_too_deep(state):
                 await self._run_or_refuse(state)
         except asyncio.CancelledError:
@@ -318,7 +395,7 @@ class Batch:
         return await finish(state)
 
     def _interrupted(self, state: CallState) -> CallError:
-        reason = self._ended or "cancelled"
+        reason = self._ended or ("cancelled" if self._has_run else "the answer broke off")
         if state.since is None:
             return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
         seconds = time.monotonic() - state.since
@@ -327,9 +404,9 @@ class Batch:
 
     def _settle(self, state: CallState) -> None:
         """Keeps what came of one call, and what it means for the others; once."""
-        if state.index in self._settled:
+        if state in self._settled:
             return
-        self._settled.add(state.index)
+        self._settled.add(state)
         if state.scheduler is not None:
             if state.pending is not None:
                 state.scheduler.suspend(state.index)
@@ -345,7 +422,7 @@ class Batch:
             self.interrupt(state.ends, "skip")
 
     def _count(self, state: CallState) -> None:
-        self._tasks.pop(state.index, None)
+        self._tasks.pop(state, None)
         self._left -= 1
         if self._all_done is None:
             return
@@ -371,17 +448,19 @@ class Batch:
         if has_spoken:
             self.interrupt("interrupted", self.on_steering)
 
-    def _actions(self) -> Actions:
+    def _actions(self, states: Sequence[CallState]) -> Actions:
         """What the calls ask for together; those that wait for an answer are asked later."""
-        asked = [state.context.internals.pending_actions for state in self.states if state.pending is None]
+        asked = [state.context.internals.pending_actions for state in states if state.pending is None]
+        if asked and not any(asked):
+            return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
-        base = self.states[0].context.request.state if self.states else None
+        base = states[0].context.request.state if states else None
         return attrs.evolve(merged(actions, base), skip_summarization=all(each.skip_summarization for each in actions))
 
-    def _pending(self) -> PendingCalls:
+    def _pending(self, states: Sequence[CallState]) -> PendingCalls:
         """What waits for an answer: as many as may, each under an id of its own, as tools may give one twice."""
         taken = {call.id for call in self.left}
-        for state in self.states:
+        for state in states:
             if state.pending is not None and len(taken) >= MOST_CALLS:
                 text = (
                     f"{state.call.name} was not run: {MOST_CALLS:,} calls wait for answers. Call it again after them."
@@ -391,16 +470,16 @@ class Batch:
                 if state.pending.id in taken:
                     state.pending = attrs.evolve(state.pending, id=new_id())
                 taken.add(state.pending.id)
-        return PendingCalls((*(state.pending for state in self.states if state.pending is not None), *self.left))
+        return PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left))
 
-    def _result(self) -> Outcome:
-        states, pending = self.states, self._pending()
+    def _result(self, states: Sequence[CallState]) -> Outcome:
+        pending = self._pending(states)
         return Outcome(
             tuple(state.call for state in states),
             tuple(state.result or ToolResult() for state in states),
             self._fatal,
             self._ended,
-            self._actions(),
+            self._actions(states),
             pending,
             self.ignored,
             tuple(
@@ -409,6 +488,10 @@ class Batch:
                 if state.for_host and state.result is not None and state.result.kind == "not_executed"
             ),
         )
+
+
+def _is_same(one: ToolCall, other: ToolCall) -> bool:
+    return (one.name, one.arguments) == (other.name, other.arguments)
 
 
 async def events_of(run: Coroutine[Any, Any, object], queue: asyncio.Queue[T | None]) -> AsyncGenerator[T]:

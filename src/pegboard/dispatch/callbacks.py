@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import converters, define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
+from pegboard.dispatch.permissions.rule import is_name
 from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
-from pegboard.tools.call import CallError
+from pegboard.tools.call import CallError, writable
 from pegboard.tools.content import ToolResult
 
 _MOST_RUNS: Final = 100  # how often one wrapper may run what stands inside it
@@ -105,10 +106,12 @@ class Chain:
     Attributes:
         links: The callbacks.
         services: How they are asked.
+        state: The call that they are about, or `None`.
     """
 
     links: tuple[Callback, ...]
     services: CallServices
+    state: CallState | None = None
     _failure: Callable[[Callback, BaseException], BaseException] = ChainError
 
     def __bool__(self) -> bool:
@@ -125,12 +128,11 @@ class Chain:
             ChainError: It failed, or took too long; `callback` is the member, `__cause__` what it raised.
             asyncio.CancelledError: The caller was cancelled.
         """
-        limits, watchdog = self.services.limits, self.services.watchdog
-        running, name = _called(link, self.services, *facts), _title_of(link)
+        running = _called(link, self.services, *facts)
         try:
-            return await within(limits.callback_timeout, running, grace=limits.grace, watchdog=watchdog, name=name)
+            return await self._within(self._limit_of(link), running)
         except LimitExpiredError:
-            raise self._late(link, f"gave no answer within {limits.callback_timeout:g} s") from None
+            raise self._late(link, f"gave no answer within {self.services.limits.callback_timeout:g} s") from None
         except BaseException as error:  # a callback's SystemExit costs this call only
             failure = error if cancels_the_call(error) else self._failure(link, error)
             if failure is error:
@@ -172,11 +174,10 @@ class Chain:
         return await run()
 
     async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
-        limits, watchdog = self.services.limits, self.services.watchdog
-        deadline = Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, _title_of(link))
+        limits, deadline = self.services.limits, self._limit_of(link)
         call_next = _CallNext(run, deadline)
         try:
-            return await within(deadline, _called(link, self.services, *facts, call_next))
+            return await self._within(deadline, _called(link, self.services, *facts, call_next))
         except LimitExpiredError:
             raise self._late(
                 link, f"took more than {limits.callback_timeout:g} s beside what it stands round"
@@ -189,6 +190,20 @@ class Chain:
             raise failure from error
         finally:
             await call_next.end(limits.grace)
+
+    def _limit_of(self, link: Callback) -> Deadline:
+        limits, watchdog = self.services.limits, self.services.watchdog
+        return Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, _title_of(link))
+
+    async def _within(self, deadline: Deadline, running: Awaitable[Any]) -> Any:
+        """What a callback gives within its limit, which is paused while it asks a person."""
+        if self.state is None:
+            return await within(deadline, running)
+        around, self.state.callback = self.state.callback, deadline
+        try:
+            return await within(deadline, running)
+        finally:
+            self.state.callback = around
 
     def _late(self, link: Callback, text: str) -> BaseException:
         error = TimeoutError(text)
@@ -204,7 +219,7 @@ def _title_of(link: Callback) -> str:
 def _chain_of(state: CallState, stage: str) -> Chain:
     """The callbacks of a stage that are about this call's tool."""
     links = tuple(link for link in getattr(state.services.callbacks, stage) if _is_about(state, link))
-    return Chain(links, state.services, partial(_failure, state))
+    return Chain(links, state.services, state, partial(_failure, state))
 
 
 def _is_about(state: CallState, link: Callback) -> bool:
@@ -239,6 +254,53 @@ class ChangeArguments:
     arguments: dict[str, Any] = field(converter=plain)
 
 
+def texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
+    """Texts that JSON can say.
+
+    Raises:
+        ValueError: There is none, or an empty one.
+        TypeError: Something that is no text.
+    """
+    said = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(each, str) for each in said):
+        raise TypeError(f"{what} must be text, got {said!r:.100}")
+    if not said or not all(said):
+        raise ValueError(f"{what} must say something, got {said!r:.100}")
+    return tuple(writable(each) for each in said)
+
+
+def _permission(given: Any) -> str:
+    (name,) = texts("permission", [given])
+    if not is_name(name):
+        raise ValueError(f"a permission is a name, not a pattern, and without hidden characters: {name!r:.100}")
+    return name
+
+
+@frozen
+class Ask:
+    """A before callback's answer: the call needs one permission more, which rules or a person give.
+
+    Where the call needs one anyway, a person is asked about both at once.
+
+    Attributes:
+        permission: Its name, such as `"edit"`.
+        patterns: What it is asked for, such as paths.
+        always: Wider patterns, which a person may choose for an answer "always".
+        metadata: Facts for the user interface, such as the reason.
+        arguments: What the call goes on with, as of `ChangeArguments`; `None` leaves them.
+
+    Raises:
+        ValueError: No patterns, an empty text, or a permission that is a pattern or has hidden characters.
+        TypeError: Something that is no text.
+    """
+
+    permission: str = field(converter=_permission)
+    patterns: tuple[str, ...] = field(default=("*",), converter=lambda given: texts("patterns", given))
+    always: tuple[str, ...] = field(default=(), converter=lambda given: texts("always", given) if given else ())
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any], converter=dict)
+    arguments: dict[str, Any] | None = field(default=None, converter=converters.optional(plain))
+
+
 @frozen
 class Deny:
     """A before callback's answer: the tool doesn't run.
@@ -263,6 +325,10 @@ class Abort:
     reason: str = field(converter=str)
 
 
+BeforeAnswer: TypeAlias = ToolResult | ChangeArguments | Ask | Deny | Abort | None
+"""What a callback before a tool may answer."""
+
+
 async def before(state: CallState) -> None:
     """Asks each callback; fills in `state.result` where one answers, `state.arguments` where one changes them.
 
@@ -281,10 +347,12 @@ async def before(state: CallState) -> None:
             return
         if isinstance(answer, Deny):
             raise CallError("denied", _with_reason(f"{state.call.name} was denied", answer.reason))
-        if isinstance(answer, ChangeArguments):
+        if isinstance(answer, Ask):
+            state.demands += (answer,)
+        elif answer is not None and not isinstance(answer, ChangeArguments):
+            raise _nonsense(state, link, answer, "ToolResult, ChangeArguments, Ask, Deny, Abort")
+        if answer is not None and answer.arguments is not None:
             state.arguments, state.parsed, state.changed = answer.arguments, False, True
-        elif answer is not None:
-            raise _nonsense(state, link, answer, "ToolResult, ChangeArguments, Deny, Abort")
 
 
 def _with_reason(text: str, reason: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,13 +14,13 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside
+from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside, time_stands_still
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
+from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
@@ -71,19 +70,14 @@ class _Hosted:
         always: Sequence[str],
         metadata: Mapping[str, Any],
     ) -> None:
-        """Comes back where the rules, or a person, let the call go on; the tool's time stands still meanwhile."""
-        state = _state_of(context)
-        with _time_stands_still(state):
-            await ask_inside(state, permission, patterns, always, metadata)
+        """Comes back where the rules, or a person, let the call go on."""
+        await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
 
     def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
         return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """The answer of a person; the tool's time limit is paused meanwhile."""
-        state = _state_of(context)
-        with _time_stands_still(state):
-            return await confirm_inside(state, hint, payload)
+        return await confirm_inside(_state_of(context), hint, payload)
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
         suspend_inside(_state_of(context), hint, payload, kept, request)
@@ -106,7 +100,7 @@ class _Hosted:
         outer = _state_of(context)
         outer.calls += 1
         inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
-        with _time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
+        with time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
             await run_alone(inner)
         if inner.fatal is not None:
             raise inner.fatal
@@ -140,16 +134,6 @@ def _state_of(context: ToolContext) -> CallState:
     if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
     return context.internals.frame
-
-
-@contextmanager
-def _time_stands_still(state: CallState) -> Generator[None]:
-    deadline = deadline_of(state)
-    deadline.pause()
-    try:
-        yield
-    finally:
-        deadline.resume()
 
 
 @define(eq=False)
@@ -267,10 +251,10 @@ class Dispatcher:
         """The calls of one answer, ready to run."""
         check_options(options)
         services = _with(services, options)
+        own: dict[str, Any] = {} if context.values is not None else {"values": {}}
         if context.message is None:
-            context = attrs.evolve(context, message=f"{BATCH}{os.urandom(16).hex()}")
-        if context.values is None:
-            context = attrs.evolve(context, values={})
+            own["message"] = f"{BATCH}{os.urandom(16).hex()}"
+        context = attrs.evolve(context, **own) if own else context
         states = [state_for(call, context, services) for call in calls]
         for index, state in enumerate(states):
             state.index = index
@@ -278,6 +262,7 @@ class Dispatcher:
             _put_in_order(states)
         return Batch(
             states,
+            partial(_further, context, services),
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -361,14 +346,15 @@ def _with(services: CallServices, options: BatchOptions) -> CallServices:
     """The services of one batch."""
     names, given = ("approver", "permissions", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
-    changes["longest"] = options.get("timeout")
+    if (longest := options.get("timeout")) != services.longest:
+        changes["longest"] = longest
     if "permissions" in changes:
         changes["current"] = None
     if (most := options.get("max_concurrency")) is not None:
         changes["slots"] = Semaphore(most)
     if (results := options.get("results")) is not None:
         changes["limits"] = attrs.evolve(services.limits, results=results)
-    return services.evolve(**changes)
+    return services.evolve(**changes) if changes else services
 
 
 def _put_in_order(states: Sequence[CallState]) -> None:
@@ -378,9 +364,21 @@ def _put_in_order(states: Sequence[CallState]) -> None:
         return
     scheduler = BatchScheduler(len(states))
     for state, mode in zip(states, modes, strict=True):
-        state.scheduler = scheduler
-        if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
-            scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
+        _schedule(state, scheduler, mode)
+
+
+def _schedule(state: CallState, scheduler: BatchScheduler, mode: str | None) -> None:
+    state.scheduler = scheduler
+    if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
+        scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
+
+
+def _further(context: ReadonlyContext, services: CallServices, call: ToolCall, scheduler: BatchScheduler) -> CallState:
+    """One more call of a batch, behind those that it has."""
+    state = state_for(call, context, services)
+    state.index = scheduler.add()
+    _schedule(state, scheduler, _mode_of(state))
+    return state
 
 
 def _mode_of(state: CallState) -> str | None:

@@ -229,7 +229,7 @@ async def _ask(state: CallState, error: CallError) -> None:
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
     request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
-    answered = await Chain(services.callbacks.repair, services, partial(_failure, state, error)).answers(request)
+    answered = await Chain(services.callbacks.repair, services, state, partial(_failure, state, error)).answers(request)
     if answered is None:
         return _repair_name(state, error)
     answer, link = answered

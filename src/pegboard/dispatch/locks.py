@@ -484,15 +484,21 @@ class BatchScheduler:
     Where the answer of a person comes in another turn, the calls that would have waited must not run at all.
 
     Args:
-        calls: How many calls the batch has. It runs in one event loop.
+        calls: How many calls the batch has to begin with. It runs in one event loop.
     """
 
-    def __init__(self, calls: int) -> None:
+    def __init__(self, calls: int = 0) -> None:
         self._requests: Final[list[LockRequest]] = [_UNKNOWN] * calls
         self._left: Final = list(range(calls))
         self._suspended: Final[set[int]] = set()
         self._waiting: Final[dict[int, asyncio.Future[None]]] = {}
         self._behind: Final[dict[int, set[int]]] = {}  # those that wait for a call
+
+    def add(self) -> int:
+        """Adds one more call behind the others, and gives its index."""
+        self._requests.append(_UNKNOWN)
+        self._left.append(len(self._requests) - 1)
+        return self._left[-1]
 
     def know(self, index: int, request: LockRequest) -> None:
         """Notes what a call needs, as soon as that is known, and again when it has changed."""

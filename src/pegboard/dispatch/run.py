@@ -14,7 +14,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Flavour
-from pegboard.dispatch.approve import consume_approval, decide_again
+from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
@@ -24,15 +24,7 @@ from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.schema.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool, waiting
-from pegboard.timeout import (
-    Deadline,
-    LimitExpiredError,
-    as_coroutine,
-    finish_within,
-    running_task,
-    watched,
-    within,
-)
+from pegboard.timeout import Deadline, LimitExpiredError, as_coroutine, finish_within, watched, within
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -281,14 +273,6 @@ async def _finish(
         raise
     if state.context.internals.portal is not None:
         state.context.internals.portal.close()
-
-
-def deadline_of(state: CallState) -> Deadline:
-    """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
-    if state.deadline is None:
-        grace, watchdog = state.services.limits.grace, state.services.watchdog
-        state.deadline = Deadline(running_task(), None, grace, watchdog, state.call.name, state.context)
-    return state.deadline
 
 
 def _off_the_loop(tool: Tool, handler: Handler) -> bool:

@@ -22,8 +22,8 @@ from pegboard.tools.call import CallError, PendingActions, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 
-calls_round: Final[ContextVar[int]] = ContextVar("pegboard_round", default=0)
-"""How many calls stand round what runs now, whether they called by their context or by a registry."""
+call_round: Final[ContextVar[CallState | None]] = ContextVar("pegboard_round", default=None)
+"""The call that stands round what runs now, whether it called by its context or by a registry."""
 
 
 def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
@@ -36,9 +36,9 @@ def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: 
     else:
         values = {} if context.values is None else context.values  # here it takes no call
         own = ToolContext(context, call.id, call.name, values, provided, offered=services.tools, host=services.host)
-    if depth := calls_round.get():
-        own.depth = max(own.depth, depth)
     own.internals.frame = state = CallState(call, own, services)
+    if (around := call_round.get()) is not None:
+        state.around, own.depth = around, max(own.depth, around.context.depth + 1)
     return state
 
 
@@ -51,6 +51,7 @@ def nested_state(outer: CallState, call: ToolCall) -> CallState:
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
     state = CallState(call, own, outer.services)
+    state.around = outer
     state.parent, state.index = outer.lock or outer.services.locks.handle_of(outer), outer.index
     own.internals.frame = state
     return state
@@ -154,19 +155,19 @@ async def run_alone(state: CallState) -> None:
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    listens, outer, depth = state.services.events is not None, calls_round.get(), state.context.depth
-    calls_round.set(depth + 1)
+    listens, outer = state.services.events is not None, call_round.get()
+    call_round.set(state)
     if listens:
         emit_pending(state)
     try:
-        if not (depth and is_too_deep(state)):
+        if not (state.context.depth and is_too_deep(state)):
             await run_stages(state)
     except asyncio.CancelledError:
         state.error = CallError("aborted", f"{state.call.name} was aborted.")
         await finish(state)
         raise
     finally:
-        calls_round.set(outer)  # a token couldn't be given back where the coroutine is closed elsewhere
+        call_round.set(outer)  # a token couldn't be given back where the coroutine is closed elsewhere
         if listens and state.result is not None:
             emit_end(state)
 

@@ -18,11 +18,13 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    import asyncio
     from concurrent.futures import Future
 
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.permissions.evaluation import Evaluation
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline, Watchdog
@@ -257,8 +259,10 @@ class CallState:
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
         permitted_by: By `permit`: the permissions that it has looked at.
+        judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
         access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
+        held: Set once a person may be asked, where the call was started before its answer was whole; else `None`.
         pending: By `approve`: what has to be kept where the answer comes later.
         answers: By `approve`: the answers that came with a call that runs again and that no ask has used yet, the
             oldest first; `None` before its first ask.
@@ -266,6 +270,9 @@ class CallState:
         ends: Why the turn should end after this call, or `None`.
         locks_wanted: By `run`: the arguments, and the locks that the call needs with them.
         lock: By `run`: the locks that the call holds, where it had to wait for them.
+        around: The call in whose tool or callback this one was made, or `None`.
+        callback: The time limit of the callback that is asked about it now, or `None`.
+        demands: By `before`: each `Ask`: what callbacks want to be allowed beside what the call asks for itself.
         thread: By `run`: done when the thread has ended that runs a tool beside which others can't run, or `None`.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
@@ -290,14 +297,19 @@ class CallState:
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
     permitted_by: Permissions | None = None
+    judged: Evaluation | None = None
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None
+    held: asyncio.Event | None = None
     pending: PendingCall | None = None
     answers: list[Confirmation] | None = None
     calls: int = 0
     ends: str | None = None
     locks_wanted: tuple[Mapping[str, Any], LockRequest] | None = None
     lock: LockHandle | None = None
+    around: CallState | None = None
+    callback: Deadline | None = None
+    demands: tuple[Any, ...] = ()
     thread: Future[None] | None = None
     deadline: Deadline | None = None
     since: float | None = None

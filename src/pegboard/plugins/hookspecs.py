@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import click
 
     from pegboard.dispatch.approval.request import Answer, ApprovalRequest
-    from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
+    from pegboard.dispatch.callbacks import Abort, BeforeAnswer
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.find import RepairRequest
     from pegboard.messages import Message, ModelResponse
@@ -165,7 +165,7 @@ def pegboard_register_commands(group: click.Group) -> None:
 @hookspec
 def pegboard_before_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
-) -> ToolResult | ChangeArguments | Deny | Abort | Awaitable[ToolResult | ChangeArguments | Deny | Abort | None] | None:
+) -> BeforeAnswer | Awaitable[BeforeAnswer]:
     """Called before a tool runs, after its arguments were found valid. Since 0.1.
 
     Args:
@@ -175,8 +175,8 @@ def pegboard_before_tool(
 
     Returns:
         `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others, which
-        are validated again; `Deny` to refuse; `Abort` to end the turn, once every call has its result. Anything else
-        fails the call as `callback_failure`.
+        are validated again; `Ask` to need a permission more; `Deny` to refuse; `Abort` to end the turn, once every
+        call has its result. Anything else fails the call as `callback_failure`.
     """
 
 

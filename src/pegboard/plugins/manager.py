@@ -38,6 +38,7 @@ from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
 if TYPE_CHECKING:
+    import click
     import pluggy
 
     from pegboard.plugins.discovery import FoundPlugin
@@ -273,19 +274,25 @@ _REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]]
 }
 
 
-def _command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
-    """The names of the commands that the plugin adds to `registry`; a hook that raises is a fault."""
+def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
+    """The first sentence of each command's help."""
+    return {name: command.get_short_help_str(limit=200) for name, command in commands.items()}
+
+
+def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
+    """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
     implementation = loaded.implementations.get("pegboard_register_commands")
     if implementation is None:
-        return ()
+        return {}
     import click
 
     group = click.Group()
     try:
         implementation.function(*(group for _ in implementation.argnames))
+        return short_helps(group.commands)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         loaded.faults.append(f"pegboard_register_commands raised {cause_of(error, loaded.secrets)}")
-    return tuple(group.commands)
+    return dict.fromkeys(group.commands, "")
 
 
 def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
@@ -300,7 +307,7 @@ def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
         tools=tuple(tool.spec for tool in loaded.tools),
         hooks=loaded.hooks,
         toolsets=tuple(toolset.name for toolset in loaded.toolsets),
-        commands=_command_names(loaded),
+        commands=_command_helps(loaded),
         faults=tuple(loaded.faults),
         requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
         **{kind: tuple(things) for kind, things in loaded.extras.items()},  # pyright: ignore[reportArgumentType]  names

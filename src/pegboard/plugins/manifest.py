@@ -58,6 +58,9 @@ _NAMES: Final = (
     "faults",
 )
 
+_BY_NAME: Final = ("commands", "requests")
+"""What stands in an object, by name, and not in a list."""
+
 
 def _as_object(value: Any, place: str) -> JsonObject:
     if not isinstance(value, dict):
@@ -176,6 +179,7 @@ class PluginManifest:
         tools: The specs of its static tools.
         hooks: The names of the hooks that it implements.
         toolsets: The names of its toolsets, and so on.
+        commands: A line of help for each of its commands, by name; `""` where a manifest has names alone.
         faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
         requests: What its static tools have to do with requests, by name; those that have nothing are left out.
         notes: What loading it changed in the process, a few words each; a manifest in a package has none.
@@ -194,7 +198,7 @@ class PluginManifest:
     executors: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    commands: Mapping[str, str] = field(factory=dict[str, str])
     faults: tuple[str, ...] = ()
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
     notes: tuple[str, ...] = field(default=(), eq=False)
@@ -253,6 +257,8 @@ class PluginManifest:
     def contents(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
         names: JsonObject = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
+        if self.commands:
+            names["commands"] = {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()}
         if self.faults:  # other people's error texts: as many and as long as are read back
             names["faults"] = _texts(self.faults)
         if self.requests:
@@ -318,11 +324,21 @@ def _contents(members: JsonObject, place: str) -> dict[str, Any]:
         elif key == "requests":
             facts = _as_object(value, f"{place}: requests")
             read[key] = {name: RequestFacts.from_json(facts[name], f"{place}: requests.{name:.80}") for name in facts}
+        elif key == "commands":
+            read[key] = _helps(value, f"{place}: {key}")
         elif key in _NAMES:
             read[key] = _as_texts(value, f"{place}: {key}")
         else:
             raise ManifestError(f"{place}: {key!r} is unknown")
     return read
+
+
+def _helps(value: Any, place: str) -> dict[str, str]:
+    """Commands' help by their names; names alone, as manifests of 0.1 have them, do too."""
+    if isinstance(value, list):
+        return dict.fromkeys(_as_texts(value, place), "")
+    named = _as_object(value, place)
+    return {_as_text(name, place): text and _as_text(text, f"{place}.{name:.80}") for name, text in named.items()}
 
 
 def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
@@ -492,9 +508,9 @@ def manifest_text(manifests: Sequence[PluginManifest]) -> str:
 def _ordered(manifest: PluginManifest) -> JsonObject:
     """Tools and names sorted. The keys inside a spec are not: their order reaches the model."""
     contents = manifest.contents()
-    names = {kind: sorted(contents[kind]) for kind in _NAMES if kind in contents}
-    requests = {"requests": contents["requests"]} if "requests" in contents else {}
-    return {"tools": sorted(contents["tools"], key=lambda tool: tool["name"]), **names, **requests}
+    tools = sorted(contents.pop("tools"), key=lambda tool: tool["name"])
+    names = {kind: dict(sorted(each.items())) if kind in _BY_NAME else sorted(each) for kind, each in contents.items()}
+    return {"tools": tools, **names}
 
 
 def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:

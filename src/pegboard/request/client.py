@@ -26,9 +26,10 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 
 from pegboard.errors import ModelError, hide
-from pegboard.messages import Delta, ModelResponse, ReasoningPart
+from pegboard.messages import CallDelta, CallPart, Delta, ModelResponse, Part, ReasoningPart
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import JsonEnd
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
@@ -385,8 +386,54 @@ def _parameters(method: Callable[..., Any]) -> frozenset[str] | None:
     return None if free else frozenset(each.name for each in parameters)
 
 
+@define(eq=False)
+class _WholeCalls:
+    """The calls of a streamed answer that have come whole, though more of it is to come.
+
+    Attributes:
+        reader: Reads the answer.
+        shown: How many calls have been given.
+    """
+
+    reader: ResponseReader
+    shown: int = 0
+    _ends: dict[int, JsonEnd] = field(factory=dict[int, JsonEnd], init=False)
+    _looks: int = field(default=0, init=False)
+
+    def feed(self, delta: Delta) -> None:
+        """Takes in a piece of the answer."""
+        if isinstance(delta, CallDelta) and self._ends.setdefault(delta.index, JsonEnd()).reached(delta.arguments):
+            self._looks = _LOOKS
+
+    def partial(self) -> ModelResponse | None:
+        """The answer up to the last call that is whole, as are those before it; `None` where that is nothing new."""
+        if not self._looks:
+            return None
+        self._looks -= 1
+        response, parts, calls = self.reader.response(), list[Part](), 0
+        for part in response.parts:
+            if isinstance(part, CallPart) and not part.call.provider_executed:
+                if part.call.invalid or calls not in self._ends or not self._ends[calls].reached(""):
+                    break
+                calls += 1
+            parts.append(part)
+        if calls <= self.shown or calls > _MOST_EARLY:
+            return None
+        self.shown, self._looks = calls, 0
+        message = response.message.evolve(parts=parts)
+        return ModelResponse(message, "tool_calls", model=response.model, id=response.id, partial=True, complete=False)
+
+
+_LOOKS: Final = 3  # a provider's end of a call may come some chunks behind its last piece
+_MOST_EARLY: Final = 100  # calls of an answer: each has all before it read once more
+
+
 async def streamed(
-    chunks: AsyncIterable[Mapping[str, Any]], reader: ResponseReader, *broken_by: type[Exception], provider: str = ""
+    chunks: AsyncIterable[Mapping[str, Any]],
+    reader: ResponseReader,
+    *broken_by: type[Exception],
+    provider: str = "",
+    start_early: bool = False,
 ) -> AsyncGenerator[Delta | ModelResponse]:
     """Pieces as they come, and last the response; what a broken stream has brought is not lost.
 
@@ -399,15 +446,20 @@ async def streamed(
         reader: The exporter's.
         broken_by: What else than `ModelError` the provider's client raises where a stream breaks off.
         provider: The provider's name, for an error of a stream that ends without one.
+        start_early: Whether partial responses come, too, each with one more call that is whole.
 
     Raises:
         ModelError: The provider answered with an error instead of words, or the stream ended without any.
     """
-    broken = None
+    broken, whole = None, _WholeCalls(reader) if start_early else None
     try:
         async for chunk in chunks:
             for delta in reader.feed(chunk):
                 yield delta
+                if whole is not None:
+                    whole.feed(delta)
+            if whole is not None and (partial_response := whole.partial()) is not None:
+                yield partial_response
     except (ModelError, *broken_by) as error:
         broken = error
     finally:  # the reader may leave in the middle
@@ -525,7 +577,8 @@ class ProviderModel(ABC):
             return self._secrets.kept_from(self._exporter.response(await self._answer(body), request))
 
     def _pieces(self, body: JsonObject, request: ModelRequest) -> AsyncGenerator[Delta | ModelResponse]:
-        read = streamed(self._events(body), self._exporter.reader(request), provider=self.provider)
+        events, reader = self._events(body), self._exporter.reader(request)
+        read = streamed(events, reader, provider=self.provider, start_early=request.start_early)
         return self._secrets.kept_from_all(read)
 
     def __repr__(self) -> str:

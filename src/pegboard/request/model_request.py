@@ -127,6 +127,7 @@ class ModelRequest:
         tool_choice: Whether the model may, must, or must not call tools, or which one.
         config: How it shall answer.
         loads_deferred: Whether the provider searches and loads deferred tools itself, so that they are sent too.
+        start_early: Whether a stream shall give partial responses, too, each with one more call that is whole.
         extra: Anything else that processors and clients hand on; never sent.
 
     Raises:
@@ -141,6 +142,7 @@ class ModelRequest:
     tool_choice: ToolChoice = field(default="auto", validator=_check_choice)
     config: ModelConfig = _DEFAULT_CONFIG
     loads_deferred: bool = False
+    start_early: bool = False
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
     problems: tuple[ProcessorProblem, ...] = field(default=(), converter=tuple, repr=False)
 
@@ -217,7 +219,7 @@ class StreamingModel(Protocol):
     """A model whose answers can be had piece by piece."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
-        """Pieces as they come, and last the whole `ModelResponse`.
+        """Pieces as they come, and last the whole `ModelResponse`; before it partial ones, by `start_early`.
 
         A stream that breaks off ends with a response marked so (`interrupted`, not `complete`), which holds what has
         come.

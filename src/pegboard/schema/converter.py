@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self,
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.errors import check_keys
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, json_text, path_text, unicode_text
+from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text
 from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -375,7 +376,22 @@ def noted_step(error: Exception) -> str | int | None:
 # null takes the field's default, other keys are passed over, and nothing is coerced.
 
 T = TypeVar("T")
-Count: TypeAlias = Annotated[int, "0 or above"]
+
+
+@frozen
+class Allowed:
+    """Metadata in `Annotated`: which values of a field's type are allowed, in words and as a function.
+
+    Attributes:
+        wanted: What it must be, such as `"a number of seconds above 0"`.
+        fits: Whether a value, which is of the type already, is allowed.
+    """
+
+    wanted: str
+    fits: Callable[[Any], bool]
+
+
+Count: TypeAlias = Annotated[int, Allowed("0 or above", lambda number: number >= 0)]
 """A whole number, 0 or above."""
 
 _KEY: Final = "pegboard_json"
@@ -491,6 +507,30 @@ def read_record(cls: type[T], data: object, what: str) -> T:
         raise ValueError(f"{path_text(path) if path else what if text[0] == ':' else ''}{text}".lstrip(".")) from None
 
 
+def read_table(cls: type[T], table: object, place: str) -> T:
+    """A value of an attrs class of a table of settings, read strictly: an unknown key is an error, too.
+
+    Args:
+        cls: The class. `Allowed` narrows the types of its fields, and `json_key` names another key.
+        table: What stands in the file.
+        place: Where, for errors, such as `plugins.files`.
+
+    Raises:
+        ValueError: It is no table, a key is unknown or missing, or a value isn't allowed: `"place.key: reason"`.
+    """
+    if not isinstance(table, Mapping):
+        text = f"{place}: must be a table, got {type(table).__name__}".lstrip(": ")
+        raise ValueError(text)  # noqa: TRY004  the one error of settings
+    given = cast("Mapping[str, Any]", table)
+    keys = {key: each.default for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))}
+    check_keys(given, keys, place)
+    is_default = not given and attrs.NOTHING not in keys.values()
+    try:
+        return cls() if is_default else read_record(cls, given, "")  # which loads cattrs, and that takes its time
+    except ValueError as error:
+        raise ValueError(f"{place}{'' if str(error)[0] == ':' else '.'}{error}".lstrip(":. ")) from None
+
+
 @cache
 def _by_fields(cls: Any) -> Callable[[Any, Any], Any]:
     """The reader of a class, not that of `read_by`, which may use it."""
@@ -548,7 +588,7 @@ def _strict_converter() -> Converter:
     converter.register_structure_hook_func(text_or_object.__contains__, _text_or_object)
     for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _exactly(kind))
-    converter.register_structure_hook_func(lambda kind: kind == Count, _count)
+    converter.register_structure_hook_factory(_has_origin(Annotated), partial(_of_annotated, converter))
     converter.register_structure_hook(bytes, _from_base64)
     converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
     return converter
@@ -574,10 +614,18 @@ def _exactly(kind: type) -> Callable[[Any, Any], Any]:
     return read_exactly
 
 
-def _count(data: Any, kind: Any) -> int:
-    if _exactly(int)(data, kind) < 0:
-        raise UnreadError(f": must be 0 or above, got {data:.20g}")
-    return data
+def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    given, *notes = typing.get_args(kind)
+    hook, rules = converter.get_structure_hook(given), [each for each in notes if isinstance(each, Allowed)]
+
+    def read_allowed(data: Any, _type: Any) -> Any:
+        value = hook(data, given)
+        for rule in rules:
+            if not rule.fits(value):
+                raise UnreadError(f": must be {rule.wanted}, got {shown(value)}")
+        return value
+
+    return read_allowed
 
 
 def _from_base64(data: Any, _type: Any) -> bytes:
@@ -629,9 +677,7 @@ def _of_literal(kind: Any) -> Callable[[Any, Any], Any]:
     options = typing.get_args(kind)
 
     def read_literal(data: Any, _type: Any) -> Any:
-        if type(data) is not str:
-            raise UnreadError(f": must be a text, got {type(data).__name__}")
-        if data not in options:
+        if _exactly(str)(data, kind) not in options:
             raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
         return data
 

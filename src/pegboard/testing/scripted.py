@@ -130,10 +130,13 @@ class ScriptedModel(_Script):
         """The same answer, piece by piece."""
         response = await self.respond(request)
         index = 0
-        for part in response.parts:
+        for place, part in enumerate(response.parts):
             for delta in _pieces(part, index):
                 yield delta
             index += isinstance(part, CallPart)
+            if request.start_early and isinstance(part, CallPart):
+                so_far = response.message.evolve(parts=response.parts[: place + 1])
+                yield response.evolve(message=so_far, partial=True, complete=False)
         yield response
 
     def _faults(self) -> list[str]:

@@ -43,16 +43,16 @@ Previewer: TypeAlias = Callable[..., "Preview | str | None"]
 """
 
 
-def takes_context(preview: Callable[..., Any]) -> bool:
+def takes_context(function: Callable[..., Any]) -> bool:
     """Whether it has a parameter called `context`."""
     try:
-        return "context" in inspect.signature(preview).parameters
+        return "context" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some that are written in C
         return False
 
 
-Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Gets the validated arguments; whether this call has to be confirmed."""
+Confirmer: TypeAlias = Callable[..., bool]
+"""Gets the validated arguments, and the `context` as a `Previewer` does; whether this call has to be confirmed."""
 
 Sharer: TypeAlias = Callable[[Mapping[str, Any]], "Concurrency | Literal['shared', 'exclusive']"]
 """Gets the validated arguments; how this call shares."""

@@ -166,6 +166,8 @@ _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Functions whose answer is needed at once, and what they are called with, by position."""
 
+_MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
+
 _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; the others are functions
     **dict.fromkeys(("name", "description", "title", "permission", "version", "executor", "instructions"), _TEXT),
@@ -249,7 +251,7 @@ def _check_parameters(name: str, function: Callable[..., Any], tool: str) -> Non
         if name == "process_request":
             by_name(bound, ("request", "context", "services"))
         else:
-            more = {"context": None} if name == "preview" and takes_context(bound) else {}
+            more = {"context": None} if name in _MAY_TAKE_CONTEXT and takes_context(bound) else {}
             inspect.signature(bound, **lenient()).bind(*_PLAIN[name], **more)
     except TypeError as error:
         takes = " and ".join(_PLAIN[name]) if name in _PLAIN else "request, context and services, or some of them"

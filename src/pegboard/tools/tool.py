@@ -15,7 +15,7 @@ import attrs
 from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, settle
-from pegboard.errors import DefinitionError, did_you_mean, suggest
+from pegboard.errors import DefinitionError, near_or_known
 from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, digest_of, problem
 from pegboard.tools.handler import (
@@ -618,7 +618,7 @@ def _check_named(names: Collection[str], known: Collection[str], tool: str) -> N
     """Refuses a name that no argument has: rules would look in vain."""
     for name in names:
         if name not in known:
-            near = did_you_mean(suggest(str(name), known)) or f" There are {', '.join(known) or 'none'}."
+            near = near_or_known(name, known)
             raise DefinitionError(f"permission_arguments: there is no argument {name!r}.{near}", tool=tool)
 
 

@@ -56,6 +56,15 @@ def visible_json(text: str) -> str:
     return _WORD.sub(lambda match: _escaped(match[0], _json_escape), text)
 
 
+def printable(name: str) -> str:
+    r"""The name of a file with what can't be printed as Python writes it: `\n`, `\x1b`, `\udcff` for a stray byte."""
+    return (
+        name
+        if name.isprintable()
+        else "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
+    )
+
+
 def looks_of(text: str) -> str:
     """A text as it looks: without hidden characters, what looks the same in one form (NFKC), no blanks at the ends."""
     import unicodedata  # not loaded for a text of plain characters
@@ -201,7 +210,11 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def revealed(text: str) -> str:
-    """A text with hidden, bidirectional and control characters escaped, line ends and tabs excepted."""
+    """A text that a model reads, with hidden, bidirectional and control characters escaped.
+
+    `visible` is the stricter one, for people. Here line ends, wide spaces and letters with marks of their own stay:
+    a definition uses them rightly, and escaped, a value of it would be another.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escape(each) if _is_hidden(text, place) else each for place, each in enumerate(text))

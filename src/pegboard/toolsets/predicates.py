@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 
 from attrs import Converter, Factory, field, frozen
 
-from pegboard.errors import PredicateError, did_you_mean, suggest
+from pegboard.errors import PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.tools.spec import KINDS, is_valid_name
 from pegboard.typing import JsonObject
 
@@ -314,7 +314,7 @@ def _check_key(_matches: Any, _attribute: Any, key: str) -> None:
 
 def _check_pattern(matches: Matches, _attribute: Any, pattern: str) -> None:
     if matches.key == "kind" and is_literal(pattern) and pattern not in KINDS:
-        near = did_you_mean(suggest(pattern, KINDS)) or f" There are {', '.join(KINDS)}."
+        near = near_or_known(pattern, KINDS)
         raise PredicateError(f"there is no kind {pattern!r}.{near}")
 
 

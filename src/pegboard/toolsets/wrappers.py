@@ -13,7 +13,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.callbacks import settle
-from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
+from pegboard.errors import DefinitionError, RegistrationError, near_or_known
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, takes_context
@@ -335,7 +335,7 @@ class Reshape:
     def _check(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
         for name in {**self.rename, **self.hide, **self.default, **self.retype, **self.describe}:
             if name not in properties:
-                near = did_you_mean(suggest(name, properties)) or f" There are {', '.join(properties) or 'none'}."
+                near = near_or_known(name, properties)
                 raise DefinitionError(f"there is no such argument.{near}", parameter=name)
         for keyword in schema:
             if keyword not in _ROOT | _LEFT_OUT and not keyword.startswith("x-"):

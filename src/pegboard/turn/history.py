@@ -100,11 +100,15 @@ class TurnProgress:
             for_host=before.for_host,
         )
 
+    def with_own_ids(self, message: Message) -> Message:
+        """An answer each of whose calls has an id that no other call of the conversation has."""
+        return _with_own_ids(message, self.call_ids)
+
     def take_answer(self, response: ModelResponse) -> Message:
         """Adds an answer; one that isn't complete is marked so, as its calls never run."""
         self.response = response
         self.usage += response.usage
-        message = _with_own_ids(response.message, self.call_ids)
+        message = self.with_own_ids(response.message)
         if not response.complete:
             message = message.evolve(metadata={**message.metadata, "complete": False})
         self.messages.append(message)
@@ -226,6 +230,11 @@ class TurnProgress:
             for_host=self.for_host,
             **facts,
         )
+
+
+def calls_of(message: Message) -> tuple[ToolCall, ...]:
+    """The calls of an answer that are to be run here."""
+    return tuple(call for call in message.calls if not call.provider_executed)
 
 
 End: TypeAlias = tuple[Ended, str | None]  # why, and more on it for people

@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import attrs
@@ -17,14 +18,14 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
+from pegboard.dispatch.permissions.permissions import ToolPolicy
 from pegboard.errors import CallbackError, ModelError, cause_of, log_failure
-from pegboard.messages import Message, ModelResponse
+from pegboard.messages import CallPart, Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
-from pegboard.schema.json import is_object
+from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.tool import Tool
 from pegboard.turn.events import (
     Answered,
     EventQueue,
@@ -35,9 +36,20 @@ from pegboard.turn.events import (
     TurnEvent,
     TurnOutcome,
 )
-from pegboard.turn.history import End, TurnProgress, end_by_answer, end_by_results
+from pegboard.turn.history import End, TurnProgress, calls_of, end_by_answer, end_by_results
 from pegboard.turn.model_call import ModelCaller, first_answer_of
-from pegboard.turn.options import DEFAULT_TURN_LIMITS, Steering, StopCondition, TurnLimits, TurnOptions, split_options
+from pegboard.turn.options import (
+    DEFAULT_TURN_LIMITS,
+    Inbox,
+    Output,
+    StartEarly,
+    Steering,
+    StopCondition,
+    TurnLimits,
+    TurnOptions,
+    split_options,
+)
+from pegboard.wire.bodies import arguments_object
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -47,79 +59,7 @@ if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools
 
 
-@define(eq=False)
-class _Inbox:
-    """Messages that the model hasn't read yet.
-
-    Attributes:
-        steering: Gives what the user has written since the last time; `None`: nothing but what was put in.
-    """
-
-    steering: Steering | None = None
-    messages: list[Message] = field(factory=list[Message], init=False)
-
-    def put(self, given: object, source: str) -> None:
-        """Adds a message, a text, several, or nothing (`None`).
-
-        Raises:
-            TypeError: Something that is no message; names the source.
-        """
-        items: Any = [] if given is None else given
-        if isinstance(items, str | Message) or not isinstance(items, Iterable):
-            items = [items]
-        for each in cast("list[Any]", items):
-            if not isinstance(each, str | Message):
-                raise TypeError(f"{source} gives messages or texts, not {type(each).__name__}")
-            self.messages.append(each if isinstance(each, Message) else Message.user(each))
-
-    async def listen(self) -> bool:
-        """Whether there is something that the model hasn't read."""
-        if self.steering is not None:
-            self.put(await settle(self.steering()), "steering")
-        return bool(self.messages)
-
-
 _NOTHING: Final[Mapping[str, Any]] = {}
-
-
-@define(eq=False)
-class _Output:
-    """Structured output of a turn: the tool by which the model gives it, and what it has given.
-
-    Attributes:
-        kind: The type of what is wanted, or the JSON Schema of an object.
-        tool: Offered beside the others; the turn ends once it was called with valid arguments.
-        given: What was given, in a list; empty before.
-        misses: How often the model has answered something else.
-    """
-
-    kind: Any
-    tool: Tool = field(init=False)
-    given: list[Any] = field(factory=list[Any], init=False)
-    misses: int = field(default=0, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        async def final_result(result: Any) -> str:
-            """Give the final answer, once nothing else is left to do."""
-            self.given.append(result)
-            return "This is the answer."
-
-        if is_object(self.kind):
-            self.tool = Tool.from_schema("final_result", dict(self.kind), final_result, read_only=True)
-        else:
-            final_result.__annotations__["result"] = self.kind
-            self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
-
-    def miss(self, model: Model) -> str:
-        """Notes an answer that isn't one; gives what the model is told, once.
-
-        Raises:
-            ModelError: It was told before.
-        """
-        self.misses += 1
-        if self.misses > 1:
-            raise ModelError(f"model {model.name!r} gave no answer of the type that is wanted", provider=model.provider)
-        return f"Give your answer by calling {self.tool.name}."
 
 
 @define(eq=False, kw_only=True)
@@ -137,6 +77,7 @@ class Turn:
         stop_when: Conditions that stop it.
         first_choice: The `tool_choice` of its first round, or `None`.
         output_type: The type of its answer, or the JSON Schema of an object; `None` for words.
+        start_early: Which calls start while their answer is still streaming.
         steering: Gives what the user wrote meanwhile, or `None`.
         listener: Gets each event, or `None`.
         batch: How its calls are run.
@@ -153,6 +94,7 @@ class Turn:
     stop_when: Sequence[StopCondition] = ()
     first_choice: ToolChoice | None = None
     output_type: Any = None
+    start_early: StartEarly = False
     steering: Steering | None = None
     listener: Callable[[TurnEvent], None] | None = None
     batch: BatchOptions = field(factory=BatchOptions)
@@ -160,17 +102,19 @@ class Turn:
 
     _progress: TurnProgress = field(init=False)
     _events: EventSink = field(init=False)
-    _inbox: _Inbox = field(init=False)
+    _inbox: Inbox = field(init=False)
     _caller: ModelCaller = field(init=False)
     _asking: asyncio.Task[ModelResponse] | None = field(default=None, init=False)
     _running: Batch | None = field(default=None, init=False)
+    _early: Batch | None = field(default=None, init=False)
+    _partial: Message = field(default=Message("assistant"), init=False)
     _continued: int = field(default=0, init=False)
     _interrupted: str | None = field(default=None, init=False)
     _ended: End | None = field(default=None, init=False)
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
-    _output: _Output | None = field(default=None, init=False)
+    _output: Output | None = field(default=None, init=False)
     _sums_up: bool = field(default=False, init=False)
     _left_out: set[str] = field(factory=set[str], init=False)
 
@@ -180,8 +124,8 @@ class Turn:
         values = {} if self.context.values is None else self.context.values
         self.context = attrs.evolve(self.context, invocation=invocation, values=values)
         self._events = EventSink(self.listener)
-        self._output = None if self.output_type is None else _Output(self.output_type)
-        self._inbox = _Inbox(self.steering)
+        self._output = None if self.output_type is None else Output(self.output_type)
+        self._inbox = Inbox(self.steering)
         if before is None:
             self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
         else:
@@ -258,7 +202,7 @@ class Turn:
             self.model,
             self.registry,
             self.limits,
-            emit=None if events.reader is None else events.emit_delta,
+            emit=None if events.reader is None and not self.start_early else events.emit_delta,
             on_retry=lambda attempt, error, pause: events.emit(ModelRetried(attempt, pause, str(error))),
         )
         if self.suspended is not None:
@@ -285,6 +229,8 @@ class Turn:
             return
         if response.calls and response.finish_reason in ("length", "content_filter"):
             response = response.evolve(complete=False)  # whatever the model's client makes of it, calls may be cut off
+        if self._early is not None:
+            await self._drop_early(response)
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_message(message)
@@ -332,6 +278,7 @@ class Turn:
             model=self.request.model or context.model,
             tool_choice="none" if self._sums_up else first or self.request.tool_choice,
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
+            start_early=bool(self.start_early) and not (self._sums_up or self.batch.get("sequential")),
         )
         request = request.evolve(tools=await self._offered(context))
         return self._with_left_out(await self.registry.process(request, context))
@@ -370,6 +317,7 @@ class Turn:
         """The model's answer; `None` where the turn ended before there was one."""
         if self._interrupted is not None:
             return self._end("interrupted", self._interrupted)
+        self._caller.on_partial = partial(self._start_early, request) if request.start_early else None
         self._asking = asking = asyncio.ensure_future(self._caller.ask(request, context))
         is_late = False
         try:
@@ -393,7 +341,10 @@ class Turn:
             await asyncio.wait([asking], timeout=self.registry.limits.grace)
         if not asking.done():
             log_failure(f"model {self.model.name!r}", TimeoutError("ignores that it was cancelled"))
-        if (not asking.done() or asking.cancelled()) and self._caller.words:
+        was_stopped = not asking.done() or asking.cancelled()
+        if self._early is not None and (was_stopped or asking.exception() is not None):
+            await self._drop_early()
+        elif was_stopped and self._caller.words:
             words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
             self._events.emit_message(self._progress.take_answer(words))
 
@@ -412,14 +363,66 @@ class Turn:
 
     # Calls -------------------------------------------------------------------------------------------------------
 
+    async def _start_early(self, request: ModelRequest, answer: ModelResponse) -> None:
+        """Starts the calls that have come whole, up to the first that has to wait for the whole answer."""
+        self._partial = message = self._progress.with_own_ids(answer.message)
+        if self._early is None:
+            self._early = self._running = await self._batch((), request, message.id or answer.id)
+        self._early.start_early(calls_of(message), partial(self._may_start, request, self._early))
+
+    def _may_start(self, request: ModelRequest, batch: Batch, call: ToolCall) -> bool:
+        tool = None if request.tools is None else request.tools.get(call.name)
+        most, own = self.limits.calls, None if self._output is None else self._output.tool
+        if tool is None or tool is own or call.invalid or tool.handler is None or tool.spec.long_running:
+            return False
+        if most is not None and self._progress.calls + len(batch.early) >= most:
+            return False
+        if not callable(self.start_early):
+            return ToolPolicy.of(tool, (), "default").only_reads(arguments_object(call))
+        try:
+            return bool(self.start_early(call, tool))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
+            log_failure("start_early", error)
+            return False
+
+    async def _drop_early(self, response: ModelResponse | None = None) -> None:
+        """Ends what has begun and isn't called for by the answer: a message before it has those calls and results.
+
+        Without an answer the message has all that has come of it.
+        """
+        assert self._early is not None
+        answered = () if response is None or self._sums_up else response.calls
+        dropped = await self._early.keep(answered)
+        if not self._early.early:
+            self._early = self._running = None
+        if dropped is None:
+            return
+        ids = {call.id for call in dropped.calls}
+        parts: list[Any] = []
+        for part in self._partial.parts:
+            if isinstance(part, CallPart) and not part.call.provider_executed:
+                parts += [part] if part.call.id in ids else []
+            elif response is None:
+                parts.append(part)
+        if response is None and (rest := "".join(self._caller.words)[len(self._partial.text) :]):
+            parts.append(rest)
+        broken = ModelResponse(parts, complete=False, interrupted=True)
+        self._events.emit_message(self._progress.take_answer(broken))
+        self._events.emit_message(self._progress.take_results(dropped))
+
+    async def _batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
+        context = attrs.evolve(self._context_now(), message=id_ or f"message_{uuid4().hex}")
+        return await self.registry.batch(calls, request.tools, context, **self._batch_options(request))
+
     async def _run_calls(self, message: Message, request: ModelRequest, response: ModelResponse) -> None:
-        calls = tuple(call for call in message.calls if not call.provider_executed)
-        calls = self._progress.within(calls, self.limits.calls)
-        id_ = message.id or response.id or f"message_{uuid4().hex}"
-        context = attrs.evolve(self._context_now(), message=id_)
-        options = self._batch_options(request)
-        options["cut_off"] = not response.complete or response.finish_reason == "error"
-        batch = await self.registry.batch(calls, request.tools, context, **options)
+        calls = self._progress.within(calls_of(message), self.limits.calls)
+        batch = self._early
+        if batch is None:
+            batch = await self._batch(calls, request, message.id or response.id)
+        else:
+            batch.add(calls)
+            self._early = None
+        batch.cut_off = not response.complete or response.finish_reason == "error"
         self._progress.broken += not response.complete
         await self._run_batch(batch, lambda outcome: [self._progress.take_results(outcome)])
 

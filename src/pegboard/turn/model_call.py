@@ -35,6 +35,7 @@ class ModelCaller:
         registry: Where the callbacks round it are registered.
         limits: How often a request is sent again.
         emit: Gets each piece of a streamed answer; `None`: nothing is streamed.
+        on_partial: Gets the partial responses of a stream; `None`: they are passed over.
         on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
         words: The words that have come of an answer that is on its way.
         shown: Whether words or a call of it have been shown: then it isn't asked for again. Thoughts don't count.
@@ -45,6 +46,7 @@ class ModelCaller:
     limits: TurnLimits
     emit: Callable[[Delta], Awaitable[None]] | None
     on_retry: Callable[[int, BaseException, float], None]
+    on_partial: Callable[[ModelResponse], Awaitable[None]] | None = None
     words: list[str] = field(factory=list[str], init=False)
     shown: bool = field(default=False, init=False)
 
@@ -131,6 +133,9 @@ class ModelCaller:
                     await self._emit_piece(piece)
                 elif not getattr(piece, "partial", False):
                     response = self._checked(piece)
+                elif self.on_partial is not None and response is None:
+                    self.shown = True
+                    await self.on_partial(piece)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
             raise _as_model_error(error, self.model) from error.__cause__
         finally:

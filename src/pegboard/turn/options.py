@@ -1,20 +1,25 @@
-"""Options of a turn: limits and conditions to stop."""
+"""Options of a turn, and what serves them: messages that come meanwhile (`Inbox`), its answer as a value (`Output`)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, define, field, frozen
 
+from pegboard.callbacks import settle
 from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
+from pegboard.errors import ModelError
 from pegboard.messages import Message
+from pegboard.schema.json import is_object
+from pegboard.tools.tool import Tool
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
     from pegboard.catalogue import Where
-    from pegboard.request.model_request import ToolChoice
+    from pegboard.request.model_request import Model, ToolChoice
+    from pegboard.tools.call import ToolCall
     from pegboard.turn.events import TurnEvent
 
 
@@ -82,6 +87,10 @@ Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
 """Gives what the user has written since it was last asked, or nothing. Plain or async; a plain one must not wait."""
 
 
+StartEarly: TypeAlias = "bool | Callable[[ToolCall, Tool], bool]"
+"""Whether calls start while the answer that they stand in is still streaming, or which do."""
+
+
 class TurnOptions(CallOptions, total=False):
     """Options of a turn; everything may be left out.
 
@@ -95,6 +104,8 @@ class TurnOptions(CallOptions, total=False):
         first_choice: The `tool_choice` of the first round; later ones have the request's.
         output_type: The type of the answer, or the JSON Schema of an object: the model gives it by a tool, and it is
             `TurnOutcome.output`.
+        start_early: Whether calls that only read start as soon as they have come whole, though the answer is still
+            streaming; a function says which do, of any that their tools are there for.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
         steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
         listener: Gets each event; plain, called on the event loop.
@@ -105,12 +116,13 @@ class TurnOptions(CallOptions, total=False):
     active: Sequence[str] | None
     first_choice: ToolChoice | None
     output_type: Any
+    start_early: StartEarly
     stop_when: StopCondition | Sequence[StopCondition]
     steering: Steering | None
     listener: Callable[[TurnEvent], None] | None
 
 
-_OF_TURNS: Final = ("limits", "where", "active", "first_choice", "output_type", "stop_when", "steering", "listener")
+_OF_TURNS: Final = frozenset(TurnOptions.__annotations__) - CallOptions.__annotations__.keys()
 """All others are handed on to each round's batch of calls."""
 
 
@@ -127,3 +139,75 @@ def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
     stop_when = own.get("stop_when", ())
     own["stop_when"] = (stop_when,) if callable(stop_when) else tuple(stop_when)
     return own, handed  # pyright: ignore[reportReturnType]  its keys are some of that type's
+
+
+@define(eq=False)
+class Inbox:
+    """Messages that the model hasn't read yet.
+
+    Attributes:
+        steering: Gives what the user has written since the last time; `None`: nothing but what was put in.
+    """
+
+    steering: Steering | None = None
+    messages: list[Message] = field(factory=list[Message], init=False)
+
+    def put(self, given: object, source: str) -> None:
+        """Adds a message, a text, several, or nothing (`None`).
+
+        Raises:
+            TypeError: Something that is no message; names the source.
+        """
+        items: Any = [] if given is None else given
+        if isinstance(items, str | Message) or not isinstance(items, Iterable):
+            items = [items]
+        for each in cast("list[Any]", items):
+            if not isinstance(each, str | Message):
+                raise TypeError(f"{source} gives messages or texts, not {type(each).__name__}")
+            self.messages.append(each if isinstance(each, Message) else Message.user(each))
+
+    async def listen(self) -> bool:
+        """Whether there is something that the model hasn't read."""
+        if self.steering is not None:
+            self.put(await settle(self.steering()), "steering")
+        return bool(self.messages)
+
+
+@define(eq=False)
+class Output:
+    """Structured output of a turn: the tool by which the model gives it, and what it has given.
+
+    Attributes:
+        kind: The type of what is wanted, or the JSON Schema of an object.
+        tool: Offered beside the others; the turn ends once it was called with valid arguments.
+        given: What was given, in a list; empty before.
+        misses: How often the model has answered something else.
+    """
+
+    kind: Any
+    tool: Tool = field(init=False)
+    given: list[Any] = field(factory=list[Any], init=False)
+    misses: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        async def final_result(result: Any) -> str:
+            """Give the final answer, once nothing else is left to do."""
+            self.given.append(result)
+            return "This is the answer."
+
+        if is_object(self.kind):
+            self.tool = Tool.from_schema("final_result", dict(self.kind), final_result, read_only=True)
+        else:
+            final_result.__annotations__["result"] = self.kind
+            self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
+
+    def miss(self, model: Model) -> str:
+        """Notes an answer that isn't one; gives what the model is told, once.
+
+        Raises:
+            ModelError: It was told before.
+        """
+        self.misses += 1
+        if self.misses > 1:
+            raise ModelError(f"model {model.name!r} gave no answer of the type that is wanted", provider=model.provider)
+        return f"Give your answer by calling {self.tool.name}."

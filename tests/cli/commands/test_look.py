@@ -351,7 +351,7 @@ class TestWhatAListLeavesBehind:
     def test_the_help_reads_commands_from_it(self, say, site, monkeypatch):
         say("list")
         monkeypatch.setattr("pegboard.cli.session.open_session", None)
-        assert "  greet  From plugin demo." in say("--help")[1]
+        assert "  greet  Greet somebody.\n" in say("--help")[1]
 
     @pytest.mark.usefixtures("settled")
     @pytest.mark.parametrize(

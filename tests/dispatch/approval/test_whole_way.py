@@ -12,12 +12,13 @@ import sys
 import pytest
 from attrs import evolve
 
-from pegboard import Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard import Always, Ask, Permissions, ReadonlyContext, Rule, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Once, Reject
 from pegboard.errors import PendingError
 from pegboard.testing.scripted import ScriptedApprover
+from pegboard.tools.spec import DEFAULT_LIMITS
 from pegboard_guard import FileApprovals
 
 KEY = "a key of sixteen bytes or more"
@@ -47,9 +48,15 @@ def wipe(context: ToolContext) -> str:
     return "wiped"
 
 
+@tool(read_only=True)
+def look() -> str:
+    """Looks."""
+    return "seen"
+
+
 def board(**options):
     registry = ToolRegistry(**options)
-    registry.register(delete, deploy, wipe)
+    registry.register(delete, deploy, wipe, look)
     return registry
 
 
@@ -193,6 +200,102 @@ def test_waiting_for_a_person_isnt_the_tools_time():
     registry = ToolRegistry(approver=slow)
     registry.register(slow_to_be_allowed)
     assert registry.call_sync("slow_to_be_allowed", {}).text == "True"
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_it_isnt_the_time_of_the_calls_round_it(batch):
+    """Whether they call in their own task, or several at once."""
+    registry = board(approver=_slow)
+
+    @tool(timeout=0.05)
+    async def delete_both(context: ToolContext) -> str:
+        """Deletes two files."""
+        calls = [ToolCall("delete", {"path": path}, path) for path in "ab"]
+        if not batch:
+            return "".join([(await registry.call(call.name, call.arguments)).text for call in calls])
+        outcome = await registry.dispatch(calls, approver=_slow)
+        return "".join(result.text for result in outcome.results)
+
+    registry.register(delete_both)
+    assert registry.call_sync("delete_both", {}).text == "deleted adeleted b"
+
+
+@pytest.mark.parametrize("stage", ["before_tool", "wrap_tool"])
+def test_it_isnt_the_time_of_a_callback_that_asks(stage):
+    async def before(context):
+        await context.ask("checked")
+
+    async def wrap(context, call_next):
+        await context.ask("checked")
+        return await call_next()
+
+    registry = board(approver=_slow, limits=evolve(DEFAULT_LIMITS, callback_timeout=0.05))
+    registry.add_callback(stage, before if stage == "before_tool" else wrap)
+    assert registry.call_sync("look", {}).text == "seen"
+
+
+async def _slow(_request, _context):
+    await asyncio.sleep(0.1)
+    return Once()
+
+
+LATER = Ask("careful", ["a*"], metadata={"why": "it is old"})
+
+
+def asking(*answers, **options):
+    """A registry whose callbacks answer these."""
+    registry = board(**options)
+    for answer in answers:
+        registry.add_callback("before_tool", lambda answer=answer: answer)
+    return registry
+
+
+def test_a_callback_that_asks_is_asked_about_with_the_call():
+    """Of a call that asks anyway: once, and by a permission that nothing has answered before."""
+    changed = Ask("other", ["o"], arguments={"path": "b"})
+    with ScriptedApprover([Once()]) as approver:
+        registry = asking(LATER, changed, approver=approver)
+        assert registry.call_sync("delete", {"path": "a"}).text == "deleted b"
+    (first,) = approver.requests
+    assert (first.permission, first.patterns, first.arguments) == ("careful", ("a*", "o", "*"), {"path": "b"})
+    assert (first.always, first.wider, dict(first.metadata)) == ((), (), {"why": "it is old"})
+    assert first.reason == "asks for the permission 'careful', asks for the permission 'other', marked destructive"
+
+
+def test_a_call_that_asks_for_nothing_else_may_be_allowed_for_longer():
+    with ScriptedApprover([Always()]) as approver:
+        registry = asking(LATER, approver=approver)
+        assert [registry.call_sync("look", {}, ANN).text for _ in range(2)] == ["seen", "seen"]
+    assert "always allows: exactly this, in any call" in approver.requests[0].to_text()
+
+
+@pytest.mark.parametrize(("action", "kind"), [("allow", None), ("deny", "denied"), ("ask", "denied")])
+def test_rules_answer_what_a_callback_asks(action, kind):
+    registry = asking(LATER, permissions=Permissions([Rule("careful", "*", action)]))
+    assert registry.call_sync("look", {}).kind == kind
+
+
+def test_a_call_that_a_callback_asks_about_goes_on_later_with_one_answer():
+    registry = asking(LATER)
+    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later)
+    pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
+    (waiting,) = pending
+    resumed = asyncio.run(registry.resume(pending, {waiting.id: Once()}, context=ANN))
+    assert resumed.results[0].text == "deleted a"
+    otherwise = board()
+    otherwise.add_callback("before_tool", lambda: Ask("careful", ["b*"]))
+    (again,) = dispatched(registry, ("delete", {"path": "c"}), approver=ask_later).pending
+    outcome = asyncio.run(otherwise.resume(PendingCalls([again]), {again.id: Once()}, context=ANN))
+    assert outcome.results[0].kind == "denied", "it was about something else"
+
+
+def test_rules_that_come_while_a_person_is_asked_count_for_callbacks_too():
+    def approver(request, context):
+        registry.permissions = Permissions([Rule("careful", "*", "deny")])
+        return Once()
+
+    registry = asking(LATER, approver=approver)
+    assert registry.call_sync("look", {}).kind == "denied"
 
 
 def test_a_tool_that_asked_goes_on_over_several_turns():

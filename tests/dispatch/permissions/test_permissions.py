@@ -57,6 +57,7 @@ def action(called, arguments=None, *rules, **options):
         (tool(origin=STRANGER, read_only=True), "brought by an origin that isn't trusted"),
         (tool(requires_confirmation=True), "wants each call confirmed"),
         (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
+        (tool(confirms=lambda arguments, context: context.user is None), "wants this call confirmed"),
         (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
         (tool(confirms=lambda arguments: sys.exit()), "can't say whether this call has to be confirmed"),
         *(
@@ -281,6 +282,15 @@ def test_a_running_tool_learns_what_else_it_may_access(tmp_path, rules, allowed)
     context = ReadonlyContext(work_dir=str(tmp_path))
     access = Permissions(rules).access(READ, {"path": "src"}, context=context)
     assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
+
+
+def test_what_was_judged_is_what_a_running_tool_may_access(tmp_path):
+    """Another place it may access where a rule lets it."""
+    permissions = Permissions([Rule("edit", "src/*", "allow"), Rule("edit", "lib/*", "allow")])
+    context = ReadonlyContext(work_dir=str(tmp_path))
+    judged = policy_of(permissions, WRITE).evaluation({"path": "src/a"}, context, ())
+    access = permissions.access(WRITE, {"path": "src/a"}, context=context, judged=judged)
+    assert [access("edit", f"{tmp_path}/{path}") for path in ("src/a/b", "lib/a", "other/a")] == [True, True, False]
 
 
 def test_what_is_granted_counts_for_what_a_running_tool_accesses():

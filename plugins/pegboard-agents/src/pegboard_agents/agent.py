@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Session: TypeAlias = Literal["fresh", "kept"]
 DEPTH: Final = 3
 SECONDS: Final = 1_800.0
-"""How long one call of an agent may take, waiting for people included."""
+"""How long one call of an agent may take; waiting for people isn't counted."""
 
 PRIVATE: Final = ("_", "temp:", "pegboard:", "agents:")
 """What keys of a session's state begin with that no other agent gets."""

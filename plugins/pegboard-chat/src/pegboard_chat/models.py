@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import json_line, remark, rows_text, stdout_screen, write, write_long
+from pegboard.cli.output import json_line, json_rows, remark, rows_text, stdout_screen, write, write_long
 from pegboard.cli.session import open_session
 from pegboard.errors import PACKAGES
 from pegboard.tools.visible import visible
@@ -65,7 +65,8 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
     default = configured_model(session)
     rows = [*_providers(session)] if provider is None else session.run(lambda: _asked(session, provider))
     if as_json:
-        write(json_line({"models": rows, **({"default": default} if default else {})}))
+        listed = json_rows("models", rows)
+        write(f'{listed[:-2]},"default":{json_line(default)[:-1]}}}\n' if default else listed)
         return 0
     screen = stdout_screen()
     if provider is not None:

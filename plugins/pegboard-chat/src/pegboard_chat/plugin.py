@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import hookimpl
+from pegboard.errors import check_keys
 
 if TYPE_CHECKING:
     import click
@@ -25,9 +26,7 @@ class Chat:
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
-        unknown = sorted({*settings} - {"model"})
-        if unknown:
-            raise ValueError(f"no setting is called {unknown[0]!r}; there is one: model")
+        check_keys(settings, ["model"], "plugins.chat")
         if not isinstance(settings.get("model", ""), str):
             raise TypeError(f"model must be a text such as 'openai/gpt-5', got {type(settings['model']).__name__}")
 

@@ -23,12 +23,13 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
         ValueError: A setting is unknown or wrong.
         RuntimeError: The system can't open files relative to a directory, and so can't keep the tools in.
     """
-    from pegboard_files.edit_tools import EditTools  # with what they use, loaded only for a registry
-    from pegboard_files.tools import FileTools, settings_from
+    from pegboard.schema.converter import read_table  # with what they use, loaded only for a registry
+    from pegboard_files.edit_tools import EditTools
+    from pegboard_files.tools import FileTools, Settings
 
     if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
         raise RuntimeError("pegboard-files works on Linux and macOS: this system can't open files below a directory.")
-    reading = FileTools(settings_from(settings))
+    reading = FileTools(read_table(Settings, settings, "plugins.files"))
     register(reading)
     for tool in EditTools(reading.settings, reading.seen).tools():
         register(tool)
@@ -42,7 +43,8 @@ def pegboard_register_processors(register: Callable[[str, Any], None], settings:
         register: Registers it with the registry.
         settings: `[plugins.files]`, see `Settings`.
     """
+    from pegboard.schema.converter import read_table
     from pegboard_files.edit_tools import EditToolChoice
-    from pegboard_files.tools import settings_from
+    from pegboard_files.tools import Settings
 
-    register("edit_tools", EditToolChoice(settings_from(settings).patch_models))
+    register("edit_tools", EditToolChoice(read_table(Settings, settings, "plugins.files").patch_models))

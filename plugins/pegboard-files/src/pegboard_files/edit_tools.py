@@ -242,11 +242,8 @@ class EditTools:
     @contextmanager
     def _opened(self, call: ToolContext) -> Generator[Roots]:
         """The roots, open for one call: what rules deny to read or to edit can be neither."""
-
-        def allows(place: str) -> bool:
-            return call.allows("read_file", place) and call.allows("edit", place)
-
-        with opened_roots(self.settings.roots, call.work_dir, allows) as roots:
+        rules = (partial(call.allows, permission) for permission in ("read_file", "edit"))
+        with opened_roots(self.settings.roots, call.work_dir, *rules) as roots:
             yield roots
 
     def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object, *, read_first: bool) -> Planned:

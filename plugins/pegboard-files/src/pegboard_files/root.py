@@ -20,6 +20,8 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from attrs import Factory, define, field, frozen
 
 from pegboard import ToolError
+from pegboard.errors import suggest
+from pegboard.tools.visible import printable
 
 
 @frozen
@@ -55,30 +57,17 @@ Parts: TypeAlias = tuple[str, ...]
 """A path below the root, component by component, links resolved; `()` is the root itself."""
 
 
-def shown(name: str) -> str:
-    r"""A name with everything escaped that can't be printed (`\n`, `\x1b`, `\u202e`, `\udcff` for a stray byte).
+Allows: TypeAlias = Callable[[str], bool]
+"""Gets an absolute path; whether the rules allow it."""
+
+
+def shown_path(parts: Iterable[str]) -> str:
+    """The path relative to the root, with `/`, each name `printable`; `"."` for the root.
 
     A name may hold anything but `/` and NUL: line ends that fake a second entry, terminal control, bytes
     that are no UTF-8. `Root` finds files by their shown names too.
     """
-    if name.isprintable():
-        return name
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-
-
-def shown_path(parts: Iterable[str]) -> str:
-    """The path relative to the root, with `/`; `"."` for the root."""
-    return "/".join(map(shown, parts)) or "."
-
-
-def near_misses(name: str, known: Sequence[str]) -> list[str]:
-    """Up to three of `known` that look like `name`, best first; letter case doesn't count."""
-    import difflib
-
-    lowered: dict[str, str] = {}
-    for candidate in sorted(known):
-        lowered.setdefault(candidate.lower(), candidate)
-    return [lowered[found] for found in difflib.get_close_matches(name.lower(), list(lowered), n=3)]
+    return "/".join(map(printable, parts)) or "."
 
 
 MAX_CHILDREN: Final = 200_000
@@ -142,13 +131,15 @@ class OpenRoot:
         fd: Its descriptor.
         places: Absolute paths that mean the root: a model may write them, and links may lead there.
         allows: Whether the rules let a call read an absolute path; `None`: any.
+        may_edit: Whether they let it change one; `None`: any.
         is_absolute: Whether a model knows what is below it by absolute paths.
         denied: Whether they have kept something out of a directory.
     """
 
     fd: int
     places: tuple[str, ...]
-    allows: Callable[[str], bool] | None = None
+    allows: Allows | None = None
+    may_edit: Allows | None = None
     is_absolute: bool = False
     denied: bool = field(default=False, init=False)
     _allowed: dict[Parts, bool] = field(factory=dict[Parts, bool], init=False)
@@ -196,7 +187,7 @@ class OpenRoot:
 
     def shown(self, parts: Parts) -> str:
         """The path by which a model knows what stands there: relative to the root, or absolute."""
-        return shown(self.place(parts)) if self.is_absolute else shown_path(parts)
+        return printable(self.place(parts)) if self.is_absolute else shown_path(parts)
 
     def holds(self, path: str) -> bool:
         """Whether an absolute path begins in it."""
@@ -209,9 +200,13 @@ class OpenRoot:
         return self.allows is None or self._allowed[parts]
 
     def check(self, parts: Parts) -> None:
-        """Goes on where the rules allow what stands there; raises `ToolError` where they don't."""
-        if not self.is_allowed(parts):
-            raise ToolError(f"{self.shown(parts)!r} can't be read: the permission rules of this program deny it.")
+        """Goes on where the rules let what stands there be read; raises `ToolError` where they don't."""
+        _check_allowed(self, parts, self.shown(parts))
+
+    def check_edit(self, parts: Parts) -> None:
+        """Goes on where they let it be changed; raises `ToolError` where they don't."""
+        if self.may_edit is not None and not self.may_edit(self.place(parts)):
+            raise denied(self.shown(parts))
 
     def status(self, parts: Parts) -> os.stat_result:
         """The status of what stands there; of a link, its own.
@@ -294,24 +289,24 @@ class Roots:
         if other not in self._opened:
             self._opened[other] = None
             with suppress(ToolError):  # one that isn't there holds nothing
-                root = self._stack.enter_context(opened_root(other, None, self.main.allows))
+                root = self._stack.enter_context(opened_root(other, None, self.main.allows, self.main.may_edit))
                 root.is_absolute, self._opened[other] = True, root
         return self._opened[other]
 
 
 @contextmanager
 def opened_roots(
-    roots: Sequence[str], work_dir: str | None = None, allows: Callable[[str], bool] | None = None
+    roots: Sequence[str], work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
 ) -> Generator[Roots]:
     """The roots, open for one call: the first where relative paths start, and others; see `opened_root`."""
     with ExitStack() as stack:
-        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows))
+        main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows, may_edit))
         yield Roots(main, roots[1:], stack)
 
 
 @contextmanager
 def opened_root(
-    setting: str | None, work_dir: str | None = None, allows: Callable[[str], bool] | None = None
+    setting: str | None, work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
 ) -> Generator[OpenRoot]:
     """One root, open for one call.
 
@@ -319,6 +314,7 @@ def opened_root(
         setting: Its path, `~` allowed; a relative one starts at `work_dir`. `None` is `work_dir` itself.
         work_dir: By default the process's own at the time of the call.
         allows: Whether the rules let the call read an absolute path; by default any.
+        may_edit: Whether they let it change one; likewise.
 
     Raises:
         ToolError: It can't be opened.
@@ -332,7 +328,7 @@ def opened_root(
             "The folder that the file tools work in can't be opened. No file tool works until the "
             "operator corrects the setting 'root' of the plugin 'files'."
         ) from error
-    root = OpenRoot(fd, (str(real), str(given)), allows)
+    root = OpenRoot(fd, (str(real), str(given)), allows, may_edit)
     try:
         yield root
     finally:
@@ -373,8 +369,8 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
         create: Whether its end need not exist; directories on the way are taken as written, and hold no `..`.
 
     Raises:
-        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at. What the
-            rules deny is answered for as if it didn't exist.
+        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at; or the rules
+            deny it, which is said of what is there and of what isn't alike.
     """
     _check_text(asked)
     done, links = list[str](), 0
@@ -387,29 +383,42 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
             try:
                 name, target = _look(root, tuple(done), part, asked)
             except MissingError:
-                if not create:
-                    raise
-                return _new_parts(root, (*done, part, *(each for each in todo[::-1] if each not in {"", "."})), asked)
+                if create:
+                    below = (each for each in todo[::-1] if each not in {"", "."})
+                    return _new_parts(root, (*done, part, *below), asked)
+                _check_allowed(root, (*done, part), asked)
+                raise
             if target is None:
                 done.append(name)
                 continue
             links += 1
             if links > MAX_LINKS:
-                raise ToolError(f"{shown(asked)!r} runs through too many links.")
+                raise ToolError(f"{printable(asked)!r} runs through too many links.")
             if target.startswith("/"):
                 done.clear()
             todo += _components(root, target, asked)
-    if done and not root.is_allowed(tuple(done)):
-        raise _missing(root, tuple(done[:-1]), done[-1], asked)
+    if done:
+        _check_allowed(root, tuple(done), asked)
     return tuple(done)
+
+
+def denied(asked: str) -> ToolError:
+    """What every file tool says of what the rules deny, whether or not it is there."""
+    return ToolError(
+        f"the permission rules of this program deny {asked!r}. Go on without it, or tell the user what you need."
+    )
+
+
+def _check_allowed(root: OpenRoot, parts: Parts, asked: str) -> None:
+    if not root.is_allowed(parts):
+        raise denied(printable(asked))
 
 
 def _go_up(root: OpenRoot, done: list[str], asked: str) -> None:
     if not done:
         raise _outside(asked)
-    last = done.pop()
-    if not root.is_allowed((*done, last)):
-        raise _missing(root, tuple(done), last, asked)
+    _check_allowed(root, tuple(done), asked)
+    done.pop()
 
 
 def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
@@ -419,14 +428,12 @@ def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
         ToolError: Its path has `..` where nothing is yet or characters that can't be seen, or the rules deny it.
     """
     if ".." in parts:
-        raise ToolError(f"{shown(asked)!r} goes through a directory that doesn't exist. Give its path without '..'.")
-    if odd := [part for part in parts if not part.isprintable()]:
-        raise ToolError(f"{shown(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
-    if not root.is_allowed(parts):
         raise ToolError(
-            f"{root.shown(parts)!r} can't be written: the permission rules of this program deny it. "
-            "Choose another path, or tell the user what you need."
+            f"{printable(asked)!r} goes through a directory that doesn't exist. Give its path without '..'."
         )
+    if odd := [part for part in parts if not part.isprintable()]:
+        raise ToolError(f"{printable(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
+    _check_allowed(root, parts, asked)
     return parts
 
 
@@ -434,9 +441,9 @@ def _check_text(asked: str) -> None:
     try:
         os.fsencode(asked)
     except UnicodeEncodeError:
-        raise ToolError(f"{shown(asked)!r} is not a path: it holds half a character.") from None
+        raise ToolError(f"{printable(asked)!r} is not a path: it holds half a character.") from None
     if "\0" in asked:
-        raise ToolError(f"{shown(asked)!r} is not a path: it holds a NUL character.")
+        raise ToolError(f"{printable(asked)!r} is not a path: it holds a NUL character.")
 
 
 def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
@@ -458,7 +465,7 @@ def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
 
 def _outside(asked: str) -> ToolError:
     return ToolError(
-        f"{shown(asked)!r} is outside of the folder that the file tools work in. "
+        f"{printable(asked)!r} is outside of the folder that the file tools work in. "
         "Give a path relative to that folder, such as 'src/main.py', or '.' for the folder itself."
     )
 
@@ -472,32 +479,28 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
         except FileNotFoundError:
             name = _by_shown_name(root, parent, part, asked)
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode) and not root.is_allowed((*parent, name)):
-            raise _missing(root, parent, part, asked)
+        if not stat.S_ISDIR(found.st_mode):
+            _check_allowed(root, (*parent, name), asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
-        raise ToolError(f"{shown(asked)!r} leads through something that is no directory.") from error
+        raise ToolError(f"{printable(asked)!r} leads through something that is no directory.") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it can't be looked at"
-        raise ToolError(f"{shown(asked)!r}: {reason}.") from error
+        raise ToolError(f"{printable(asked)!r}: {reason}.") from error
 
 
 def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     """The one name that is shown as this component."""
-    same = [name for name in _names(root, parent) if shown(name) == part]
+    same = [name for name in _names(root, parent) if printable(name) == part]
     if len(same) == 1:
         return same[0]
-    raise _missing(root, parent, part, asked)
+    near = [root.shown((*parent, name)) for name in suggest(part, _names(root, parent))]
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
+    raise MissingError(f"there is no {printable(asked)!r}. {hint}")
 
 
 class MissingError(ToolError):
     """Something isn't there."""
-
-
-def _missing(root: OpenRoot, parent: Parts, part: str, asked: str) -> MissingError:
-    near = [root.shown((*parent, name)) for name in near_misses(part, _names(root, parent))]
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
-    return MissingError(f"there is no {shown(asked)!r}. {hint}")
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.root import Deadline, OpenRoot, Parts, shown
+from pegboard.tools.visible import printable
+from pegboard_files.root import Deadline, OpenRoot, Parts
 from pegboard_files.text import BinaryFileError, blocks_of, line_at, lines_of, text_of
 
 Case: TypeAlias = Literal["sensitive", "ignore", "smart"]
@@ -94,8 +95,8 @@ def _refused(pattern: str, error: Exception) -> ToolError:
     reason = error.args[0] if error.args else error
     words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     return ToolError(
-        f"{shown(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2's: no look-around and no "
-        "back-references. Set literal=true to look for the text as it is."
+        f"{printable(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2's: no look-around and "
+        "no back-references. Set literal=true to look for the text as it is."
     )
 
 

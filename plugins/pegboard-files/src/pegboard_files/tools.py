@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, cast
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
 from pegboard import Concurrency, ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
+from pegboard.schema.converter import Allowed
 from pegboard_files.contents import read_contents
 from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
@@ -23,7 +24,6 @@ from pegboard_files.root import (
     OpenRoot,
     Parts,
     kind_of,
-    near_misses,
     opened_roots,
     resolve,
     root_place,
@@ -34,6 +34,21 @@ from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, 
 from pegboard_files.text import BinaryFileError
 from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
 from pegboard_files.writing import SeenFiles, session_of, stamp_of
+
+
+def _are_paths(value: Any) -> bool:
+    """Whether it is a list of texts that aren't empty."""
+    texts = cast("list[Any]", value) if isinstance(value, list | tuple) else []
+    return bool(texts) and all(isinstance(text, str) and text != "" and "\0" not in text for text in texts)
+
+
+_Root: TypeAlias = Annotated[
+    Any, Allowed("the path of a folder, or a list of some", lambda value: _are_paths([value]) or _are_paths(value))
+]
+_Seconds: TypeAlias = Annotated[float, Allowed("a number of seconds above 0", lambda value: 0 < value < math.inf)]
+_Patterns: TypeAlias = Annotated[
+    tuple[str, ...], Allowed("a list of patterns for models' names", lambda value: not value or _are_paths(value))
+]
 
 
 @frozen(kw_only=True)
@@ -52,13 +67,13 @@ class Settings:
         read_first: Whether a session must have read a file before it replaces all of it.
     """
 
-    root: str | Sequence[str] | None = None
+    root: _Root | None = None
     hidden: bool = False
     no_ignore: bool = False
-    time_limit: float = 30.0
+    time_limit: _Seconds = 30.0
     read_first: bool = True
     tools: Literal["read-only", "coding", "all"] = "all"
-    patch_models: Sequence[str] = ("gpt-5*", "*codex*")
+    patch_models: _Patterns = ("gpt-5*", "*codex*")
 
     @property
     def roots(self) -> Sequence[str]:
@@ -69,44 +84,6 @@ class Settings:
     def main_root(self) -> str | None:
         """The one where relative paths start."""
         return next(iter(self.roots), None)
-
-
-def settings_from(table: Mapping[str, Any]) -> Settings:
-    """Reads the plugin's settings.
-
-    Raises:
-        ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
-    """
-    for key, value in table.items():
-        if key not in _CHECKS:
-            near = near_misses(key, list(_CHECKS))
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(_CHECKS)}."
-            raise ValueError(f"plugins.files.{key}: there is no such setting. {hint}")
-        wanted, fits = _CHECKS[key]
-        if not fits(value):
-            raise ValueError(f"plugins.files.{key}: {value!r} is not {wanted}.")
-    return Settings(**table)
-
-
-def _are_paths(value: Any) -> bool:
-    """Whether it is a list of texts that aren't empty."""
-    texts = cast("list[Any]", value) if isinstance(value, list | tuple) else []
-    return bool(texts) and all(isinstance(text, str) and text != "" and "\0" not in text for text in texts)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-
-
-_CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
-    "root": ("the path of a folder, or a list of some", lambda value: _are_paths([value]) or _are_paths(value)),
-    "hidden": ("true or false", lambda value: isinstance(value, bool)),
-    "no_ignore": ("true or false", lambda value: isinstance(value, bool)),
-    "time_limit": ("a number of seconds above 0", _is_time),
-    "read_first": ("true or false", lambda value: isinstance(value, bool)),
-    "tools": ("'read-only', 'coding' or 'all'", lambda value: value in ("read-only", "coding", "all")),
-    "patch_models": ("a list of patterns for models' names", lambda value: value == [] or _are_paths(value)),
-}
 
 
 def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:

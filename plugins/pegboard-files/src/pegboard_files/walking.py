@@ -22,8 +22,9 @@ from typing import BinaryIO, Final
 from attrs import define, field, frozen
 
 from pegboard import ToolError
+from pegboard.tools.visible import printable
 from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
-from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown, shown_path, worded
+from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown_path, worded
 
 MAX_IGNORE_BYTES: Final = 1 << 18
 MAX_IGNORE_LINES: Final = 5_000
@@ -368,7 +369,7 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
     with worded(walk.root.shown(start)):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
-    return [DirectoryEntry(shown(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
+    return [DirectoryEntry(printable(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
         entries
     )
 

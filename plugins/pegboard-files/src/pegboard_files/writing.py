@@ -82,6 +82,7 @@ def read_state(root: OpenRoot, parts: Parts) -> FileState:
         raise ToolError(f"{name!r} is a directory. Give the path of a file.")
     if any(part.casefold() == ".git" for part in parts):
         raise ToolError(f"{name!r} can't be changed: what is in .git belongs to git. Use git itself.")
+    root.check_edit(parts)
     try:
         status = root.status(parts)
     except (FileNotFoundError, NotADirectoryError):

@@ -242,10 +242,7 @@ class AnswerParts:
     def parts(self) -> list[Part]:
         """Everything so far; a call that never ended is there, and can't run."""
         self._close_words()
-        if self._open is not None:
-            self._parts.append(CallPart(self._open.broken_off()))
-            self._open = None
-        return self._parts
+        return self._parts if self._open is None else [*self._parts, CallPart(self._open.broken_off())]
 
     def _text(self, text: str, part: JsonMapping) -> list[Delta]:
         thinking, metadata = part.get("thought") is True, metadata_of(part)

@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from pegboard.cli.output import json_rows, write
 from pegboard.tools.visible import visible
 from pegboard_guard.journal_file import MOST_LINE, Record, Report, decode_or_none, verify_all
 
@@ -35,8 +36,10 @@ def verify_command(file: Path, head: str | None, as_json: bool) -> int:
     """
     reports = verify_all(file, head=head)
     is_missing = head is not None and not any(report.has_head for report in reports)
-    for report in reports:
-        click.echo(json.dumps(report.to_json()) if as_json else visible(_line(report)))
+    if as_json:
+        write(json_rows("files", (report.to_json() for report in reports)))
+    else:
+        write("".join(f"{visible(_line(report))}\n" for report in reports))
     if is_missing:
         click.echo(
             visible(f"error: no record has the hash {head}: the journal was cut off, or isn't this one"), err=True
@@ -61,7 +64,7 @@ def logs_command(journal: Path | None) -> click.Command:
 
     @click.command("logs")
     @click.argument("file", type=_FILE, required=False)
-    @click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N records.")
+    @click.option("-n", "count", metavar="N", type=click.IntRange(min=1), help="Only the last N records.")
     @click.option("--json", "as_json", is_flag=True, help="As JSON lines.")
     def logs(file: Path | None, count: int | None, as_json: bool) -> int:
         """Show which tools were called: the records of the audit journal.

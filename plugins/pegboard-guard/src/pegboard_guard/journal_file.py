@@ -45,6 +45,7 @@ can be distinguished from what was changed.
 MOST_LINE: Final = 256 * 1024
 """Bytes of a line; a longer one is no record."""
 
+_AFTER_DAMAGED: Final = ("afterDamaged", "after_damaged")  # the last: journals of 0.1
 _TAIL: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\Z')
 _write: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
@@ -390,7 +391,7 @@ class JournalFile:
             return first, 0, head.hash
         last, began = _ends_of(parts[-1])
         if last is None or began is None:
-            return {**first, "part": len(parts) + 1, "after_damaged": parts[-1].name}, 0, head.hash
+            return {**first, "part": len(parts) + 1, "afterDamaged": parts[-1].name}, 0, head.hash
         return {**first, "id": began["id"], "part": began["part"] + 1}, last.number, last.hash
 
     def _put_aside(self) -> bool:
@@ -637,7 +638,7 @@ class _Check:
             return "a journal begins with another record"
         if before is not None and (record.previous, facts.get("id")) != (before.head, before.id):
             return f"it doesn't continue {Path(before.file).name}"
-        is_first = facts["part"] == 1 or "after_damaged" in facts
+        is_first = facts["part"] == 1 or not facts.keys().isdisjoint(_AFTER_DAMAGED)
         if is_first and (record.previous, record.number) != (START, 1):
             return "it isn't the journal's first record, though it is marked so"
         return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import attrs
 
-from pegboard.errors import did_you_mean, suggest
+from pegboard.errors import check_keys
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[Any, Any, Any], None]
@@ -104,23 +104,15 @@ def read_table(cls: type[T], table: Any, place: str) -> T:
     if not isinstance(table, Mapping):
         raise TypeError(f"{before}must be a table, got {kind_of(table)}")
     values: dict[str, Any] = dict(table)  # pyright: ignore[reportUnknownArgumentType]
-    _check_keys(cls, values, before)
+    fields = [field for field in attrs.fields(cast("Any", cls)) if field.init and field.metadata.get("setting", True)]
+    check_keys(values, [field.name for field in fields], place)
+    for field in fields:
+        if field.default is attrs.NOTHING and field.name not in values:
+            raise ValueError(f"{before}{field.name} is missing")
     try:
         return cls(**values)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{before}{error.args[0]}") from None
-
-
-def _check_keys(cls: type[Any], values: Mapping[str, Any], before: str) -> None:
-    fields = [field for field in attrs.fields(cls) if field.init and field.metadata.get("setting", True)]
-    known = [field.name for field in fields]
-    for key in values:
-        if key not in known:
-            near = did_you_mean(suggest(key, known))
-            raise ValueError(f"{before}there is no setting {key!r}.{near} There are {', '.join(known)}")
-    for field in fields:
-        if field.default is attrs.NOTHING and field.name not in values:
-            raise ValueError(f"{before}{field.name} is missing")
 
 
 def read_tables(cls: type[T], tables: Any, place: str) -> tuple[T, ...]:

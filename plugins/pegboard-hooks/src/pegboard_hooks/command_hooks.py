@@ -17,6 +17,7 @@ from jiter import from_json
 from pegboard import (
     Abort,
     ApprovalRequest,
+    Ask,
     ChangeArguments,
     Deny,
     ExpressionError,
@@ -30,12 +31,11 @@ from pegboard import (
     hookimpl,
 )
 from pegboard.errors import operator_log
-from pegboard.schema.converter import json_key
+from pegboard.schema.converter import json_key, read_table
 from pegboard.schema.json import digest_of
 from pegboard.tools.visible import visible
 from pegboard.toolsets.expression import parse_predicate
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
-from pegboard_hooks.settings import read_table
 
 BEFORE: Final = "PreToolUse"
 AFTER: Final = "PostToolUse"
@@ -45,8 +45,6 @@ PERMISSION: Final = "hook"
 MOST_TEXT: Final = 10_000
 """How much of what a program says the model reads, in characters."""
 
-_ALLOWED: Final = "pegboard_hooks.allowed"
-_NOTES: Final = "pegboard_hooks.notes"
 _HAS_RUN: Final = (None, "tool_failure", "timeout", "aborted", "crashed", "invalid_output", "unknown_outcome")
 
 
@@ -231,11 +229,12 @@ class CommandHooks:
     @hookimpl
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
-    ) -> ChangeArguments | Deny | Abort | None:
+    ) -> ChangeArguments | Ask | Deny | Abort | None:
         """Asks the programs that are about the tool."""
         if self._broken:
             raise HookError(f"no call runs while settings of hooks are wrong: {self._broken}")
         verdict = _Verdict(ChangeArguments(dict(arguments)).arguments)
+        context.values[_verdict_key(context)] = verdict
         for hook in self._before:
             if hook.is_about(tool, context.request):
                 answer = await _asked(hook, BEFORE, context, tool, verdict.arguments)
@@ -243,27 +242,27 @@ class CommandHooks:
                 if ends is not None:
                     return ends
         if verdict.asking:
-            await _ask(context, tool, verdict)
-        elif verdict.allowed:
-            context.values[_ALLOWED] = (tool.name, verdict.arguments)
-        context.values[_NOTES] = verdict.notes
+            return _ask(tool, verdict)
         return ChangeArguments(verdict.arguments) if verdict.changed else None
 
     @hookimpl
     async def pegboard_approve_call(self, request: ApprovalRequest, context: ToolContext) -> Once | None:
         """Approves a call that a program has allowed, with the arguments that it has allowed it with."""
-        allowed = context.values.get(_ALLOWED)
-        same = request.subject == "call" and allowed == (request.call.name, json.loads(request.arguments_text))
-        return Once() if same else None
+        verdict = context.values.get(_verdict_key(context))
+        if verdict is None or not verdict.allowed or verdict.asking or request.subject != "call":
+            return None
+        own = request.tool is not None and request.permission in {request.tool.spec.permission, request.tool.name}
+        return Once() if own and verdict.arguments == request.arguments else None
 
     @hookimpl
     async def pegboard_after_tool(
         self, context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
     ) -> ToolResult | Abort | None:
         """Tells the programs that are about the tool; what they say stands behind the result."""
+        verdict: _Verdict | None = context.values.pop(_verdict_key(context), None)
         if tool is None or result.kind not in _HAS_RUN:
             return None
-        notes: list[str] = context.values.pop(_NOTES, [])
+        notes = [] if verdict is None else verdict.notes
         given = ChangeArguments(dict(arguments)).arguments
         for hook in self._after:
             if not hook.is_about(tool, context.request):
@@ -327,17 +326,16 @@ async def _asked(
     return answer
 
 
-async def _ask(context: ToolContext, tool: Tool, verdict: _Verdict) -> None:
-    """Asks a person, who sees what programs have changed.
+def _verdict_key(context: ToolContext) -> str:
+    """Where the verdict on one call stands among the values of its turn."""
+    return f"pegboard_hooks.{id(context)}"
 
-    Raises:
-        CallError: `denied` or `rejected`; `confirmation_required`, where the answer comes later.
-    """
-    facts: dict[str, Any] = {"asked by a hook": verdict.asking}
-    if verdict.changed:
-        facts["arguments as changed by a hook"] = verdict.arguments
+
+def _ask(tool: Tool, verdict: _Verdict) -> Ask:
+    """What a person is asked, who sees the call as programs have changed it."""
     pattern = f"{tool.name} {digest_of(verdict.arguments).removeprefix('sha256:')[:16]}"
-    await context.ask(PERMISSION, [pattern], [f"{tool.name} *"], facts)
+    changed = verdict.arguments if verdict.changed else None
+    return Ask(PERMISSION, (pattern,), (f"{tool.name} *",), {"asked by a hook": verdict.asking}, changed)
 
 
 def _for_the_model(text: str) -> str:

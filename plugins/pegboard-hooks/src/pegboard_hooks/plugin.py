@@ -35,8 +35,8 @@ class Hooks:
             self._guard_calls()
 
     def _guard_calls(self) -> None:
+        from pegboard.errors import check_keys
         from pegboard_hooks.command_hooks import CommandHooks
-        from pegboard_hooks.settings import check_keys
 
         broken: list[str] = []
         try:
@@ -50,8 +50,8 @@ class Hooks:
             setattr(self, name, getattr(hooks, name))
 
     def _hooks(self, key: str, faults: list[str]) -> Iterator[Any]:
+        from pegboard.schema.converter import read_table
         from pegboard_hooks.command_hooks import HookSettings
-        from pegboard_hooks.settings import read_table
 
         tables: Any = self._settings.get(key, ())
         if not isinstance(tables, list | tuple):
@@ -80,8 +80,8 @@ class Hooks:
         tables: Any = self._settings.get("tools", {})
         if tables:
             from pegboard import PegboardError
+            from pegboard.schema.converter import read_table
             from pegboard_hooks.command_tools import ToolSettings, command_tool
-            from pegboard_hooks.settings import read_table
 
             if not isinstance(tables, Mapping):
                 self._faults.append("plugins.hooks.tools: has to be a table of tools: [plugins.hooks.tools.NAME]")

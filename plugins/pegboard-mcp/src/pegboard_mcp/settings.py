@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit, urlunsplit
 
-from attrs import define, field, fields_dict, frozen
+from attrs import define, field, frozen
 
 from pegboard.config.config import may_bind, without_secrets
-from pegboard.errors import did_you_mean, suggest
+from pegboard.errors import check_keys
 from pegboard.files import read_bounded
-from pegboard.schema.converter import read_record
+from pegboard.schema.converter import read_table
 from pegboard.schema.json import digest_of
 
 SEPARATOR: Final = "__"
@@ -181,16 +181,7 @@ def read_server(name: str, facts: Any) -> ServerSettings:
         ValueError: The name, a key or a value is wrong; the text names it.
     """
     check_server_name(name)
-    if not isinstance(facts, Mapping):
-        raise ValueError("expected a table with command or url")  # noqa: TRY004  the one error of settings
-    given, known = cast("Mapping[str, Any]", facts), list(fields_dict(ServerSettings))
-    for key in given:
-        if key not in known:
-            raise ValueError(f"{key}: there is no such setting.{did_you_mean(suggest(key, known))}")
-    try:
-        return read_record(ServerSettings, given, "")
-    except ValueError as error:
-        raise ValueError(str(error).removeprefix(": ")) from None
+    return read_table(ServerSettings, facts, "")
 
 
 def check_server_name(name: str) -> None:
@@ -210,10 +201,7 @@ def servers_from(settings: Mapping[str, Any]) -> Servers:
     Raises:
         ValueError: There is another key, or the servers are no table.
     """
-    for key in settings:
-        if key not in _KEYS:
-            near = did_you_mean(suggest(key, _KEYS))
-            raise ValueError(f"plugins.mcp.{key}: there is no such setting.{near}")
+    check_keys(settings, _KEYS, "plugins.mcp")
     servers, table = Servers(), settings.get("servers", {})
     if not isinstance(table, Mapping):
         raise ValueError("plugins.mcp.servers: expected a table of servers")  # noqa: TRY004  as above

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pegboard import Artifacts, Memory, ResultTexts, ToolRegistry, hookimpl, kept_result_tool
+from pegboard.schema.converter import read_table
 from pegboard_memory.router import MessageRouter
-from pegboard_memory.tools import MemoryTools, settings_from
+from pegboard_memory.tools import MemoryTools, Settings
 
 
 class Plugin:
@@ -21,7 +22,7 @@ class Plugin:
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.tools = MemoryTools(settings_from(settings))
+        self.tools = MemoryTools(read_table(Settings, settings, "plugins.memory"))
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:

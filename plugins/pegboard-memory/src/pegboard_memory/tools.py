@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -27,7 +27,7 @@ from pegboard import (
     ToolResult,
     tool,
 )
-from pegboard.errors import did_you_mean, suggest
+from pegboard.schema.converter import Allowed
 from pegboard.tools.content import Content
 from pegboard.tools.visible import visible
 from pegboard_memory.artifacts import DirectoryArtifacts
@@ -59,42 +59,12 @@ class Settings:
         core: The names of blocks that can't be archived.
     """
 
-    folder: Path = field(factory=lambda: Path(platformdirs.user_data_dir("pegboard", appauthor=False), "memory"))
+    folder: Annotated[str, Allowed("the path of a folder", lambda path: path.strip("\0"))] = field(
+        factory=lambda: f"{platformdirs.user_data_dir('pegboard', appauthor=False)}/memory"
+    )
     preload: bool = True
-    entries: int = 5
+    entries: Annotated[int, Allowed("a whole number from 0 to 100", lambda number: 0 <= number <= 100)] = 5
     core: tuple[str, ...] = ()
-
-
-_CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]]] = {
-    "folder": ("the path of a folder", lambda value: isinstance(value, str) and bool(value.strip("\0")), Path),
-    "preload": ("true or false", lambda value: isinstance(value, bool), bool),
-    "entries": ("a whole number from 0 to 100", lambda value: type(value) is int and 0 <= value <= 100, int),
-    "core": (
-        "a list of names of blocks",
-        lambda value: isinstance(value, list | tuple) and all(isinstance(each, str) for each in value),  # pyright: ignore[reportUnknownVariableType]
-        tuple,
-    ),
-}
-
-
-def settings_from(table: Mapping[str, Any]) -> Settings:
-    """Reads the plugin's settings.
-
-    Raises:
-        ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
-    """
-    read: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in _CHECKS:
-            near = did_you_mean(suggest(key, _CHECKS)) or f" Known are {', '.join(_CHECKS)}."
-            raise ValueError(f"plugins.memory.{key}: there is no such setting.{near}")
-        wanted, fits, make = _CHECKS[key]
-        if not fits(value):
-            raise ValueError(f"plugins.memory.{key}: {value!r:.80} is not {wanted}.")
-        read[key] = make(value)
-    if "folder" in read:
-        read["folder"] = read["folder"].expanduser()
-    return Settings(**read)
 
 
 class MemoryTools:
@@ -106,12 +76,13 @@ class MemoryTools:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self.database = Database(self.settings.folder / "memory.db")
+        folder = Path(self.settings.folder).expanduser()
+        self.database = Database(folder / "memory.db")
         self.blocks = Blocks(self.database, self.settings.core)
         self.memory = SqliteMemory(self.database)
         self.texts = SqliteTexts(self.database)
         self.outbox = OutboxRouter(self.database)
-        self.artifacts = DirectoryArtifacts(self.settings.folder / "artifacts")
+        self.artifacts = DirectoryArtifacts(folder / "artifacts")
 
     def _block_preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
         """What a person is asked: what would stand in the block."""

@@ -19,7 +19,7 @@ from pegboard import (
 )
 from pegboard.dialects import deep_copy
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
-from pegboard.schema.json import json_text
+from pegboard.schema.json import JsonEnd, json_text
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
@@ -38,7 +38,6 @@ from pegboard.wire import (
 )
 from pegboard_openai._openai import (
     CHAT,
-    JsonEnd,
     Limits,
     error_facts,
     failure,

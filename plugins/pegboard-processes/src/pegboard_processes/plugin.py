@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pegboard import hookimpl
+from pegboard.errors import check_keys
 from pegboard_processes.pool import SETTINGS, ChildProcesses
 
 
@@ -21,7 +22,5 @@ def pegboard_register_executors(register: Callable[[str, Any], None], settings: 
         ValueError: A setting is unknown or out of range.
         TypeError: A setting is of the wrong type.
     """
-    unknown = ", ".join(sorted(settings.keys() - SETTINGS))
-    if unknown:
-        raise ValueError(f"plugins.processes: {unknown}: unknown; there are {', '.join(sorted(SETTINGS))}")
+    check_keys(settings, SETTINGS, "plugins.processes")
     register("process", ChildProcesses(**settings))

@@ -210,7 +210,7 @@ class ChildProcesses:
         self._idle, self._sessions, self._owner = [], set(), os.getpid()
 
 
-SETTINGS: Final = frozenset({"most", "memory", "grace", "calls", "message_bytes"})
+SETTINGS: Final = ("most", "memory", "grace", "calls", "message_bytes")
 """What a configuration may set."""
 
 

@@ -25,10 +25,11 @@ class Plugin:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         if not hasattr(os, "killpg"):
             raise RuntimeError("pegboard-shell works on Linux and macOS: this system has no process groups to end.")
-        from pegboard_shell.settings import settings_from  # with what they use, loaded only for a registry
+        from pegboard.schema.converter import read_table  # with what they use, loaded only for a registry
+        from pegboard_shell.settings import Settings
         from pegboard_shell.tools import ShellTools
 
-        self.tools = ShellTools(settings_from(settings))
+        self.tools = ShellTools(read_table(Settings, settings, "plugins.shell"))
 
     @hookimpl
     def pegboard_register_tools(self, register: Callable[[Any], None]) -> None:

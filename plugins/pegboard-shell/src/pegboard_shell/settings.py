@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from attrs import frozen
 
 from pegboard import ToolError
+from pegboard.schema.converter import Allowed
 
 Level: TypeAlias = Literal["workspace-write", "read-only", "none"]
 """What commands may change: what is below the root, nothing, or whatever the user may."""
@@ -36,6 +35,31 @@ _SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"
 MOST_SECONDS: Final = 3_600
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def _is_environment(value: Mapping[Any, Any]) -> bool:
+    return all(
+        _is_text(name) and "=" not in name and isinstance(text, str) and "\0" not in text
+        for name, text in value.items()
+    )
+
+
+_Path: TypeAlias = Annotated[str, Allowed("the path of a folder", _is_text)]
+_Shell: TypeAlias = Annotated[
+    str, Allowed("the absolute path of a shell", lambda path: _is_text(path) and path.startswith("/"))
+]
+_Time: TypeAlias = Annotated[
+    float,
+    Allowed(f"a number of seconds above 0 and at most {MOST_SECONDS:,}", lambda seconds: 0 < seconds <= MOST_SECONDS),
+]
+_Size: TypeAlias = Annotated[int, Allowed("64 KiB to 1 GiB in bytes", lambda size: 1 << 16 <= size <= 1 << 30)]
+_Names: TypeAlias = Annotated[
+    tuple[str, ...], Allowed("a list of names of variables", lambda names: all(map(_is_text, names)))
+]
+
+
 @frozen(kw_only=True)
 class Settings:
     """Settings of the shell tools.
@@ -54,77 +78,17 @@ class Settings:
         sessions: How many sessions may be kept.
     """
 
-    root: str | None = None
-    shell: str | None = None
-    time_limit: float = 120.0
-    longest: float = 600.0
-    grace: float = 2.0
-    output_limit: int = 16 << 20
-    inherit: tuple[str, ...] = INHERITED
-    environment: Mapping[str, str] = {}
+    root: _Path | None = None
+    shell: _Shell | None = None
+    time_limit: _Time = 120.0
+    longest: _Time = 600.0
+    grace: Annotated[float, Allowed("a number of seconds from 0 to 60", lambda seconds: 0 <= seconds <= 60)] = 2.0
+    output_limit: _Size = 16 << 20
+    inherit: _Names = INHERITED
+    environment: Annotated[Mapping[str, str], Allowed("a table of texts", _is_environment)] = {}
     sandbox: Level = "workspace-write"
     network: bool = False
-    sessions: int = 16
-
-
-def settings_from(table: Mapping[str, Any]) -> Settings:
-    """Reads the plugin's settings.
-
-    Raises:
-        ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
-    """
-    for key, value in table.items():
-        if key not in _CHECKS:
-            near = get_close_matches(key, _CHECKS, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(_CHECKS)}."
-            raise ValueError(f"plugins.shell.{key}: there is no such setting. {hint}")
-        wanted, fits = _CHECKS[key]
-        if not fits(value):
-            raise ValueError(f"plugins.shell.{key}: {value!r:.100} is not {wanted}.")
-    given = dict(table)
-    if "inherit" in given:
-        given["inherit"] = tuple(given["inherit"])
-    return Settings(**given)
-
-
-def _is_time(value: Any) -> bool:
-    return _is_number(value) and 0 < value <= MOST_SECONDS
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != "" and "\0" not in value
-
-
-def _is_environment(value: Any) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    pairs = cast("Mapping[Any, Any]", value).items()
-    return all(
-        _is_text(name) and "=" not in name and isinstance(text, str) and "\0" not in text for name, text in pairs
-    )
-
-
-_TIME: Final = (f"a number of seconds above 0 and at most {MOST_SECONDS:,}", _is_time)
-_CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
-    "root": ("the path of a folder", _is_text),
-    "shell": ("the absolute path of a shell", lambda value: _is_text(value) and value.startswith("/")),
-    "time_limit": _TIME,
-    "longest": _TIME,
-    "grace": ("a number of seconds from 0 to 60", lambda value: _is_number(value) and 0 <= value <= 60),
-    "output_limit": ("64 KiB to 1 GiB in bytes", lambda value: type(value) is int and 1 << 16 <= value <= 1 << 30),
-    "inherit": (
-        "a list of names of variables",
-        lambda value: isinstance(value, list | tuple) and all(map(_is_text, value)),  # pyright: ignore[reportUnknownArgumentType]
-    ),
-    "environment": ("a table of texts", _is_environment),
-    "sandbox": ("'workspace-write', 'read-only' or 'none'", lambda value: value in Level.__args__),
-    "network": ("true or false", lambda value: isinstance(value, bool)),
-    "sessions": ("a number from 1 to 256", lambda value: type(value) is int and 1 <= value <= 256),
-}
+    sessions: Annotated[int, Allowed("a number from 1 to 256", lambda number: 1 <= number <= 256)] = 16
 
 
 def environment_by(settings: Settings, host: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -169,6 +133,11 @@ class Folder:
     descriptor: int
 
 
+def root_place(settings: Settings, work_dir: str | None) -> Path:
+    """The absolute path of the root, for a call whose folder is `work_dir`; `None` is the process's own."""
+    return Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()
+
+
 def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder:
     """The folder that a command runs in.
 
@@ -181,7 +150,7 @@ def open_folder(settings: Settings, work_dir: str | None, folder: str) -> Folder
         ToolError: It isn't there, isn't a folder, or isn't below the root.
     """
     try:
-        given = Path(work_dir or ".").absolute() / Path(settings.root or ".").expanduser()
+        given = root_place(settings, work_dir)
         root, named = given.resolve(), Path(os.path.normpath(given / folder))
         path = (root / folder).resolve()
         if not path.is_relative_to(root):

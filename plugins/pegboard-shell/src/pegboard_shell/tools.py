@@ -33,7 +33,7 @@ from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
 from pegboard_shell.process import TIMED_OUT, RunningCommand
 from pegboard_shell.sandbox import Sandbox, may_be_refused
 from pegboard_shell.sessions import Session, Sessions, owner_of
-from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, shell_by
+from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, root_place, shell_by
 
 Words = Annotated[list[Annotated[str, MaxLen(30_000)]], MinLen(1), MaxLen(1_000)]
 Line = Annotated[str, MinLen(1), MaxLen(30_000)]
@@ -201,9 +201,9 @@ class ShellTools:
 
     # What the permissions ask ------------------------------------------------------------------------------------
 
-    def destroys(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a command may destroy something; files are looked for where commands start in this program."""
-        return destroys(arguments) or overwrites(arguments, Path(self.settings.root or ".").expanduser())
+    def destroys(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
+        """Whether a command may destroy something; files are looked for in the folder that it would run in."""
+        return destroys(arguments) or overwrites(arguments, root_place(self.settings, context.work_dir))
 
     def wants_approval(self, _arguments: Mapping[str, Any]) -> bool:
         """Whether a person confirms a command: one that runs without a sandbox."""
@@ -391,6 +391,7 @@ async def _taken(command: RunningCommand) -> Output:
 
 def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
     """An answer: the output, and the notes in brackets."""
+    notes = [*notes, f"{output.lost:,} bytes of its output, in the middle, were not kept."] if output.lost else notes
     if output.odd:
         notes = [*notes, f"{output.odd:,} characters that are no text are shown as U+FFFD."]
     end = "" if not output.text or output.text.endswith("\n") else "\n"

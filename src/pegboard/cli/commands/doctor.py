@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pegboard.cli.commands.manifest import ManifestFile, manifest_files, plugins_of
-from pegboard.cli.main import OWN, command_names
+from pegboard.cli.main import OWN, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, configuration_of, open_session
@@ -206,7 +206,7 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
         if found.root is not None and os.path.isfile(found.root):  # noqa: PTH113  a text
             cause = f"it lies in {found.root}, where no file beside its code can be read, its manifest among them"
             yield Finding(subject, cause, f"Install it: pip install {found.root}")
-        for name in command_names(found, session) if found.name in well else ():
+        for name in command_helps(found, session) if found.name in well else ():
             if name in OWN:
                 cause = f"its command {name!r} can't be had: 'registry {name}' is pegboard's own"
                 yield Finding(subject, cause, "Ask its author to rename it.")

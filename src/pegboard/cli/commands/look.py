@@ -10,7 +10,7 @@ import click
 from attrs import evolve, frozen
 
 from pegboard.catalogue import Problem
-from pegboard.cli.main import OWN, command_owners
+from pegboard.cli.main import OWN, command_lines
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
@@ -109,7 +109,7 @@ class SnapshotWriter:
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}
-        commands |= {name: f"From plugin {found.name}." for name, found in command_owners(session).items()}
+        commands |= dict(command_lines(session))
         listing = listing_of(
             offered.tools,
             session.registry.problems(),

@@ -298,9 +298,9 @@ class ApprovalRequest(JsonRecord):
 
     def _exactly(self) -> str:
         """What "always" allows, as `Evaluation.exact` has it."""
-        if self.subject == "permission":
-            return "exactly this, in any call"
         spec = None if self.tool is None else self.tool.spec
+        if self.subject == "permission" or (spec and self.permission not in (spec.permission, spec.name)):
+            return "exactly this, in any call"
         if spec is None or not spec.permission_arguments or "command" in spec.permission_arguments.values():
             return "exactly this"
         known = spec.input_schema.get("properties", {}).keys()

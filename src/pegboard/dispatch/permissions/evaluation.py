@@ -264,6 +264,20 @@ class Evaluation:
             if not part.inside
         )
 
+    def is_elsewhere(self, judged: Evaluation) -> bool:
+        """Whether it touches a place that isn't among those of another evaluation, nor below one of them.
+
+        Nothing is elsewhere where the other touches no places, or what can't be read as one.
+        """
+        if all(each.kind != "path" for each in judged.resources):
+            return False
+        from pegboard.dispatch.permissions.places import PathPart  # loaded only where places are touched
+
+        parts = [part for resource, parts in judged.declared for part in parts if resource and resource.kind == "path"]
+        known = [part for part in parts if isinstance(part, PathPart)]
+        own = (part for _, parts in self.declared for part in parts if isinstance(part, PathPart))
+        return 0 < len(known) == len(parts) and any(not any(each.holds(part) for each in known) for part in own)
+
     def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
         """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
         if rule.is_everything:

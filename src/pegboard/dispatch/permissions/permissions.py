@@ -29,7 +29,7 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.handler import Confirmer, PermissionValues, WorkDir
+from pegboard.tools.handler import Confirmer, PermissionValues, WorkDir, takes_context
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
@@ -146,14 +146,14 @@ class ToolPolicy:
         """Whether a trusted origin declares it read-only, whatever the arguments."""
         return self.trusted and self.spec.annotations.read_only_hint is True
 
-    def only_reads(self, arguments: Mapping[str, Any]) -> bool:
+    def only_reads(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
         """Whether a trusted origin declares a call with these arguments read-only."""
-        return self.reads_only or (self.trusted and self._says("read_only", arguments) is True)
+        return self.reads_only or (self.trusted and self._says("read_only", arguments, context) is True)
 
-    def _says(self, option: str, arguments: Mapping[str, Any]) -> bool | None:
+    def _says(self, option: str, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
         """What an option that is a function of the arguments says of a call; `None`: there is none, or it failed."""
         function = self.by_arguments.get(option)
-        return None if function is None else _answer(function, arguments)
+        return None if function is None else _answer(function, arguments, context)
 
     @property
     def accepts_edits(self) -> bool:
@@ -216,16 +216,19 @@ class ToolPolicy:
         marked = marked or "destructive" in self.by_arguments
         return marked or confirms is not None or spec.permission is not None or not self.trusted
 
-    def reason_to_ask(self, arguments: Mapping[str, Any]) -> str | None:
+    def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
         """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
         spec, confirms = self.spec, self.confirms
         if spec.annotations.destructive_hint is True:
             return "marked destructive"
-        if "destructive" in self.by_arguments and (destroys := self._says("destructive", arguments)) is not False:
+        if (
+            "destructive" in self.by_arguments
+            and (destroys := self._says("destructive", arguments, context)) is not False
+        ):
             return "marks this call destructive" if destroys else "can't say whether this call is destructive"
         if confirms is None and spec.requires_confirmation:
             return "wants each call confirmed"
-        if confirms is not None and (wants := _answer(confirms, arguments)) is not False:
+        if confirms is not None and (wants := _answer(confirms, arguments, context)) is not False:
             return "wants this call confirmed" if wants else "can't say whether this call has to be confirmed"
         if spec.permission is not None:
             return f"asks for the permission {spec.permission!r}"
@@ -233,9 +236,12 @@ class ToolPolicy:
 
     def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
-        evaluation = self.evaluation(arguments, context, grants)
-        only_reads = self.mode == "plan" and self.only_reads(arguments)
-        return self.conclude(evaluation, partial(self.reason_to_ask, arguments), only_reads=only_reads)
+        return self.decide_by(self.evaluation(arguments, context, grants), arguments, context)
+
+    def decide_by(self, evaluation: Evaluation, arguments: Mapping[str, Any], context: ReadonlyContext) -> Decision:
+        """The same by an evaluation, which then has what was looked at."""
+        only_reads = self.mode == "plan" and self.only_reads(arguments, context)
+        return self.conclude(evaluation, partial(self.reason_to_ask, arguments, context), only_reads=only_reads)
 
     def conclude(
         self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None], *, only_reads: bool = False
@@ -300,32 +306,49 @@ class ToolPolicy:
         return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
 
     def access(
-        self, rules: Sequence[Rule], grants: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext
+        self,
+        rules: Sequence[Rule],
+        grants: Sequence[Rule],
+        arguments: Mapping[str, Any],
+        context: ReadonlyContext,
+        judged: Evaluation | None = None,
     ) -> Access:
-        """What decides about each thing that a call accesses beside what its arguments name."""
+        """What decides about each thing that a call accesses beside what its arguments name.
+
+        Places that aren't among those by which the call was `judged`, nor below one, were neither allowed nor asked
+        about with it, as behind a link that was turned since.
+        """
         kinds = self.spec.permission_arguments
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
         name = next(iter(kinds)) if len(kinds) == 1 else None
-        call = self.evaluation(arguments, context, ())
-        by_permission = dict[str, tuple[Evaluation, ...]]()
+        call = judged or self.evaluation(arguments, context, ())
+        asks = judged is not None and (self.may_ask or any(rule.action == "ask" for rule in rules))
+        by_permission = dict[tuple[str, bool], tuple[Evaluation, ...]]()
 
-        def ruled(permission: str, *, own: bool) -> Evaluation:
+        def ruled(permission: str, *, own: bool, elsewhere: bool) -> Evaluation:
             named, granted = (
                 tuple(r for r in each if self.is_ruled_by(r, permission) and (own or r.names(permission)))
                 for each in (rules, grants)
             )
             # An ask rule about the whole call has been answered: one of another permission, where the call has asked.
-            if own or self.decide(arguments, context, ()).action == "ask":
+            if not elsewhere and (own or self.decide(arguments, context, ()).action == "ask"):
                 named = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
             return Evaluation(named, (), call.folders, granted)
 
         def allows(permission: str, subject: str) -> bool:
-            if permission not in by_permission:  # what allows the tool allows nothing that another permission denies
-                others = () if permission in (*self.names, self.spec.permission) else (ruled(permission, own=False),)
-                by_permission[permission] = (ruled(self.names[0], own=True), *others)
             touched = (Resource(kind, subject, name, inner=True),)
-            each = (attrs.evolve(one, resources=touched) for one in by_permission[permission] if one.rules)
-            return all(self.conclude(one, lambda: None).action == "allow" for one in each)
+            elsewhere = asks and Evaluation((), touched, call.folders).is_elsewhere(call)
+            is_own = permission in (*self.names, self.spec.permission)
+            if (permission, elsewhere) not in by_permission:
+                # What allows the tool allows nothing that another permission denies.
+                others = () if is_own else (ruled(permission, own=False, elsewhere=elsewhere),)
+                own = ruled(self.names[0], own=True, elsewhere=elsewhere)
+                by_permission[permission, elsewhere] = (own, *others)
+            is_new = elsewhere and is_own
+            reason = partial(self.reason_to_ask, arguments, context) if is_new else lambda: None
+            known = by_permission[permission, elsewhere]
+            each = (attrs.evolve(one, resources=touched) for one in known if one.rules or is_new)
+            return all(self.conclude(one, reason).action == "allow" for one in each)
 
         return allows
 
@@ -398,10 +421,11 @@ def _denies_all(rule: Rule) -> bool:
 _ASKED: Final = Decision("ask")
 
 
-def _answer(function: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> bool | None:
+def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
     """What a function of a tool says of a call; `None`: it can't say, so a person does."""
+    more = {"context": context} if takes_context(function) else {}
     try:
-        said: object = function(deepcopy(dict(arguments)))
+        said: object = function(deepcopy(dict(arguments)), **more)
     except (Exception, SystemExit):  # noqa: BLE001  whatever it is, it costs only the answer
         return None
     return said if isinstance(said, bool) else None
@@ -419,6 +443,7 @@ class PermissionPrompt:
         wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
         reason: Why it asks, in a few words: `"marked destructive"`.
         decision: What was decided.
+        metadata: Facts for the user interface.
     """
 
     permission: str
@@ -427,6 +452,7 @@ class PermissionPrompt:
     wider: tuple[str, ...] = ()
     reason: str = ""
     decision: Decision = _ASKED
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
@@ -492,12 +518,13 @@ class Permissions:
         *,
         grants: Sequence[Rule] = (),
         context: ReadonlyContext = EMPTY_CONTEXT,
+        judged: Evaluation | None = None,
     ) -> Access:
         """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
 
-        Takes the same arguments as `decide`.
+        Takes the same arguments as `decide`, and by what the call itself was decided.
         """
-        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context)
+        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context, judged)
 
     def decide_asked(
         self,
@@ -540,7 +567,7 @@ class Permissions:
         resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
         return Evaluation(rules, resources, folders, granted, patterns if kind == "text" else None)
 
-    def ask(
+    def ask(  # noqa: PLR0913  all but three by name
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
@@ -548,10 +575,11 @@ class Permissions:
         *,
         grants: Sequence[Rule] = (),
         context: ReadonlyContext = EMPTY_CONTEXT,
+        judged: Evaluation | None = None,
     ) -> PermissionPrompt:
-        """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
+        """What a person is asked, where `decide` gives `"ask"`; takes the same arguments as `access`."""
         policy = policy_of(self, tool)
-        evaluation = policy.evaluation(arguments, context, ())
+        evaluation = judged or policy.evaluation(arguments, context, ())
         parts = [part for _, parts in evaluation.declared for part in parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         exact = () if evaluation.exact is None else (evaluation.exact,)

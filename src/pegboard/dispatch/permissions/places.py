@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import HOLE, Folders, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
-from pegboard.tools.visible import looks_of, visible
+from pegboard.tools.visible import looks_of, printable, visible
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
@@ -134,7 +134,7 @@ class PathPattern:
             return True
         if self._alike == self and _alike(place) == place:
             return False
-        shown = () if place.isascii() and place.isprintable() else (visible(place), _escaped(place))
+        shown = () if place.isascii() and place.isprintable() else (visible(place), printable(place))
         return any(self._alike.matches(_alike(form)) for form in (place, *shown))
 
     @cached_property
@@ -147,10 +147,6 @@ def _alike(path: str) -> str:
     if not (path.isascii() and path.isprintable() and " " not in path):
         path = "/".join(map(looks_of, path.split("/")))
     return path.casefold() if _FOLDS_CASE else path
-
-
-def _escaped(path: str) -> str:
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in path)
 
 
 def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPattern | None:
@@ -217,6 +213,11 @@ class PathPart:
         """Everything in its folder; nothing in the root."""
         start = exactly(self.shown.rpartition("/")[0])
         return f"{start}/*" if start else None
+
+    def holds(self, other: PathPart) -> bool:
+        """Whether another place is this one or below it; a name counts as it is shown, which tools may take for it."""
+        here = tuple(printable(each).rstrip("/") + "/" for each in self.real)
+        return all(f"{printable(each)}/".startswith(here) for each in other.real)
 
     def match(self, rule: Rule) -> Match:
         """By where it really is; what denies or asks also looks at the way there."""

@@ -20,7 +20,7 @@ import attrs
 from attrs import define, field, frozen
 from attrs.validators import instance_of, optional
 
-from pegboard.errors import did_you_mean, suggest
+from pegboard.errors import near_or_known
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
 from pegboard.tools.visible import looks_of
 from pegboard.toolsets.predicates import matcher
@@ -131,7 +131,7 @@ ACTIONS: Final = ("allow", "ask", "deny")
 def _hint(word: object, known: Sequence[str]) -> str:
     if word == "forbid":
         return ' Write action = "deny" and forbid = true.'
-    return did_you_mean(suggest(str(word), known)) or f" There are {', '.join(known)}."
+    return near_or_known(word, known)
 
 
 def _check_known(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from attrs import evolve, field, fields_dict, frozen
+from attrs import evolve, field, frozen
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
@@ -21,7 +21,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pegboard import ReadonlyContext
 from pegboard.config.config import with_secrets
 from pegboard.errors import ConfigError, cause_of
-from pegboard.schema.converter import read_record
+from pegboard.schema.converter import read_table
 
 SETTINGS: Final = "plugins.mcp.serve"
 LEAST_TOKEN: Final = 16
@@ -173,15 +173,10 @@ def read_http_settings(settings: object, token_env: str | None = None) -> HttpSe
     wrong: list[str] = []
     given = with_secrets(cast("Mapping[str, Any]", settings), wrong, []) if isinstance(settings, Mapping) else settings
     try:
-        read = read_record(HttpSettings, given, "")
+        read = read_table(HttpSettings, given, "")
     except ValueError as error:
-        wrong.append(str(error).removeprefix(": "))
+        wrong.append(str(error))
         read = HttpSettings()
-    if isinstance(given, dict):
-        wrong += [
-            f"{name}: no such setting"
-            for name in sorted({*cast("dict[str, Any]", given)} - {*fields_dict(HttpSettings)})
-        ]
     token = None if token_env is None else os.environ.get(token_env, "")
     if token is not None and len(token) < LEAST_TOKEN:
         wrong.append(f"{token_env}, which --token-env names, needs at least {LEAST_TOKEN} characters")

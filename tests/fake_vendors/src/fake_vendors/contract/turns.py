@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from attrs import evolve
 
 from fake_vendors import Call, Citation, Round, Usage
 from fake_vendors.contract.vendor import PNG, needs, rarely
@@ -179,6 +180,16 @@ def test_a_call_that_can_not_run_is_answered_and_the_turn_goes_on(way, registry,
 def test_a_call_whose_arguments_are_no_object_is_answered_and_the_turn_goes_on(way, registry, arguments):
     look = Round(calls=[Call("weather", arguments), Call("weather", {"city": "Oslo"})])
     assert way.play([look, DONE], registry=registry).results == ["invalid_arguments", "It rains in Oslo."]
+
+
+def test_calls_that_have_come_whole_start_before_the_answer_has_ended(way, registry):
+    look = Round(text="I look.", calls=[Call("weather", {"city": city}) for city in ("Oslo", "Rome")])
+    early = {"registry": registry, "start_early": lambda call, tool: call.arguments != {}}
+    for played in (way.play([look, DONE], **early), way.play([evolve(look, finish="length"), DONE], **early)):
+        kinds = [type(event).__name__ for event in played.events]
+        assert kinds.index("CallPending") < kinds.index("Answered")
+        assert played.results[0] == "It rains in Oslo."
+        assert played.outcome.calls == len(played.results) == kinds.count("CallPending") == 2
 
 
 def test_a_call_without_an_id_gets_one(way, registry):
