@@ -64,8 +64,13 @@ def test_a_block_is_broken_to_the_screen():
     assert block("", TERMINAL) == ""
 
 
-def test_a_table_is_cut_to_the_screen():
-    assert rows_text(("NAME", "TEXT"), [("a", "漢字" * 20)], TERMINAL).splitlines()[1] == "a     " + "漢字" * 5 + "漢…"
+def test_a_table_is_broken_to_the_screen():
+    assert rows_text(("NAME", "TEXT"), [("a", "漢字" * 20)], TERMINAL).splitlines()[1:] == [
+        "a     " + "漢字" * 6,
+        "      " + "漢字" * 6,
+        "      " + "漢字" * 6,
+        "      " + "漢字" * 2,
+    ]
     assert rows_text(("NAME", "TEXT"), [("a", "x" * 99)]).splitlines()[1] == f"a     {'x' * 99}"
 
 

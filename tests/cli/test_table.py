@@ -15,8 +15,8 @@ def test_columns_are_aligned():
     assert text == "A    LONGER  C\naaa  b       c\na\n"
 
 
-def test_the_last_column_is_cut_to_the_width():
-    assert table(("A", "B"), [("aa", "one two three")], width=12) == "A   B\naa  one two…\n"
+def test_the_last_column_is_broken_to_the_width():
+    assert table(("A", "B"), [("aa", "one two three")], width=12) == "A   B\naa  one two\n    three\n"
 
 
 def test_a_table_of_tools_is_wrapped_and_counted():
@@ -26,9 +26,16 @@ def test_a_table_of_tools_is_wrapped_and_counted():
     assert tool_table(rows[1:], width=22).endswith("\n1 tool\n")
 
 
+@pytest.mark.parametrize("word", ["漢字" * 9, "notebooks" * 3, "👩\u200d💻" * 9, "e\u0301" * 20])
+def test_a_word_that_is_wider_than_its_column_goes_on_in_the_next_line(word):
+    lines = tool_table([("aa", "p", f"see {word} too")], width=22).splitlines()[1:-1]
+    assert all(cells(line) <= 22 for line in lines)
+    assert "".join("".join(line[14:].split()) for line in lines) == f"see{word}too"
+
+
 def test_the_last_column_keeps_some_room():
     text = table(("A", "B"), [("a" * 30, "one two three")], width=20)
-    assert text.splitlines()[1] == "a" * 30 + "  one two…"
+    assert text.splitlines()[1] == "a" * 30 + "  one two"
 
 
 def test_wide_characters_take_two_cells():

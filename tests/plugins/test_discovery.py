@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib.metadata
 import json
 import os
@@ -531,3 +532,10 @@ def test_links_to_folders_are_not_entered(tmp_path):
     assert of("linked_tools", tmp_path).sources() == tuple(
         map(str, (package, package / "__init__.py", package / "again"))
     )
+
+
+@pytest.mark.parametrize(
+    ("attribute", "thing"), [(None, collections), ("OrderedDict.fromkeys", collections.OrderedDict.fromkeys)]
+)
+def test_an_entry_point_names_a_module_or_something_in_it_dotted_as_deep_as_it_goes(attribute, thing) -> None:
+    assert FoundPlugin("mine", "collections", attribute, "pegboard-mine", "1.0", None).load() == thing

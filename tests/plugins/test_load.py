@@ -549,10 +549,10 @@ class TestInstalled:
             ToolRegistry().exporter("broken")
 
     def test_a_plugin_that_fails_is_named(self, monkeypatch):
-        def broken(module, attribute):
+        def broken(found):
             raise ImportError("no such thing")
 
-        monkeypatch.setattr(load_module, "imported", broken)
+        monkeypatch.setattr("pegboard.plugins.discovery.FoundPlugin.load", broken)
         with pytest.raises(PluginError, match=r"anthropic.*no such thing"):
             ToolRegistry().exporter("anthropic")
 

@@ -31,7 +31,7 @@ from pegboard import (
 from pegboard.errors import RegistrationError
 from pegboard.plugins import discovery, hookspecs, load as load_module
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.plugins.manager import PluginManager, gather, imported, register_plugin
+from pegboard.plugins.manager import PluginManager, gather, register_plugin
 from pegboard.plugins.manifest import PluginManifest, manifest_path, write_manifest
 from pegboard.plugins.probe import probe
 from pegboard.plugins.side_effects import run_in_thread
@@ -467,14 +467,6 @@ def test_a_hook_that_raises_later_keeps_what_it_brought() -> None:
     loaded = gather(Origin("half"), Half(), {})
     assert [kept.name for kept in loaded.tools] == ["greet"]
     assert loaded.faults == ["pegboard_register_tools raised OSError: disk full"]
-
-
-def test_an_entry_point_names_a_module_or_something_in_it() -> None:
-    """Dotted as deep as it goes."""
-    import collections
-
-    assert imported("collections", None) is collections
-    assert imported("collections", "OrderedDict.fromkeys") == collections.OrderedDict.fromkeys
 
 
 # A time limit on code that can't be interrupted ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import types
+from importlib import import_module
 from typing import Annotated
 
 import attrs
@@ -16,7 +17,7 @@ import pytest
 from annotated_types import Ge, Le
 
 from pegboard import FatalToolError, Grammar, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
-from pegboard.plugins.manager import gather, imported, manifest_of
+from pegboard.plugins.manager import gather, manifest_of
 from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin
 from pegboard.testing.calls import Subject
@@ -234,7 +235,7 @@ def greeter(who: str = "you", condition: str = "pass") -> str:
 def manifest_for(site, name: str, code: str) -> str:
     """The text of the manifest that `registry manifest write` would write for this code."""
     module = site(name, code)
-    return manifest_text([manifest_of(gather(Origin(name, f"dist-{name}", "1.0"), imported(module, None), {}))])
+    return manifest_text([manifest_of(gather(Origin(name, f"dist-{name}", "1.0"), import_module(module), {}))])
 
 
 def test_a_plugin_that_depends_on_what_was_before_is_found() -> None:
@@ -277,7 +278,7 @@ def test_a_plugin_that_another_process_knows_otherwise_is_found(site) -> None:
 def test_a_plugin_that_needs_this_process_is_found(site, monkeypatch) -> None:
     module = site("greeter", "import sys\nif not hasattr(sys, 'prepared'): raise OSError('not here')\n" + greeter())
     monkeypatch.setattr("sys.prepared", True, raising=False)
-    imported(module, None)
+    import_module(module)
     assert "it doesn't load in a process of its own: OSError: not here" in findings("greeter")
 
 

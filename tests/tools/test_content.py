@@ -290,7 +290,12 @@ def test_a_result_is_shown_in_notebooks_with_its_pictures_and_sounds():
     content = ["a < b", ImageContent(b"x"), AudioContent(b"y"), LinkContent("http://e/?a&b", "e")]
     assert ToolResult(content)._repr_html_() == (
         '<pre>a &lt; b</pre><img src="data:image/png;base64,eA==">'
-        '<audio controls src="data:audio/wav;base64,eQ=="></audio><p>http://e/?a&amp;b</p>'
+        '<audio controls src="data:audio/wav;base64,eQ=="></audio><p>e: http://e/?a&amp;b</p>'
+    )
+    files = [FileContent(f"f:{n}", data, kind) for n, (data, kind) in enumerate([("<", None), (b"x", "image/png")])]
+    assert ToolResult([*files, FileContent("f:2", b"y", "audio/wav"), FileContent("f:3", b"PK")])._repr_html_() == (
+        '<p>f:0</p><pre>&lt;</pre><p>f:1</p><img src="data:image/png;base64,eA==">'
+        '<p>f:2</p><audio controls src="data:audio/wav;base64,eQ=="></audio><p>f:3</p>'
     )
     assert ToolResult.error("denied", "no")._repr_html_() == "<b>denied</b><pre>no</pre>"
     assert '"><' not in ToolResult(ImageContent(b"", 'a"><script>'))._repr_html_()

@@ -477,6 +477,7 @@ def test_the_fields_of_a_functions_one_parameter_are_its_arguments(function, nam
     made = Tool.from_function(function)
     assert list(made.spec.input_schema["properties"]) == names
     assert text_of(made, **arguments) == said
+    assert Tool.from_function(function, flatten=True).spec == Tool.from_function(function).spec
     nested = Tool.from_function(function, flatten=False)
     (name,) = nested.spec.input_schema["properties"]
     assert text_of(nested, **{name: arguments}) == said
@@ -492,8 +493,13 @@ def test_a_parameter_that_is_optional_or_one_of_several_stays_an_argument():
     def two(trip: Trip, note: str) -> str:
         return trip.to
 
-    for each in (maybe, later, two):
+    def plain(trip: int) -> str:
+        return str(trip)
+
+    for each in (maybe, later, two, plain):
         assert "trip" in Tool.from_function(each).spec.input_schema["properties"]
+        with pytest.raises(DefinitionError, match=rf"tool '{each.__name__}': flatten=True needs .*; there is trip: "):
+            Tool.from_function(each, flatten=True)
 
 
 def test_what_is_wrong_with_a_field_is_named_by_the_field():

@@ -215,12 +215,12 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
     """
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
-    from pegboard.plugins.manager import gathered, imported
+    from pegboard.plugins.manager import gathered
 
     group = click.Group()
     try:
         with redirect_stdout():
-            loaded = gathered(found.origin, lambda: imported(found.module, found.attribute), settings, [])
+            loaded = gathered(found.origin, found.load, settings, [])
             hook = loaded.implementations[HOOK]
             hook.function(*(group for _ in hook.argnames))
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):

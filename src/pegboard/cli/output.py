@@ -331,11 +331,16 @@ def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "
 
 
 def rows_text(
-    head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN, *, is_visible: bool = False
+    head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN, notes: Sequence[str] = ()
 ) -> str:
-    """A table as wide as the screen; without a width, uncut."""
-    cells = [list(row) if is_visible else [one_line(cell) for cell in row] for row in rows]
-    return table(head, cells, width=screen.width or _UNCUT, colour=screen.colour)
+    """A table as wide as the screen, without a width one line a row; below each row its note."""
+    return table(
+        head,
+        [[one_line(cell) for cell in row] for row in rows],
+        width=screen.width or _UNCUT,
+        colour=screen.colour,
+        notes=notes,
+    )
 
 
 def tools_text(tools: Iterable[Tool], screen: Screen = PLAIN) -> str:
@@ -375,11 +380,10 @@ def plugins_table(plugins: Iterable[PluginRecord], screen: Screen = PLAIN) -> st
         for plugin in known
     ]
     head = ("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS")
-    first, *lines = rows_text(head, rows, screen).splitlines(keepends=True)
     causes = [
         block(plugin.cause or "", screen, indent="    ", style=_STYLES.get(plugin.status, "")) for plugin in known
     ]
-    return first + "".join(line + cause for line, cause in zip(lines, causes, strict=True))
+    return rows_text(head, rows, screen, notes=causes)
 
 
 def findings_text(findings: Iterable[Finding], screen: Screen = PLAIN) -> str:

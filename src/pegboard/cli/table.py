@@ -6,7 +6,7 @@ Used by the warm command, so it loads nothing that a bare Python hasn't loaded.
 from __future__ import annotations
 
 import os
-from itertools import accumulate
+from itertools import accumulate, chain
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
@@ -22,20 +22,25 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
     """Name, plugin and summary of tools as a table, and how many there are."""
     count = f"{len(rows)} tool{'s' * (len(rows) != 1)}"
-    return table(HEAD, rows, width=width, colour=colour, wraps=True) + f"{count}\n"
+    return table(HEAD, rows, width=width, colour=colour) + f"{count}\n"
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False, wraps: bool = False
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int,
+    colour: bool = False,
+    notes: Sequence[str] = (),
 ) -> str:
-    """Rows in aligned columns, each line cut to the width, or its last cell broken between words.
+    """Rows in aligned columns; a last cell that is too wide goes on in the next line.
 
     Args:
         head: The columns' names.
         rows: Cells without line ends and escape sequences; as many a row as there are names.
         width: In terminal cells.
         colour: Whether the names stand out.
-        wraps: Whether the last cell goes on in the next line where it is too wide.
+        notes: What stands below each row, with line ends of its own; none at all by default.
 
     Returns:
         Lines, each with its line end.
@@ -43,24 +48,21 @@ def table(
     widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
     last = len(widths) - 1
     widths[last] = min(widths[last], max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST))
-    first = _row(head, widths)
+    first = _row(head, widths).removesuffix("\n")
     return "".join(
         (
             f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n",
-            *(f"{_row(line, widths)}\n" for row in rows for line in (_wrapped(row, widths[-1]) if wraps else (row,))),
+            *(_row(row, widths) + note for row, note in zip(rows, notes or [""] * len(rows), strict=True)),
         )
     )
 
 
-def _wrapped(row: Sequence[str], width: int) -> Iterator[Sequence[str]]:
-    """The row, and rows below it with what is left of its last cell."""
-    for number, part in enumerate(wrapped(row[-1], width)):
-        yield (*([""] * (len(row) - 1) if number else row[:-1]), part)
-
-
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:
+    """The row's line, and lines below it with what is left of its last cell."""
     parts = [cell + " " * (wide - cells(cell)) for cell, wide in zip(row[:-1], widths[:-1], strict=True)]
-    return GAP.join((*parts, fitted(row[-1], widths[-1]))).rstrip()
+    lines = _broken(row[-1], widths[-1], cuts=True)
+    below = " " * (sum(widths[:-1]) + len(GAP) * len(parts))
+    return f"{GAP.join((*parts, lines[0])).rstrip()}\n" + "".join(f"{below}{line}\n" for line in lines[1:])
 
 
 def fitted(text: str, width: int) -> str:
@@ -90,19 +92,31 @@ def wrapped(text: str, width: int | None) -> list[str]:
     return lines if width is None else [part for line in lines for part in _broken(line, width)]
 
 
-def _broken(line: str, width: int) -> list[str]:
+def _broken(line: str, width: int, *, cuts: bool = False) -> list[str]:
+    """The line, broken; `cuts`: within words, too, that are too long, as those of Chinese and Japanese are."""
     if cells(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip(" "))]
     parts: list[str] = []
     here = ""
-    for word in line.split():
+    words = line.split()
+    for word in chain.from_iterable(_pieces(each, width) for each in words) if cuts else words:
         if here and cells(f"{indent}{here} {word}") > width:
             parts.append(indent + here)
             here = word
         else:
             here = f"{here} {word}" if here else word
     return [*parts, indent + here]
+
+
+def _pieces(word: str, width: int) -> Iterator[str]:
+    piece = ""
+    for character in word:
+        if piece and cells(piece + character) > width:
+            yield piece
+            piece = ""
+        piece += character
+    yield piece
 
 
 def terminal_size(fd: int, environ: Mapping[str, str] = os.environ) -> tuple[int, int]:

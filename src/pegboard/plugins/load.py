@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from pegboard.catalogue import Problem, Where
 from pegboard.config.config import Config, autoload_in, is_named, normalised
 from pegboard.errors import PACKAGES, ManifestError, PluginError, cause_of, operator_log
-from pegboard.plugins.manager import PluginManager, gathered, imported
+from pegboard.plugins.manager import PluginManager, gathered
 from pegboard.plugins.names import Claims
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
@@ -296,7 +296,7 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
         cause = f"{' and '.join(each.distribution for each in plugins)} offer {name!r} among {kind}: {fix}"
         raise PluginError(found.name, cause, distribution=found.distribution)
     try:
-        thing = gathered(found.origin, lambda: imported(found.module, found.attribute), {}, []).extras[kind][name]
+        thing = gathered(found.origin, found.load, {}, []).extras[kind][name]
     except KeyboardInterrupt:
         raise
     except BaseException as error:

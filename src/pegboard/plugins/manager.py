@@ -6,7 +6,6 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -140,14 +139,6 @@ def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
     ]
     if errors and not loaded.brought_anything:
         raise errors[0]
-
-
-def imported(module: str, attribute: str | None) -> Any:
-    """What an entry point names: a module, or something in it (`"Guard"`, `"plugins.Guard"`)."""
-    thing: Any = import_module(module)
-    for part in (attribute or "").split("."):
-        thing = getattr(thing, part) if part else thing
-    return thing
 
 
 def _find_implementations(loaded: LoadedPlugin) -> None:
@@ -497,7 +488,7 @@ class PluginManager:
         return plugin
 
     def _expect(self, found: FoundPlugin) -> _Plugin:
-        return self._new(found.origin, lambda: imported(found.module, found.attribute))
+        return self._new(found.origin, found.load)
 
     def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
         for written in manifest.tools:

@@ -19,7 +19,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -264,13 +263,13 @@ def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
 def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What a plugin brings; where it has tools to publish, first without them: asking for them may end the process."""
     from pegboard.catalogue import PublishedTools
-    from pegboard.plugins.manager import gathered, imported, manifest_of
+    from pegboard.plugins.manager import gathered, manifest_of
     from pegboard.tools.spec import Origin
 
     notes: list[str] = []
     try:
         # in a thread, as where it is used: an import that works in the main thread only is found out here
-        fetch = partial(imported, job["module"], job["attribute"])
+        fetch = found_in(job).load
         origin = Origin(job["name"], job["distribution"], job["version"])
         loaded = gathered(origin, fetch, job["settings"], notes, threading.TIMEOUT_MAX)
         publishing, files = _publishing(loaded)

@@ -13,7 +13,7 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import PluginError, RegistrationError, did_you_mean, suggest
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.hookspecs import hookimpl
-from pegboard.plugins.manager import PluginManager, imported
+from pegboard.plugins.manager import PluginManager
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.registry import ToolRegistry
 from pegboard.tools.content import ToolResult
@@ -76,7 +76,7 @@ def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
             f"no installed distribution has an entry point {name!r} in the group 'pegboard'.{near} "
             "Install the package first (pip install -e .), or pass its module.",
         )
-    return Subject(name, run_in_thread(LOAD_SECONDS, imported, found.module, found.attribute), found, found.module)
+    return Subject(name, run_in_thread(LOAD_SECONDS, found.load), found, found.module)
 
 
 def plugin_registry(

@@ -30,7 +30,7 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import cause_of
 from pegboard.plugins.discovery import Discovery, FoundPlugin
 from pegboard.plugins.load import load
-from pegboard.plugins.manager import PluginManager, gather, imported, manifest_of
+from pegboard.plugins.manager import PluginManager, gather, manifest_of
 from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, probe, run_jobs
 from pegboard.plugins.side_effects import observed
 from pegboard.registry import ToolRegistry
@@ -266,7 +266,7 @@ class Trial:
 
     def gathered(self) -> Any:
         """What the plugin brings, loaded in this thread; what is wrong with it is noted."""
-        loaded = gather(self.found.origin, imported(self.found.module, self.found.attribute), self.settings)
+        loaded = gather(self.found.origin, self.found.load(), self.settings)
         for fault in loaded.faults:
             self.broke(f"it loads in part only: {fault}")
         return loaded
@@ -443,7 +443,7 @@ async def _twice(trial: Trial) -> None:
     registry = trial.registry()
     names = [tool.name for tool in registry.tools()]
     assert isinstance(registry.plugin_manager, PluginManager)
-    thing = imported(trial.found.module, trial.found.attribute)
+    thing = trial.found.load()
     registry.plugin_manager.register(thing, Origin(f"{trial.found.name}-again", trial.found.distribution))
     if [tool.name for tool in registry.tools()] != names:
         trial.broke("registered under a second name, it adds or removes tools")

@@ -289,10 +289,16 @@ def _html_of(item: Content) -> str:
 
     if isinstance(item, TextContent):
         return f"<pre>{html_of(item.text)}</pre>"
-    if isinstance(item, ImageContent | AudioContent):
-        source = f"data:{html_of(item.mime_type)};base64,{base64.b64encode(item.data).decode()}"
-        return f'<img src="{source}">' if isinstance(item, ImageContent) else f'<audio controls src="{source}"></audio>'
-    return f"<p>{html_of(item.uri)}</p>"
+    if isinstance(item, LinkContent):
+        return f"<p>{html_of(item.name)}: {html_of(item.uri)}</p>"
+    head, mime = f"<p>{html_of(item.uri)}</p>" if isinstance(item, FileContent) else "", item.mime_type or ""
+    if isinstance(item.data, str):
+        return f"{head}<pre>{html_of(item.data)}</pre>"
+    source = f"data:{html_of(mime)};base64,{base64.b64encode(item.data).decode()}"
+    if isinstance(item, ImageContent) or mime.startswith("image/"):
+        return f'{head}<img src="{source}">'
+    is_sound = isinstance(item, AudioContent) or mime.startswith("audio/")
+    return f'{head}<audio controls src="{source}"></audio>' if is_sound else head
 
 
 _OF_MCP: Final = ("content", "structuredContent", "isError")

@@ -98,15 +98,26 @@ class Handler:
 
 
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
-    """Whether the arguments are the fields of the one parameter that there is, and it is of a class with fields."""
-    if options.get("flatten") is False or len(parameters) != 1:
+    """Whether the arguments are the fields of the one parameter that there is, and it is of a class with fields.
+
+    Raises:
+        DefinitionError: `flatten=True` asks for that, and there is no such parameter.
+    """
+    if (flatten := options.get("flatten")) is False:
         return False
+    fits = len(parameters) == 1 and _has_fields(parameters[0], options.get("input_schema") or {}, tool)
+    if flatten and not fits:
+        there = ", ".join(f"{each.name}: {inspect.formatannotation(each.annotation)}" for each in parameters) or "none"
+        what = "flatten=True needs one parameter, required and of a class with fields, such as a dataclass; there is"
+        raise DefinitionError(f"{what} {there}.", tool=tool, hint="Leave flatten out, or give it such a parameter.")
+    return fits
+
+
+def _has_fields(one: Parameter, given: JsonSchema, tool: str) -> bool:
     from pegboard.schema.adapters import OBJECTS, RecordAdapter, bare
     from pegboard.schema.converter import ForeignAdapter
     from pegboard.schema.types import adapter_of
 
-    (one,) = parameters
-    given: JsonSchema = options.get("input_schema") or {}
     if one.default is not EMPTY or one.kind in STARRED or one.key in given.get("properties", {}):
         return False
     try:

@@ -137,7 +137,7 @@ class ToolOptions(CommonOptions, total=False):
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first; the function's own name by default.
         input_schema: In place of the one that the types give; the parameters must fit it.
         flatten: `False` keeps the fields of a function's one parameter in an argument of its name; by default, where
-            it is of a class with fields, they are the tool's arguments.
+            it is of a class with fields, they are the tool's arguments; `True` refuses a function without one.
     """
 
     name: str | None

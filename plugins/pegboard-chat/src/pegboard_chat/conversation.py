@@ -27,7 +27,7 @@ from pegboard import (
     turn_of,
 )
 from pegboard.cli.output import remark
-from pegboard.cli.run import interruptible
+from pegboard.cli.run import interruptible, unanswered
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.typing import JsonObject
 from pegboard_chat.renderer import ChatRenderer
@@ -207,8 +207,9 @@ def report_end(outcome: TurnOutcome) -> int:
     if outcome.ended in WELL:
         return 0
     if outcome.ended == "suspended":
-        names = ", ".join(sorted({call.call.name for call in outcome.pending}))
-        remark(f"{names} has to be confirmed and was not run. To run it, add --yes.")
+        for text in sorted({unanswered(call) for call in outcome.pending}):
+            remark(text)
         return 1
-    remark(f"the turn ended: {outcome.ended}{f' ({outcome.detail})' if outcome.detail else ''}")
+    detail = "" if outcome.detail in (None, outcome.ended) else f" ({outcome.detail})"
+    remark(f"the turn ended: {outcome.ended}{detail}")
     return 130 if outcome.ended in ("interrupted", "cancelled") else 1
