@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
-from pegboard.schema.json import json_text, strict_json
+from pegboard.schema.json import json_faults, strict_json
 from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -316,7 +316,10 @@ def _json(key: str, text: str) -> Any:
 
 
 def _strict(text: str) -> Any:
-    json_text(value := strict_json(text.encode()))  # which refuses an infinity, as 1e400 is read
+    """JSON without what readers let pass: NaN, infinities, a key twice."""
+    value: Any = strict_json(text.encode())
+    if faults := json_faults({"value": value}):  # 1e999 is infinite
+        raise ValueError(faults[0])
     return value
 
 
