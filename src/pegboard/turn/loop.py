@@ -378,7 +378,7 @@ class Turn:
         if most is not None and self._progress.calls + len(batch.early) >= most:
             return False
         if not callable(self.start_early):
-            return ToolPolicy.of(tool, (), "default").only_reads(arguments_object(call))
+            return ToolPolicy.of(tool, (), "default").only_reads(arguments_object(call), self.context)
         try:
             return bool(self.start_early(call, tool))
         except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own

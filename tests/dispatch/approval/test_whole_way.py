@@ -284,6 +284,9 @@ def test_a_call_that_a_callback_asks_about_goes_on_later_with_one_answer():
     assert resumed.results[0].text == "deleted a"
     otherwise = board()
     otherwise.add_callback("before_tool", lambda: Ask("careful", ["b*"]))
+    (other,) = dispatched(registry, ("delete", {"path": "b"}), approver=ask_later).pending
+    outcome = asyncio.run(board().resume(PendingCalls([other]), {other.id: Once()}, context=ANN))
+    assert outcome.results[0].text == "deleted b", "less is asked than was approved"
     (again,) = dispatched(registry, ("delete", {"path": "c"}), approver=ask_later).pending
     outcome = asyncio.run(otherwise.resume(PendingCalls([again]), {again.id: Once()}, context=ANN))
     assert outcome.results[0].kind == "denied", "it was about something else"
