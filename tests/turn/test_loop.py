@@ -641,7 +641,7 @@ class TestApproval:
 
     def test_more_than_is_read_back_is_not_written(self, turn, monkeypatch):
         outcome, _ = turn(["ok"])
-        monkeypatch.setattr("pegboard.turn.events._MOST_BYTES", 10)
+        monkeypatch.setattr(TurnOutcome, "most_bytes", 10)
         with pytest.raises(ValueError, match="at most 10 are read back"):
             outcome.dumps()
 
@@ -783,6 +783,29 @@ class TestOutput:
         outcome, model = turn([wrong, right], output_type=schema)
         assert outcome.output == {"people": 7}
         assert [tool.spec.input_schema for tool in model.requests[0].offered][-1] == schema
+
+    def test_a_model_with_response_formats_answers_in_one_and_may_correct_it_once(self, registry):
+        steps = [
+            [ADD],
+            '{"result": {"name": "Oslo", "people": "many"}}',
+            '{"result": {"name": "Oslo", "people": null}}',
+        ]
+        with ScriptedModel(steps, formats=True) as model:
+            outcome = asyncio.run(run_turn(model, "Hi", registry, output_type=City))
+        assert (outcome.ended, outcome.output, outcome.rounds) == ("answered", City("Oslo"), 3)
+        assert {request.output.name for request in model.requests} == {"final_result"}
+        assert "final_result" not in [tool.name for request in model.requests for tool in request.offered]
+        assert "- result.people: " in outcome.messages[-2].text
+
+    @pytest.mark.parametrize("text", ["Oslo.", "[1]", '{"result": 7}', '{"result": 1, "result": 2}', ""])
+    def test_in_a_response_format_too_a_second_miss_fails_the_turn(self, registry, text):
+        with ScriptedModel([text, text], formats=True) as model, pytest.raises(ModelError, match="that is wanted"):
+            asyncio.run(run_turn(model, "Hi", registry, output_type=City))
+
+    def test_where_a_call_is_required_the_answer_comes_by_the_tool(self, registry):
+        with ScriptedModel([self.OSLO], formats=True) as model:
+            request = ModelRequest("Hi", tool_choice="required")
+            assert asyncio.run(run_turn(model, request, registry, output_type=City)).output.name == "Oslo"
 
     def test_it_is_wanted_of_a_turn_that_goes_on_too(self, registry, turn):
         outcome, _ = turn([DELETE], approver=ask_later, output_type=City)

@@ -529,8 +529,7 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
 
 def complete_plugin(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Names of plugins."""
-    names = (plugin.name for plugin in _session(context).registry.plugins())
-    return [CompletionItem(visible(name)) for name in names if name.startswith(incomplete)]
+    return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
 
 
 def complete_exporter(
@@ -557,6 +556,15 @@ def complete_where(context: click.Context, _parameter: click.Parameter, incomple
     else:
         names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]
     return [CompletionItem(before + space + item.value) for item in _completed(names, last)]
+
+
+where_option = click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="Only tools of which this is so: 'read_only and not tag:network'.",
+)
+"""`--where`, for commands that look at tools."""
 
 
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

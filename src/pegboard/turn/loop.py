@@ -241,14 +241,18 @@ class Turn:
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
         if not (response.calls or self._sums_up):
             end = end_by_answer(response)
-            if end is not None and not (end[0] == "answered" and (self._lacks_output() or await self._goes_on())):
+            if end is not None and not (
+                end[0] == "answered" and (await self._lacks_output(response) or await self._goes_on())
+            ):
                 self._end(*end)
 
-    def _lacks_output(self) -> bool:
-        """Whether words came where a value of a type is wanted; the model is told so."""
-        if self._output is not None:
-            self._inbox.put(self._output.miss(self.model), "output_type")
-        return self._output is not None
+    async def _lacks_output(self, response: ModelResponse) -> bool:
+        """Whether something else came where a value of a type is wanted; the model is told so."""
+        if self._output is None or not (wrong := await self._output.read(response.text)):
+            return False
+        self._output.miss(self.model)
+        self._inbox.put(wrong, "output_type")
+        return True
 
     def _is_at_a_limit(self) -> bool:
         """Whether no further round may begin; but one for a last answer without tools may, where that is wanted."""
@@ -281,12 +285,13 @@ class Turn:
             start_early=bool(self.start_early) and not (self._sums_up or self.batch.get("sequential")),
         )
         request = request.evolve(tools=await self._offered(context))
+        if self._output is not None:
+            request = self._output.asked_by(request, self.model)
         return self._with_left_out(await self.registry.process(request, context))
 
     async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
-        """The request's tools, or those that may be offered now; and the one that takes the answer."""
-        tools = await self._resolved(context) if self.request.tools is None else self.request.tools
-        return tools if self._output is None else tools.with_tools(self._output.tool)
+        """The request's tools, or those that may be offered now."""
+        return await self._resolved(context) if self.request.tools is None else self.request.tools
 
     async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
         """The tools that may be offered now; its own permissions narrow them as the registry's do."""
@@ -478,6 +483,7 @@ class Turn:
         """Goes on from where calls waited for an approval, or for their host."""
         context, options = self._context_now(), self._batch_options(self.request)
         tools = await self._offered(context)
+        tools = tools if self._output is None else tools.with_tools(self._output.tool)
         await self._take_from_host(results, tools, context)
         if len(before.pending):
             batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
