@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -281,6 +281,11 @@ class Session:
         if not calls and any(tool.name == name for tool in self._published()):
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
+
+    def owners(self, names: Collection[str]) -> set[str] | None:
+        """The toolsets that are known to have the tools of these names; `None` where any may have one of them."""
+        known = {} if self.options.live else {tool.name: tool.origin.toolset for tool in self._published()}
+        return {known[name] or "" for name in names} if known.keys() >= {*names} else None
 
     def find(self, name: str) -> Tool:
         """The tool of this name, even if the configuration's predicate leaves it out.
