@@ -43,6 +43,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
         CallError: `denied`.
     """
     services, tool = state.services, state.tool
+    # As `permissions_of` has it: each call passes here, and a function more is measured.
     permissions = services.permissions if services.current is None else services.current.permissions
     assert tool is not None
     if permissions is None:
@@ -495,7 +496,8 @@ def _check_approved(state: CallState) -> None:
     if state.asks is not None and approval is None:
         text = f"{name} was not run: by what has changed meanwhile it needs approval. Call it again."
         raise CallError("denied", text)
-    if state.asks is not None and approval is not None and approval.patterns not in ((), state.asks.patterns):
+    shown = () if approval is None else approval.patterns
+    if state.asks is not None and shown and not {*state.asks.patterns} <= {*shown}:
         text = f"{name} was not run: what it touches isn't what was approved any more. Ask again."
         raise CallError("denied", text)
 

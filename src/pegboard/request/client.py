@@ -20,6 +20,8 @@ from contextlib import aclosing, contextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import partial
+from inspect import Parameter, signature
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -201,8 +203,6 @@ class Secrets:
 
     def _keep_from(self, error: ModelError) -> None:
         """Redacts the error in place. What it is chained to can't be: where that shows a secret, it is let go."""
-        from traceback import format_exception
-
         known = list(self.known())
         error.args = tuple(without_secrets(str(each), known) for each in error.args)
         error.message = without_secrets(error.message, known)
@@ -379,8 +379,6 @@ def as_data(answer: Any) -> Any:
 
 def _parameters(method: Callable[..., Any]) -> frozenset[str] | None:
     """The names that it takes; `None`: any."""
-    from inspect import Parameter, signature
-
     parameters = signature(method).parameters.values()
     free = any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
     return None if free else frozenset(each.name for each in parameters)
@@ -509,6 +507,11 @@ class ProviderModel(ABC):
     def loads_deferred(self) -> bool:
         """Whether it searches and loads deferred tools itself."""
         return False
+
+    def formats(self, request: ModelRequest) -> bool:
+        """Whether the answer will be in the format of the request's `output`, by the provider's own response format."""
+        write = getattr(self._exporter, "response_format", None)
+        return write is not None and write(request.evolve(model=request.model or self._model)) is not None
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer to a request; one that is cancelled closes the connection.

@@ -65,7 +65,9 @@ def read_conversation(file: str) -> Kept:
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file} holds no JSON: {error}") from None
     facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    listed: object = facts.get("messages") if facts.get("format") == FORMAT else None
+    if (found := facts.get("format", FORMAT)) != FORMAT:
+        raise click.UsageError(f"{file} has format {found!r}; this pegboard knows format {FORMAT}")
+    listed: object = facts.get("messages") if "format" in facts else None
     if not isinstance(listed, list):
         raise click.UsageError(f"{file} holds no conversation that this pegboard has written")
     try:
@@ -103,7 +105,7 @@ def write_conversation(file: str, messages: Sequence[Message], suspended: TurnOu
 
 
 def _nothing(_event: Any) -> None:
-    """Nobody listens."""
+    """Listener of a turn that shows nothing."""
 
 
 @define(eq=False)

@@ -181,7 +181,9 @@ def _of_problems(session: Session) -> Iterator[Finding]:
     for (distribution, cause), named in plugins.items():
         source = distribution or "sys.path"
         kind = f"plugin{'s' if len(named) > 1 else ''} {', '.join(map(repr, named))}"
-        fix = f"Update it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
+        has_settings = any(session.config.settings(name, distribution) for name in named)
+        first = "Correct its settings, if they are wrong; else update" if has_settings else "Update"
+        fix = f"{first} it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
         subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Install it again.")
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
         yield Finding(subject, what, settles)

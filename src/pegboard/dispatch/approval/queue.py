@@ -19,12 +19,9 @@ from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, 
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
-from pegboard.timeout import cancels_the_call
+from pegboard.timeout import GRACE_SECONDS, cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
-
-GRACE_SECONDS: Final = 1.0
-"""How long an approver may take to end once its answer isn't needed any more."""
 
 _DENIED: Final = "It was denied; go on without it."
 
@@ -376,6 +373,8 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
         else:
             answer = function(request, entry.context)
         return _checked(await settle(answer))
+    except RefusedError as refused:  # in the approver's own words
+        return refused
     except BaseException as error:  # an approver's SystemExit costs only its request
         if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
             raise
