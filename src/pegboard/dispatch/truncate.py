@@ -42,13 +42,18 @@ class StoreAccess:
 
     Attributes:
         store: Keeps the full texts; `None` keeps none.
-        session: Which session of which user may read it, as `session_key` has it.
+        session: Which session may read it, as `reader_of` has it.
         reader: The name of the tool that reads it, where the model has one.
     """
 
     store: ResultStore | None = None
     session: str | None = None
     reader: str | None = None
+
+
+def reader_of(context: ToolContext) -> str | None:
+    """Who reads what is kept of a call's result: its session, or a user's session."""
+    return context.session if context.user is None else session_key(context.request)
 
 
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
@@ -618,7 +623,7 @@ def kept_result_tool(
         page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
         store = kept if isinstance(kept, ResultStore) else kept(context)
         try:
-            page = store.read(id, line=line, byte=byte, session=session_key(context.request), limits=page_limits)
+            page = store.read(id, line=line, byte=byte, session=reader_of(context), limits=page_limits)
         except LookupError as error:
             hint = "Call the tool that gave the result again, and ask it for less."
             raise ToolError(f"{error}.", hint=hint) from None
