@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Container, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -162,13 +162,14 @@ class ToolRegistry(Contributions):
 
     # Resolving and calling ---------------------------------------------------------------------------------------
 
-    async def resolve(
+    async def resolve(  # noqa: PLR0913  what a request may settle, all by name
         self,
         context: ReadonlyContext = EMPTY_CONTEXT,
         *,
         where: Where = None,
         active: Sequence[str] | None = None,
         order: Sequence[str] | None = None,
+        toolsets: Collection[str] | None = None,
         on_toolset_error: OnToolsetError = "skip",
     ) -> ResolvedTools:
         """The tools that this context may be offered now.
@@ -178,6 +179,7 @@ class ToolRegistry(Contributions):
             where: A predicate, or its text (`"read_only and not tag:network"`).
             active: Names to keep, in this order; `None` keeps all, `[]` none.
             order: Names to list first; the rest follow alphabetically.
+            toolsets: Names of the toolsets that are asked; `None` asks all.
             on_toolset_error: `"skip"`: a failing toolset costs only its own tools; `"fail"`: it raises.
 
         Raises:
@@ -190,7 +192,7 @@ class ToolRegistry(Contributions):
         catalogue = self._catalogue
         resolved = await resolve_tools(
             catalogue.ordered,
-            catalogue.toolsets,
+            [each for each in catalogue.toolsets if toolsets is None or each.name in toolsets],
             context,
             where=self._predicate(where),
             default=self._default(),

@@ -275,6 +275,7 @@ ask "registry list --plugin=d" registry list --plugin = d
 
 
 PUBLISHER = """
+import sys
 from pathlib import Path
 
 from pegboard import CombinedToolset, Tool, ToolsetBase, hookimpl
@@ -299,6 +300,7 @@ class Live(ToolsetBase):
     name = "live"
 
     async def tools(self, context):
+        print("live was asked", file=sys.stderr)
         raise RuntimeError("was asked")
 
 
@@ -342,6 +344,16 @@ class TestPublished:
         assert json.loads(say("search", "take", "--json")[1])["tools"][0]["name"] == "n_take"
         assert "pub_tools" not in sys.modules
         assert say("call", "n_take")[1] == "ran\n"
+
+    def test_to_call_one_of_them_no_other_toolset_is_asked(self, say, file):
+        say("list")
+        calls = file.with_name("calls.json")
+        for names, asks in ((["n_take"], False), (["n_show", "n_take"], False), (["n_take", "third"], True)):
+            calls.write_text(json.dumps([{"id": name, "name": name, "arguments": {}} for name in names]))
+            _, out, err = say("dispatch", str(calls))
+            assert (out.count('"ran"'), "live was asked" in err) == (len({*names} - {"third"}), asks)
+        assert "live was asked" not in say("call", "n_take")[2]
+        assert "live was asked" in say("call", "n_take", "--live")[2]
 
     def test_a_plugin_without_a_toolset_has_none_to_ask(self, say, home, empty_site):
         empty_site.add(

@@ -23,6 +23,7 @@ def test_a_table_of_tools_is_wrapped_and_counted():
     rows = [("aa", "p", "one two 漢字漢字"), ("b", "", "")]
     lines = ["TOOL  PLUGIN  SUMMARY", "aa    p       one two", "              漢字漢字", "b", "2 tools"]
     assert tool_table(rows, width=22) == "".join(f"{line}\n" for line in lines)
+    assert "".join(tool_table([("aa", "p", "x" * 999)], width=74).split()[5:-2]) == "x" * 159 + "…"
     assert tool_table(rows[1:], width=22).endswith("\n1 tool\n")
 
 

@@ -24,6 +24,8 @@ from pegboard import (
     ToolError,
     ToolRegistry,
     ToolResult,
+    Toolset,
+    ToolsetError,
     TurnAbortedError,
     ask_later,
     quick,
@@ -32,7 +34,7 @@ from pegboard import (
 from pegboard.errors import CallbackError, ModelError, PendingError
 from pegboard.messages import CallDelta, Message, ModelResponse, ReasoningDelta, TextDelta, TextPart, Usage
 from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.testing import ScriptedModel
 from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome
 from pegboard.turn.loop import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
@@ -641,7 +643,7 @@ class TestApproval:
 
     def test_more_than_is_read_back_is_not_written(self, turn, monkeypatch):
         outcome, _ = turn(["ok"])
-        monkeypatch.setattr("pegboard.turn.events._MOST_BYTES", 10)
+        monkeypatch.setattr(TurnOutcome, "most_bytes", 10)
         with pytest.raises(ValueError, match="at most 10 are read back"):
             outcome.dumps()
 
@@ -783,6 +785,38 @@ class TestOutput:
         outcome, model = turn([wrong, right], output_type=schema)
         assert outcome.output == {"people": 7}
         assert [tool.spec.input_schema for tool in model.requests[0].offered][-1] == schema
+
+    def test_a_model_with_response_formats_answers_in_one_and_may_correct_it_once(self, registry):
+        steps = [
+            [ADD],
+            '{"result": {"name": "Oslo", "people": "many"}}',
+            '{"result": {"name": "Oslo", "people": null}}',
+        ]
+        with ScriptedModel(steps, formats=True) as model:
+            outcome = asyncio.run(run_turn(model, "Hi", registry, output_type=City))
+        assert (outcome.ended, outcome.output, outcome.rounds) == ("answered", City("Oslo"), 3)
+        assert {request.output.name for request in model.requests} == {"final_result"}
+        assert "final_result" not in [tool.name for request in model.requests for tool in request.offered]
+        assert "- result.people: " in outcome.messages[-2].text
+
+    @pytest.mark.parametrize("text", ["Oslo.", "[1]", '{"result": 7}', '{"result": 1, "result": 2}', ""])
+    def test_in_a_response_format_too_a_second_miss_fails_the_turn(self, registry, text):
+        with ScriptedModel([text, text], formats=True) as model, pytest.raises(ModelError, match="that is wanted"):
+            asyncio.run(run_turn(model, "Hi", registry, output_type=City))
+
+    def test_where_a_call_is_required_the_answer_comes_by_the_tool(self, registry):
+        with ScriptedModel([self.OSLO], formats=True) as model:
+            request = ModelRequest("Hi", tool_choice="required")
+            assert asyncio.run(run_turn(model, request, registry, output_type=City)).output.name == "Oslo"
+
+    @pytest.mark.parametrize(("formats", "last"), [(False, [OSLO]), (True, '{"result": {"name": "Oslo"}}')])
+    def test_the_last_answer_at_the_limit_of_rounds_is_a_value_too(self, registry, formats, last):
+        options = {"limits": TurnLimits(rounds=1, final_answer=True), "output_type": City}
+        with ScriptedModel([[ADD], last], formats=formats) as model:
+            outcome = asyncio.run(run_turn(model, "Hi", registry, **options))
+        assert (outcome.ended, outcome.output.name) == ("limit", "Oslo")
+        assert model.requests[1].tool_choice == ("none" if formats else NamedTool("final_result"))
+        assert everything_is_answered(outcome)
 
     def test_it_is_wanted_of_a_turn_that_goes_on_too(self, registry, turn):
         outcome, _ = turn([DELETE], approver=ask_later, output_type=City)
@@ -1189,6 +1223,21 @@ def test_a_registry_without_tools_has_turns_too():
 
 
 # What a turn offers and sends -----------------------------------------------------------------------------------------
+
+
+def test_a_toolset_that_fails_costs_its_tools_or_the_turn(registry):
+    class Down(Toolset):
+        name = "down"
+
+        async def tools(self, context):
+            raise RuntimeError("no connection")
+
+    registry.register(Down())
+    with ScriptedModel(["Done."]) as model:
+        assert asyncio.run(run_turn(model, "Hi", registry)).text == "Done."
+        with pytest.raises(ToolsetError, match="no connection") as caught:
+            asyncio.run(run_turn(model, "Hi", registry, on_toolset_error="fail"))
+    assert (caught.value.outcome.ended, roles(caught.value.outcome)) == ("failed", ["user"])
 
 
 def test_permissions_of_a_turn_narrow_what_it_offers(turn):

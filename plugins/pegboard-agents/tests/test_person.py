@@ -10,6 +10,7 @@ import pytest
 from pegboard import (
     Once,
     PendingCalls,
+    Permissions,
     ReadonlyContext,
     Reject,
     ToolCall,
@@ -18,6 +19,7 @@ from pegboard import (
     ask_later,
 )
 from pegboard_agents import ask_user, write_todos
+from pegboard_agents.person import NOBODY
 
 COLOUR = {"question": "Which colour?", "options": [{"label": "red", "description": "as fire"}, {"label": "blue"}]}
 NAME = {"question": "Your name?"}
@@ -93,9 +95,13 @@ def test_an_answer_that_does_not_fit_is_none(payload):
     assert "isn't one to these questions" in ask(Once(payload), COLOUR).text
 
 
-def test_nobody_there_is_said_so():
-    result = asyncio.run(registry().call("ask_user", {"questions": [NAME]}))
-    assert (result.kind, "no approver" in result.text) == ("denied", True)
+@pytest.mark.parametrize("permissions", [Permissions(), Permissions(mode="never_ask")])
+def test_where_nobody_can_be_asked_the_model_is_told_how_to_go_on(permissions):
+    given = registry()
+    given.permissions = permissions
+    result = asyncio.run(given.call("ask_user", {"questions": [NAME]}))
+    assert (result.kind, result.text) == ("denied", NOBODY)
+    assert "ask_user" in result.detail
 
 
 def test_options_have_labels_of_their_own_and_questions_are_few():

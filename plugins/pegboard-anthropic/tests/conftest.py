@@ -61,6 +61,7 @@ ANTHROPIC = Vendor(
         (Reasoning(signature="b64+/=", redacted=True), {"type": "redacted_thinking", "data": "b64+/="}),
     ],
     choice={"tool_choice": {"type": "tool", "name": "weather"}},
+    form={"type": "json_schema"},
     strict={"name": "book", "strict": True},
     hosted=Hosted(
         Tool.provider("search", "anthropic.web_search_20250305", arguments={"max_uses": 2}),

@@ -79,6 +79,8 @@ BEDROCK = Vendor(
         (Reasoning(signature="aGlkZGVu", redacted=True), {"redactedContent": "aGlkZGVu"}),
     ],
     choice={"toolChoice": {"tool": {"name": "weather"}}},
+    form={"type": "json_schema"},
+    forming="eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
     strict={"name": "book", "strict": True},
     configured=(
         ModelConfig(max_output_tokens=100, temperature=0.5),

@@ -144,7 +144,7 @@ def test_the_conversation_is_kept_when_the_model_fails(chat, tmp_path):
     [
         ("{", "holds no JSON"),
         ("[]", "no conversation that this pegboard has written"),
-        ('{"format": 2, "messages": []}', "no conversation that this pegboard has written"),
+        ('{"format": 2, "messages": []}', "has format 2; this pegboard knows format 1"),
         ('{"format": 1, "messages": [{"role": "cat"}]}', "holds no conversation: role: must be one of"),
     ],
 )

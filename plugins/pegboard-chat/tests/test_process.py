@@ -151,6 +151,7 @@ def test_ctrl_c_ends_the_turn_and_keeps_the_conversation(terminal, tmp_path):
         at.until("Run it?")
         os.killpg(at.process.pid, signal.SIGINT)
         assert at.end() == 130
+    assert "the turn ended: interrupted\n" in at.shown
     roles = [message["role"] for message in json.loads(file.read_text())["messages"]]
     assert roles == ["user", "assistant", "tool"]
 

@@ -64,6 +64,7 @@ GOOGLE = Vendor(
     usage=("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
     thoughts=[(Reasoning("Hm.", SIGNATURE), {"thoughtSignature": SIGNATURE.translate(OTHER)})],
     choice={"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["weather"]}},
+    form={"responseMimeType": "application/json"},
     strict={"functionCallingConfig": {"mode": "VALIDATED"}},
     hosted=Hosted(Tool.provider("search", "google.googleSearch"), {"googleSearch": {}}, RAN, ["call", "result"], RAN),
     configured=(

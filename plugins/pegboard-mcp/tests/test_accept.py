@@ -101,6 +101,8 @@ def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_p
     tested = registry("mcp", "test", code=1)
     assert "unknown key. Did you mean 'command'?" in tested
     assert "there is no program 'no-such'\n" in tested
+    assert "error: toolset 'gone' failed: the server 'gone' can't" in registry("mcp", "accept", "gone", code=1)
+    assert "Correct its settings, if they are wrong; else update it" in registry("doctor", code=1)
     file.write_text('[plugins.mcp.servers.real]\ncomand = "x"\n')
     registry("mcp", "test", code=1)
 

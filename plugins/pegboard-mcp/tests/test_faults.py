@@ -27,8 +27,8 @@ async def served(fault, **settings):
     """A registry with a server that has a fault, and a good one."""
     async with ToolRegistry(permissions=ALL) as registry:
         for name, kind in (("bad", fault), ("good", "none")):
-            given = settings if name == "bad" else {}
-            registry.register(mcp_toolset(name, command=sys.executable, args=("-I", SERVER, kind), **given))
+            given = {"command": sys.executable, "args": ("-I", SERVER, kind)} | (settings if name == "bad" else {})
+            registry.register(mcp_toolset(name, **given))
         yield registry
 
 
@@ -86,6 +86,7 @@ async def test_a_call_that_is_never_answered_ends_at_its_limit():
         ("silent", {"start_timeout": 0.5}, "it didn't start within 0.5 s"),
         ("version", {}, "Unsupported protocol version"),
         ("no_such_file", {"cwd": "/nowhere"}, "no folder '/nowhere'"),
+        ("none", {"command": "python x.py"}, 'they stand in args: command = "python", args = ["x.py"]'),
     ],
 )
 async def test_a_server_that_does_not_start_is_named_with_the_cause(fault, settings, words):
@@ -126,10 +127,10 @@ def test_a_server_has_no_name_that_others_tools_could_have(name, words):
 
 
 async def test_of_too_many_tools_the_first_are_offered():
-    async with served("many_tools", most_tools=5_000) as registry:
+    async with served("many_tools") as registry:
         offered = await registry.resolve()
         assert sum(name.startswith("bad__") for name in offered.names) == 5_000
-        assert "it lists more than 5,000 tools" in str(offered.problems[0])
+        assert "it lists more than 5,000 tools (most_tools)" in str(offered.problems[0])
 
 
 async def test_a_list_without_an_end_ends():

@@ -209,6 +209,7 @@ def test_settings_of_a_project_that_another_folder_hasnt_are_told(folder, capsys
 def test_wrong_options_are_refused(capsys):
     assert "--write is for --install" in _error(capsys, "--write")
     assert "not 0" in _error(capsys, "--install", "cursor", "--http", "127.0.0.1:0")
+    assert "Did you mean 'read_only'?" in _error(capsys, "--install", "cursor", "--where", "red_only")
 
 
 def _error(capsys, *words):

@@ -265,7 +265,7 @@ async def test_a_client_that_cant_ask_its_user_is_refused_plainly(registry, mode
     async with connected(registry, mode) as client:
         result = await client.call_tool("delete", {"name": "a.txt"})
         assert result.meta["pegboard/kind"] == "denied"
-        assert "needs approval" in result.content[0].text
+        assert "delete needs approval, and this client can't ask its user" in result.content[0].text
 
 
 @BOTH

@@ -68,6 +68,13 @@ async def test_tools_of_all_pages_are_offered_under_the_servers_name_and_run(tmp
         assert (await registry.call("real__data", {}, resolved=offered)).structured_content == {"n": 42}
 
 
+async def test_a_message_by_sse_that_is_too_long_ends_the_connection_with_the_cause(tmp_path):
+    async with served(tmp_path, kind="sse") as registry:
+        offered = await registry.resolve()
+        long = await registry.call("real__echo", {"text": "x" * 2**20}, resolved=offered)
+        assert (long.kind, "more than 1,048,576 bytes" in long.text) == ("unknown_outcome", True), long.text
+
+
 async def test_every_kind_of_content_comes_through(tmp_path):
     async with served(tmp_path) as registry:
         result = await registry.call("real__media", {})
@@ -326,6 +333,22 @@ async def test_resources_prompts_and_instructions_are_there_where_they_are_wante
         assert prompt.text == "user: Greet Ann"
         request = await registry.process(ModelRequest("hi", tools=offered))
         assert "The MCP server 'real' says of its tools:\nEcho before you read." in request.system
+
+
+async def test_instructions_that_changed_are_held_back_and_told(tmp_path):
+    file = tmp_path / "accepted.json"
+    async with served(tmp_path, instructions=True, accepted=str(file)) as registry:
+        assert (await registry.resolve()).problems == ()
+    file.write_text(file.read_text().replace("Echo before you read.", "Read first."))
+    async with served(tmp_path, instructions=True, accepted=str(file)) as registry:
+        await registry.call("real__echo", {}, resolved=await registry.resolve())  # starts it
+        offered = await registry.resolve()
+        request = await registry.process(ModelRequest("hi", tools=offered))
+        assert ("Read first." in request.system, "Echo before" in request.system) == (True, False)
+        assert "isn't what was accepted (changed: its instructions)" in str(offered.problems[0])
+    async with served(tmp_path, accepted=str(file)) as registry:  # where the model doesn't read them
+        await registry.call("real__echo", {}, resolved=await registry.resolve())
+        assert (await registry.resolve()).problems == ()
 
 
 async def test_resources_ask_as_tools_do(tmp_path):

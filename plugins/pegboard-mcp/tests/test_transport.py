@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -55,7 +53,10 @@ class Web:
             result, more = about(f"s{self.sessions}")
             return reply(writer, {"result": result}, message, **more)
         if method == "tools/list":
-            return reply(writer, {"result": self.listed}, message)
+            kind, listed = ("application/json", json.dumps(self.listed)) if self.listed is ECHO else self.listed
+            body = f'{{"jsonrpc":"2.0","id":{message["id"]},"result":{listed}}}'
+            body = f"event: message\r\ndata: {body}\r\n\r\n" if kind.startswith("text") else body
+            return write(writer, 200, body.encode(), **{"Content-Type": kind})
         if method == "tools/call":
             return await self.call(self, message, headers, writer)
         return write(writer, 404 if method == "server/discover" else 202 if method else 405)
@@ -115,10 +116,14 @@ async def gone(web, message, headers, writer):
     writer.close()
 
 
-@pytest.mark.parametrize("call", [large, compressed, large_event, gone])
-async def test_an_answer_that_is_too_much_or_never_comes_leaves_the_outcome_unknown(call):
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [(large, ""), (compressed, ""), (large_event, "it sent a message of more than 100,000 bytes"), (gone, "")],
+)
+async def test_an_answer_that_is_too_much_or_never_comes_leaves_the_outcome_unknown(call, words):
     async with served(call, most_bytes=100_000) as (_, registry):
-        assert (await called(registry)).kind == "unknown_outcome"
+        result = await called(registry)
+        assert (result.kind, words in result.text) == ("unknown_outcome", True), result.text
 
 
 @pytest.mark.parametrize("status", [400, 403, 500, 302])
@@ -144,23 +149,18 @@ async def test_a_session_that_the_server_has_forgotten_is_made_anew():
         assert web.sessions == 2
 
 
-@pytest.mark.parametrize(
-    ("levels", "names", "words"),
-    [
-        (60, ("good__echo", "good__reverse", "web__echo"), "input_schema is refused: it is nested more than"),
-        (200, ("good__echo", "good__reverse"), "what it answered can't be read, it is nested too deeply"),
-    ],
-)
-async def test_definitions_that_are_nested_too_deeply_are_refused_and_other_servers_work_on(levels, names, words):
-    schema = json.loads('{"type":"object","properties":{"a":' * levels + "{}" + "}}" * levels)
-    listed = {"tools": [*ECHO["tools"], {"name": "deep", "inputSchema": schema}]}
-    async with served(hi, listed) as (_, registry):
-        words_of_good = ("-I", str(Path(__file__).with_name("bad_server.py")), "none")
-        registry.register(mcp_toolset("good", command=sys.executable, args=words_of_good))
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("levels", [60, 200, 20_000])
+async def test_a_definition_that_is_nested_too_deeply_costs_one_tool(levels, kind):
+    schema = '{"type":"object","properties":{"a":' * levels + "{}" + "}}" * levels
+    tools = f'[{{"name":"deep","inputSchema":{schema}}}, {json.dumps(ECHO["tools"][0])[:-1]},"title":"[{{"}}]'
+    async with served(hi, (kind, f'{{"tools":{tools}}}')) as (_, registry):
         resolved = await registry.resolve()
         (problem,) = resolved.problems
-        assert (resolved.names, words in str(problem)) == (names, True), problem
-        assert (await registry.call("good__echo", {"text": "on"}, resolved=resolved)).text == "on"
+        assert resolved.names == ("web__echo",)
+        assert "'web__deep': input_schema is refused: it is nested more than" in str(problem)
+        assert resolved.get("web__echo").spec.title == "[{"
+        assert (await registry.call("web__echo", {}, resolved=resolved)).text == "hi"
 
 
 async def test_an_address_where_nothing_listens_is_named():

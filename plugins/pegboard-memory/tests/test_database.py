@@ -88,10 +88,28 @@ def test_threads_that_begin_together_make_one_database(database):
 def test_a_damaged_file_is_named_and_left(database, damage):
     database.path.parent.mkdir()
     database.path.write_bytes(damage)
-    with pytest.raises(ToolError, match="is damaged; its owner has to restore it, or move it away") as caught:
-        put(database)
-    assert str(database.path) in caught.value.text
+    for work in (lambda: put(database), database.check):
+        with pytest.raises(ToolError) as caught:
+            work()
+        assert caught.value.text == "The memory is damaged. Nothing was changed."
     assert database.path.read_bytes() == damage
+
+
+def test_damage_that_no_call_has_met_is_found_by_a_check(database):
+    database.check()
+    assert not database.exists
+    for _ in range(50):
+        put(database)
+    database.check()
+    with closing(sqlite3.connect(database.path)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = other.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'").fetchone()
+        (size,) = other.execute("PRAGMA page_size").fetchone()
+    data = bytearray(database.path.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xaa" * size
+    database.path.write_bytes(data)
+    with pytest.raises(ToolError, match="is damaged"):
+        database.check()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

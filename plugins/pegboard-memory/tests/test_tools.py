@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 
 import pytest
 
@@ -126,7 +129,8 @@ def test_requests_go_on_without_a_memory_that_cannot_be_read(tmp_path):
     request = asyncio.run(registry.process(ModelRequest("hello"), ANN))
     (problem,) = request.problems
     assert ("preload_memory" in problem.who, "is damaged" in problem.cause) == (True, True)
-    assert updated(registry, "create", content="x").text.endswith("Nothing was changed.\nGo on without it, and say so.")
+    said = "Nothing was changed.\nGo on without it, and tell the user to run registry doctor."
+    assert updated(registry, "create", content="x").text.endswith(said)
 
 
 def test_preloading_can_be_left_out(tmp_path):
@@ -219,6 +223,16 @@ def test_a_wrong_setting_is_refused(table, said):
     with pytest.raises(ValueError, match=r"plugins\.memory") as caught:
         read_table(Settings, table, "plugins.memory")
     assert said in str(caught.value)
+
+
+@pytest.mark.slow
+def test_doctor_finds_a_damaged_memory(tmp_path):
+    (tmp_path / "memory.db").write_text("no database" * 500)
+    command = [sys.executable, "-m", "pegboard", "doctor", "--json", "--set", f"memory.folder={tmp_path}"]
+    told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=False, cwd=tmp_path).stdout)["findings"]
+    (found,) = (each for each in told if each["subject"].startswith("plugin 'memory'"))
+    assert found["cause"] == "The memory is damaged."
+    assert found["fix"].startswith(f"Restore {tmp_path / 'memory.db'}; or save what can be read (sqlite3 ")
 
 
 def test_by_default_it_is_in_the_users_folder(monkeypatch, tmp_path):

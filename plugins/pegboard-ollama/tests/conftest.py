@@ -45,6 +45,12 @@ OLLAMA = Vendor(
     usage=("input_tokens", "output_tokens"),
     thoughts=[(Reasoning("Where?"), {"role": "assistant", "thinking": "Where?"})],
     choice={"role": "system", "content": "Answer by calling the tool weather."},
+    form={
+        "description": "Where to.",
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "nights": {"type": "integer", "description": "Default: 1."}},
+        "required": ["city"],
+    },
     strict=None,
     cites=False,
     configured=(

@@ -71,6 +71,7 @@ CHAT = Vendor(
     ],
     thoughts=[(Reasoning("I look."), {"reasoning_content": "I look."})],
     choice={"tool_choice": {"type": "function", "function": {"name": "weather"}}},
+    form={"name": "final_result", "strict": True},
     strict={"name": "book", "strict": True},
     configured=(
         ModelConfig(max_output_tokens=100, temperature=0.5),
@@ -103,6 +104,7 @@ RESPONSES = Vendor(
         )
     ],
     choice={"tool_choice": {"type": "function", "name": "weather"}},
+    form={"name": "final_result", "strict": True},
     strict={"name": "book", "strict": True},
     hosted=Hosted(
         Tool.provider("web", "openai.web_search"),

@@ -18,10 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from attrs import frozen
+from jiter import from_json
 
+from pegboard.schema.json import json_faults
 from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -232,7 +234,7 @@ def typed(text: str, hint: SchemaType) -> Any:
     if not hint.types.isdisjoint(("integer", "number")) and (number := _number(text)) is not None:
         return number
     if text[:1] in _OPENS and _OPENS[text[:1]] in hint.types:
-        with suppress(ValueError, RecursionError):
+        with suppress(ValueError):
             return _strict(text)
     return text
 
@@ -310,32 +312,16 @@ def _number(text: str) -> int | float | None:
 def _json(key: str, text: str) -> Any:
     try:
         return _strict(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise WordError(f"{key}:= needs JSON, and this is none: {error}") from None
 
 
 def _strict(text: str) -> Any:
-    """JSON without what Python's reader lets pass: NaN, infinities, a key twice."""
-    return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if abs(number) == float("inf"):
-        raise ValueError(f"{text} is too large")
-    return number
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-        raise ValueError(f"the key {twice!r} stands twice")
-    return members
+    """JSON without what readers let pass: NaN, infinities, a key twice."""
+    value: Any = from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True)
+    if faults := json_faults({"value": value}):  # 1e999 is infinite
+        raise ValueError(faults[0])
+    return value
 
 
 def _put(arguments: JsonObject, word: _Word, value: Any) -> None:

@@ -213,21 +213,30 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
     Raises:
         PluginError: The plugin, or its hook, failed.
     """
+    group = click.Group()
+    call_hook(found, settings, HOOK, group)
+    return group.commands
+
+
+def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
+    """Imports a plugin and calls one of its hooks, which takes one argument or none.
+
+    Raises:
+        PluginError: The plugin, or its hook, failed.
+    """
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
     from pegboard.plugins.manager import gathered
 
-    group = click.Group()
     try:
         with redirect_stdout():
             loaded = gathered(found.origin, found.load, settings, [])
-            hook = loaded.implementations[HOOK]
-            hook.function(*(group for _ in hook.argnames))
+            implementation = loaded.implementations[hook]
+            implementation.function(*(argument for _ in implementation.argnames))
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
         raise
     except BaseException as error:
         raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
-    return group.commands
 
 
 PROGRAM = "registry"

@@ -6,6 +6,7 @@ A plain class holds them: `registry --help` loads no attrs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext
 
 F = TypeVar("F", bound=Callable[..., Any])
+_MOST_SECONDS: Final = 1e9
 FILE: Final = click.Path(exists=True, dir_okay=False)  # texts: `registry --help` loads no pathlib
 
 
@@ -142,26 +144,21 @@ def context_of(
     return evolve(context, state=read_words(state))
 
 
-class _Seconds(click.FloatRange):
-    """A number of seconds; "nan" is none, though it is a float."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if number != number:  # noqa: PLR0124  so only NaN is
-            self.fail(f"{value!r} is no number of seconds.", param, ctx)
-        return number
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (number := float(text)) <= _MOST_SECONDS:  # "nan" isn't
+            return number
+    raise click.BadParameter(f"{text!r} is no number of seconds above 0.")
 
 
-def call_options(function: Any) -> Any:
+def call_options(function: F) -> F:
     """`--yes`, `--no`, `--rules`, `--timeout`."""
-    for decorator in (
-        click.option("--timeout", type=_Seconds(0, 1e9, min_open=True), metavar="S", help="Seconds for each call."),
-        click.option("--rules", type=FILE, metavar="FILE", help="What may run: rules, as TOML or JSON."),
-        click.option("--no", is_flag=True, help="Reject every call that has to be confirmed."),
+    return _all(
         click.option("--yes", is_flag=True, help="Confirm every call that has to be confirmed."),
-    ):
-        function = decorator(function)
-    return function
+        click.option("--no", is_flag=True, help="Reject every call that has to be confirmed."),
+        click.option("--rules", type=FILE, metavar="FILE", help="What may run: rules, as TOML or JSON."),
+        click.option("--timeout", type=_seconds, metavar="S", help="Seconds for each call."),
+    )(function)
 
 
 def with_timeout(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:

@@ -356,8 +356,8 @@ def json_line(value: Any) -> str:
 
 
 def json_pretty(value: Any) -> str:
-    """JSON for people, indented by two."""
-    return visible_json(json.dumps(value, ensure_ascii=False, indent=2))
+    """JSON for people, indented by two; what JSON has no form for (a date of TOML) as text."""
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
 
 def json_rows(key: str, values: Iterable[Any]) -> str:

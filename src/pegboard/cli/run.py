@@ -27,6 +27,7 @@ from pegboard.tools.spec import ResultLimits
 from pegboard.tools.visible import visible
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.approval.pending import PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.approval.request import ApprovalRequest
     from pegboard.dispatch.batch import Outcome
@@ -241,7 +242,6 @@ INTERRUPTED: Final = ("interrupted", "cancelled")  # the outcomes of calls that 
 WHOLE: Final = ResultLimits(lines=None, bytes=None)
 """A person, or whatever reads the output, gets results whole: there is no model to spare."""
 
-_TO_CONFIRM: Final = "{} has to be confirmed and was not run. To run it, add --yes."
 Listener = Callable[["CallEvent"], None]
 
 
@@ -391,13 +391,22 @@ async def run_calls(
         if going_on:
             names = ", ".join(sorted({operation.tool for operation in going_on}))
             remark(f"{len(going_on)} pending: what {names} would answer later is lost, as the command ends now")
+        later = {pending.call.id: unanswered(pending) for pending in outcome.pending}
         results = [  # what has to be confirmed, in the words of a command: no one will answer it later
-            ToolResult.error("confirmation_required", _TO_CONFIRM.format(call.name))
+            ToolResult.error("confirmation_required", later.get(call.id, result.text))
             if result.kind == "confirmation_required"
             else result
             for call, result in outcome
         ]
         return attrs.evolve(outcome, results=tuple(results))
+
+
+def unanswered(pending: PendingCall) -> str:
+    """What a call waits for, in the words of a command that nobody answers."""
+    name = pending.call.name
+    if pending.subject == "question":
+        return f"{name} asks, and nobody is here to answer: {pending.hint}\nAnswer in a terminal; --yes is a plain yes."
+    return f"{name} has to be confirmed and was not run. To run it, add --yes."
 
 
 def show_progress(status: Status, event: Any) -> None:

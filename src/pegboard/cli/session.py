@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -282,6 +282,11 @@ class Session:
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
 
+    def owners(self, names: Collection[str]) -> set[str] | None:
+        """The toolsets that are known to have the tools of these names; `None` where any may have one of them."""
+        known = {} if self.options.live else {tool.name: tool.origin.toolset for tool in self._published()}
+        return {known[name] or "" for name in names} if known.keys() >= {*names} else None
+
     def find(self, name: str) -> Tool:
         """The tool of this name, even if the configuration's predicate leaves it out.
 
@@ -529,8 +534,7 @@ def complete_tool(context: click.Context, _parameter: click.Parameter, incomplet
 
 def complete_plugin(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Names of plugins."""
-    names = (plugin.name for plugin in _session(context).registry.plugins())
-    return [CompletionItem(visible(name)) for name in names if name.startswith(incomplete)]
+    return _completed((plugin.name for plugin in _session(context).registry.plugins()), incomplete)
 
 
 def complete_exporter(
@@ -557,6 +561,15 @@ def complete_where(context: click.Context, _parameter: click.Parameter, incomple
     else:
         names = [*FLAGS, *(f"{key}:" for key in KEYS), *OPERATORS]
     return [CompletionItem(before + space + item.value) for item in _completed(names, last)]
+
+
+where_option = click.option(
+    "--where",
+    metavar="PREDICATE",
+    shell_complete=complete_where,
+    help="Only tools of which this is so: 'read_only and not tag:network'.",
+)
+"""`--where`, for commands that look at tools."""
 
 
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

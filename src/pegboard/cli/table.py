@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 GAP = "  "
 CUT = "…"
+_MOST_SUMMARY = 160
 _NARROWEST = 8
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
-    """Name, plugin and summary of tools as a table, and how many there are."""
+    """Name, plugin and summary of tools as a table, long summaries cut, and how many there are."""
+    rows = [(*row[:-1], fitted(row[-1], _MOST_SUMMARY)) for row in rows]
     count = f"{len(rows)} tool{'s' * (len(rows) != 1)}"
     return table(HEAD, rows, width=width, colour=colour) + f"{count}\n"
 

@@ -19,7 +19,6 @@ from pegboard.typing import JsonObject, JsonSchema
 MOST_WORDS: Final = 160  # how many characters a type or a default may take
 _LEVELS: Final = 3
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-MOST_SUMMARY: Final = 160
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
 _LISTED: Final = frozenset(
@@ -206,10 +205,9 @@ def _summary(tool: Tool) -> str:
 
 
 def summary_of(spec: ToolSpec) -> str:
-    """One line: the first sentence of the description, or the title, or nothing; at most 160 characters."""
+    """One line: the first sentence of the description, or the title, or nothing."""
     words = (spec.description.strip() or spec.title or "").partition("\n\n")[0].split()
-    line = " ".join(words[: _sentence_end(words)])
-    return visible(line if len(line) <= MOST_SUMMARY else line[: MOST_SUMMARY - 1].rstrip() + "…", again=True)
+    return visible(" ".join(words[: _sentence_end(words)]), again=True)
 
 
 def _sentence_end(words: Sequence[str]) -> int:

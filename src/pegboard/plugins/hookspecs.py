@@ -159,6 +159,17 @@ def pegboard_register_commands(group: click.Group) -> None:
     """
 
 
+@hookspec
+def pegboard_diagnose(report: Callable[[str, str], None]) -> None:
+    """Says what is wrong with what the plugin keeps or needs, such as its database. Called by `registry doctor` alone.
+
+    Since 0.2.
+
+    Args:
+        report: Takes what is wrong, and what to do about it, a sentence each.
+    """
+
+
 # Round one call of a tool -----------------------------------------------------------------------------------------
 
 

@@ -510,6 +510,11 @@ class ProviderModel(ABC):
         """Whether it searches and loads deferred tools itself."""
         return False
 
+    def formats(self, request: ModelRequest) -> bool:
+        """Whether the answer will be in the format of the request's `output`, by the provider's own response format."""
+        write = getattr(self._exporter, "response_format", None)
+        return write is not None and write(request.evolve(model=request.model or self._model)) is not None
+
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer to a request; one that is cancelled closes the connection.
 

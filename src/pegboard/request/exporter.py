@@ -84,7 +84,11 @@ class ResponseReader(Protocol):
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Writes requests in one provider's words, and reads its answers. Plugins register theirs by name."""
+    """Writes requests in one provider's words, and reads its answers. Plugins register theirs by name.
+
+    Where the provider has response formats, `response_format(request)` gives what a body has for the request's
+    `output`, or `None` where that can't be had of this request.
+    """
 
     @property
     def name(self) -> str:
@@ -224,6 +228,20 @@ def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, str
     rewritten = plain.rewrite(spec.input_schema)
     losses = (*fallen_back, *losses_of(spec, rewritten.changes))
     return ConvertedSchema(rewritten.schema, strict=False, losses=losses)
+
+
+def output_schema(request: ModelRequest, plain: Dialect, strictly: Dialect | None = None) -> JsonSchema | None:
+    """The schema of a request's `output` as a response format takes it; `None` where it has none that it takes.
+
+    Args:
+        request: The request.
+        plain: What the provider takes of any tool.
+        strictly: What it takes of response formats, where that is less.
+    """
+    if request.output is None:
+        return None
+    converted = convert_schema(request.output, plain, strictly, strict=strictly is not None)
+    return None if converted.refused or converted.strict is (strictly is None) else converted.schema
 
 
 def losses_of(spec: ToolSpec, changes: Iterable[Change], root: str = INPUT) -> tuple[Loss, ...]:

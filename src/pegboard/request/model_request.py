@@ -11,7 +11,7 @@ from attrs import field, frozen
 from pegboard.errors import ModelError
 from pegboard.messages import Delta, Message, ModelResponse, Writable
 from pegboard.tools.call import writable
-from pegboard.tools.spec import HOST, Origin, check_name
+from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonMapping
@@ -128,6 +128,8 @@ class ModelRequest:
         config: How it shall answer.
         loads_deferred: Whether the provider searches and loads deferred tools itself, so that they are sent too.
         start_early: Whether a stream shall give partial responses, too, each with one more call that is whole.
+        output: What the answer is to be the JSON of, by the provider's own response format: a name, a description, and
+            the schema of an object. `None`: words.
         extra: Anything else that processors and clients hand on; never sent.
 
     Raises:
@@ -143,6 +145,7 @@ class ModelRequest:
     config: ModelConfig = _DEFAULT_CONFIG
     loads_deferred: bool = False
     start_early: bool = False
+    output: ToolSpec | None = field(default=None, repr=False)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
     problems: tuple[ProcessorProblem, ...] = field(default=(), converter=tuple, repr=False)
 
@@ -191,8 +194,9 @@ class ModelRequest:
 class Model(Protocol):
     """Model that answers requests: a provider's client, a router of several, a script in a test.
 
-    Any class with these will do. Two more are used where they are there: `stream(request)` (`StreamingModel`), and
-    `loads_deferred`, true where the provider searches and loads deferred tools itself.
+    Any class with these will do. Three more are used where they are there: `stream(request)` (`StreamingModel`);
+    `loads_deferred`, true where the provider searches and loads deferred tools itself; and `formats(request)`, true
+    where the answer will be in the format of the request's `output`.
     """
 
     @property

@@ -326,35 +326,22 @@ def surrogate_fault(text: str) -> str | None:
 
 
 class JsonEnd:
-    """Counts brackets outside of texts; looks at each character once.
+    """Finds the end of a JSON object that comes in pieces: counts brackets outside of texts, each character once."""
 
-    Attributes:
-        depth: Brackets that are open.
-        begun: Whether there was one.
-    """
-
-    depth: int = 0
-    begun: bool = False
-    _within: bool = False
-    _escaped: bool = False
+    def __init__(self) -> None:
+        self._depth, self._has_begun, self._within, self._escaped = 0, False, False, False
 
     def reached(self, more: str) -> bool:
         """Whether the text, with what has come since it was asked last, ends where an object does."""
         for character in more:
-            if self._within:
-                self._in_text(character)
+            if self._escaped:
+                self._escaped = False
+            elif self._within:
+                self._escaped, self._within = character == "\\", character != '"'
             elif character == '"':
                 self._within = True
             elif character in "{[":
-                self.depth, self.begun = self.depth + 1, True
+                self._depth, self._has_begun = self._depth + 1, True
             elif character in "}]":
-                self.depth -= 1
-        return self.begun and self.depth <= 0 and not self._within
-
-    def _in_text(self, character: str) -> None:
-        if self._escaped:
-            self._escaped = False
-        elif character == "\\":
-            self._escaped = True
-        elif character == '"':
-            self._within = False
+                self._depth -= 1
+        return self._has_begun and self._depth <= 0 and not self._within

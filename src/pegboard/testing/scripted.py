@@ -78,6 +78,7 @@ class ScriptedModel(_Script):
         name: The model's name.
         provider: The name of the exporter that would write for it.
         loads_deferred: Whether it loads deferred tools itself.
+        formats: Whether its provider has response formats.
 
     Attributes:
         requests: What was asked, in order, as the processors made it.
@@ -90,14 +91,20 @@ class ScriptedModel(_Script):
         name: str = "scripted",
         provider: str = "scripted",
         loads_deferred: bool = False,
+        formats: bool = False,
     ) -> None:
         self.name = name
         self.provider = provider
         self.loads_deferred = loads_deferred
+        self._formats = formats
         self.requests: list[ModelRequest] = []
         self._left: list[_Step] = list(steps)
         self._unexpected = 0
         self._calls = 0
+
+    def formats(self, request: ModelRequest) -> bool:
+        """Whether the answer will be in the format of the request's `output`."""
+        return self._formats and request.output is not None
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The next answer of the script.

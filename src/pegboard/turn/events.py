@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signed_by
-from pegboard.dispatch.approval.request import parsed
+from pegboard.dispatch.approval.pending import PendingCalls, SignedRecord
 from pegboard.dispatch.events import CallEvent
 from pegboard.errors import PendingError, log_failure
 from pegboard.messages import NO_USAGE, Delta, Message, ModelResponse, Usage
@@ -23,7 +21,6 @@ from pegboard.typing import JsonObject
 
 _VERSION: Final = 2
 _KNOWN: Final = (1, _VERSION)  # version 1 had its keys in snake_case
-_MOST_BYTES: Final = 256 * 1024 * 1024  # of the text of an outcome: a conversation may hold pictures
 Ended: TypeAlias = Literal[
     "answered",
     "results",
@@ -48,7 +45,7 @@ the caller was cancelled; a callback aborted it; a tool ended it; the model, a p
 
 
 @frozen
-class TurnOutcome(JsonRecord):
+class TurnOutcome(SignedRecord):
     """Outcome of a turn. Its history is complete however the turn ended: each call has its one result.
 
     Attributes:
@@ -70,6 +67,8 @@ class TurnOutcome(JsonRecord):
         error: What ended it, or `None`; isn't written to JSON.
     """
 
+    called: ClassVar = "the outcome of a turn"
+    most_bytes: ClassVar = 256 * 1024 * 1024  # a conversation may hold pictures
     messages: tuple[Message, ...] = field(metadata=ALWAYS)
     ended: Ended = "answered"
     response: ModelResponse | None = field(default=None, repr=False)
@@ -112,56 +111,16 @@ class TurnOutcome(JsonRecord):
         Raises:
             PendingError: It is no outcome of a turn, or of another version.
         """
+        wrong = "not the outcome of a turn"
+        if not is_object(data):
+            raise PendingError(f"{wrong}: it must be an object, got {type(data).__name__}")
+        if data.get("version") not in _KNOWN:
+            raise PendingError(f"{wrong}: version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
         try:
-            return _read(data)
+            outcome = read_record(cls, data, "outcome")
         except ValueError as error:
-            raise PendingError(f"not the outcome of a turn: {error}") from None
-
-    def dumps(self, key: str | bytes | None = None) -> str:
-        """The outcome as JSON text, for a file, a database or a client.
-
-        Args:
-            key: A secret of at least 16 bytes: with it, a forged outcome is refused by `loads`.
-
-        Raises:
-            ValueError: The key is too short, the state holds what JSON can't say, or there is more than `loads` takes.
-        """
-        try:
-            data = self.to_json()
-            if key is not None:
-                data["signature"] = signature_of(data, key)
-            text = json.dumps(data, allow_nan=False)
-        except RecursionError:
-            raise ValueError("something in the outcome is nested too deep to be written") from None
-        if len(text) > _MOST_BYTES:
-            raise ValueError(f"the outcome takes {len(text):,} bytes; at most {_MOST_BYTES:,} are read back")
-        return text
-
-    @classmethod
-    def loads(cls, text: str | bytes, key: str | bytes | None = None) -> TurnOutcome:
-        """Reads what `dumps` writes, from a source that isn't trusted.
-
-        Args:
-            text: At most 256 MiB.
-            key: The secret that it was written with; then what isn't signed by it is refused.
-
-        Raises:
-            PendingError: It can't be read, is of another version, or isn't signed by this key.
-            ValueError: The key is too short.
-        """
-        data = parsed(text, _MOST_BYTES, "the outcome of a turn")
-        if key is not None and not signed_by(data, key):
-            raise PendingError("the outcome isn't signed with this key, or was changed since")
-        return cls.from_json(data)
-
-
-def _read(data: object) -> TurnOutcome:
-    if not is_object(data):
-        raise ValueError(f"outcome: must be an object, got {type(data).__name__}")
-    if data.get("version") not in _KNOWN:
-        raise ValueError(f"version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
-    outcome = read_record(TurnOutcome, data, "outcome")
-    return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
+            raise PendingError(f"{wrong}: {error}") from None
+        return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
 
 read_by(Actions, Actions.from_json)

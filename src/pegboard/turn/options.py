@@ -1,4 +1,4 @@
-"""Options of a turn, and what serves them: messages that come meanwhile (`Inbox`), its answer as a value (`Output`)."""
+"""Options of a turn, and what serves them: messages that come meanwhile (`Inbox`), a value as its answer."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from attrs import Attribute, define, field, frozen
 
 from pegboard.callbacks import settle
+from pegboard.dialects.values import without_added_nulls
+from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
 from pegboard.errors import ModelError
 from pegboard.messages import Message
-from pegboard.schema.json import is_object
+from pegboard.request.model_request import NamedTool
+from pegboard.schema.json import StructureError, is_object, problem
+from pegboard.tools.call import CallError
+from pegboard.tools.context import ToolContext
+from pegboard.tools.spec import DEFAULT_LIMITS
 from pegboard.tools.tool import Tool
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
     from pegboard.catalogue import Where
-    from pegboard.request.model_request import Model, ToolChoice
+    from pegboard.request.model_request import Model, ModelRequest, ToolChoice
     from pegboard.tools.call import ToolCall
+    from pegboard.toolsets.resolve import OnToolsetError
     from pegboard.turn.events import TurnEvent
 
 
@@ -101,9 +108,10 @@ class TurnOptions(CallOptions, total=False):
         limits: How much it may use.
         where: What the turn asks of tools, as `registry.resolve` takes it.
         active: The names of the tools that may be offered, in order.
+        on_toolset_error: `"skip"`: a toolset that fails costs the turn its own tools; `"fail"`: it fails the turn.
         first_choice: The `tool_choice` of the first round; later ones have the request's.
-        output_type: The type of the answer, or the JSON Schema of an object: the model gives it by a tool, and it is
-            `TurnOutcome.output`.
+        output_type: The type of the answer, or the JSON Schema of an object: the model gives it in its provider's
+            response format, else by a tool, and it is `TurnOutcome.output`.
         start_early: Whether calls that only read start as soon as they have come whole, though the answer is still
             streaming; a function says which do, of any that their tools are there for.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
@@ -114,6 +122,7 @@ class TurnOptions(CallOptions, total=False):
     limits: TurnLimits
     where: Where
     active: Sequence[str] | None
+    on_toolset_error: OnToolsetError
     first_choice: ToolChoice | None
     output_type: Any
     start_early: StartEarly
@@ -174,18 +183,22 @@ class Inbox:
 
 
 @define(eq=False)
-class Output:
+class TurnOutput:
     """Structured output of a turn: the tool by which the model gives it, and what it has given.
 
     Attributes:
         kind: The type of what is wanted, or the JSON Schema of an object.
-        tool: Offered beside the others; the turn ends once it was called with valid arguments.
+        tool: Offered beside the others; the turn ends once it was called with valid arguments. Where the provider has a
+            response format for it, the answer has its arguments instead.
+        by_format: Whether the answer that is awaited has.
         given: What was given, in a list; empty before.
         misses: How often the model has answered something else.
     """
 
     kind: Any
     tool: Tool = field(init=False)
+    by_format: bool = field(default=False, init=False)
+    _take: Callable[..., Awaitable[str]] = field(init=False)
     given: list[Any] = field(factory=list[Any], init=False)
     misses: int = field(default=0, init=False)
 
@@ -195,19 +208,48 @@ class Output:
             self.given.append(result)
             return "This is the answer."
 
+        self._take = final_result
         if is_object(self.kind):
             self.tool = Tool.from_schema("final_result", dict(self.kind), final_result, read_only=True)
         else:
             final_result.__annotations__["result"] = self.kind
             self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
 
-    def miss(self, model: Model) -> str:
-        """Notes an answer that isn't one; gives what the model is told, once.
+    def asked_by(self, request: ModelRequest, model: Model, *, is_last: bool) -> ModelRequest:
+        """The request with what asks for the value: a response format, or the tool, which has to be called at last."""
+        formats = getattr(model, "formats", None)
+        wanted = request.evolve(output=self.tool.spec)
+        self.by_format = formats is not None and request.tool_choice in ("auto", "none") and formats(wanted) is True
+        assert request.tools is not None
+        if self.by_format:
+            return wanted
+        choice = NamedTool(self.tool.name) if is_last else request.tool_choice
+        return request.evolve(tools=request.tools.with_tools(self.tool), tool_choice=choice)
+
+    async def read(self, text: str) -> str:
+        """Takes an answer in the response format; gives what is wrong with it, or `""`."""
+        if not self.by_format:
+            return f"Give your answer by calling {self.tool.name}."
+        most, schema = DEFAULT_LIMITS.argument_bytes, self.tool.spec.input_schema
+        try:
+            arguments = without_added_nulls(parse_arguments(text, most_bytes=most), schema)
+            problems = self.tool.validator.problems(arguments)
+            if not problems:
+                args, named = self.tool.bind(ToolContext(), arguments)
+                await self._take(*args, **named)
+                return ""
+        except CallError as error:
+            problems = error.problems or (str(error),)
+        except StructureError as error:
+            problems = (problem(error.path, error.reason),)
+        return "\n- ".join(("Your answer isn't what is wanted:", *problems)) + "\nGive it again, as JSON, in full."
+
+    def miss(self, model: Model) -> None:
+        """Notes an answer that isn't one.
 
         Raises:
-            ModelError: It was told before.
+            ModelError: It isn't the first.
         """
         self.misses += 1
         if self.misses > 1:
             raise ModelError(f"model {model.name!r} gave no answer of the type that is wanted", provider=model.provider)
-        return f"Give your answer by calling {self.tool.name}."

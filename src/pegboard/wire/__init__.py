@@ -16,6 +16,7 @@ from pegboard.request.exporter import (
     description_of as description_of,
     hosted_type as hosted_type,
     losses_of as losses_of,
+    output_schema as output_schema,
     passthrough as passthrough,
     refusal as refusal,
 )

@@ -163,6 +163,17 @@ def test_yes_fills_in_a_form_that_has_defaults_and_no_other(say, board, form, is
     assert (code, out, "no approver" in err) == ((0, "True\n", False) if is_filled_in else (1, "", True))
 
 
+def test_a_question_that_nobody_answers_is_shown(say, board):
+    @tool
+    async def ask(context: ToolContext) -> None:
+        """Ask."""
+        await context.request_confirmation("Which one?")
+
+    board.register(ask)
+    code, _, err = say("call", "ask")
+    assert (code, "ask asks, and nobody is here to answer: Which one?" in err) == (1, True)
+
+
 def test_output_has_what_a_tool_gives_in_files(say, home):
     code, out, err = say("call", "many", "--output", "here.bin")
     assert (code, out) == (0, "")

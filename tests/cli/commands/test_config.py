@@ -413,7 +413,7 @@ class TestKeys:
         assert keyring == {("pegboard", "mine"): "very secret"}
         assert say("keys", "list") == (0, "mine\n", "")
         assert say("keys", "remove", "mine") == (0, "", "")
-        assert say("keys", "list") == (0, "", "")
+        assert say("keys", "list") == (0, "", "no key was set: registry keys set NAME\n")
         code, _, err = say("keys", "remove", "mine")
         assert (code, err) == (2, "error: there is no key 'mine'.\n")
 

@@ -103,6 +103,7 @@ def test_a_misspelt_keyword_of_a_schema(say, registry):
 
 
 HOOK = "from pegboard import hookimpl\n@hookimpl\ndef pegboard_register_"
+DIAGNOSE = f"{DEMO}\n@hookimpl\ndef pegboard_diagnose"
 ASYNC = "async def odd(tool, context):\n    return True\n"
 
 
@@ -116,6 +117,8 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
         ("", "it registers nothing"),
         (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "predicate 'odd' has to answer at once"),
         (f"{HOOK}predicates(register):\n    register('tag', print)\n", "'tag' can't name a predicate"),
+        (f"{DIAGNOSE}(report):\n    report('its file is damaged', 'Restore it.')\n", "its file is damaged"),
+        (f"{DIAGNOSE}():\n    raise OSError('no luck')\n", "pegboard_diagnose: OSError: no luck"),
     ],
 )
 def test_what_an_author_forgets_is_found_with_a_remedy(say, site, code, cause):

@@ -90,7 +90,7 @@ def test_a_folder_names_its_distribution(say, site, home):
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["check"], "pyproject.toml names no project; name the distribution"),
+        (["check"], "pyproject.toml names a project; name the distribution"),
         (["check", "pegboard-dmo"], "no installed distribution 'pegboard-dmo' brings a plugin. Did you mean"),
         (["check", "zzz"], "Is it installed?"),
         (["write", "pegboard-demo"], "isn't installed from its sources"),

@@ -8,12 +8,17 @@ from typing import Annotated, Any, Final, Literal
 
 from attrs import Factory, frozen
 
-from pegboard import Confirmation, ToolContext, ToolError, ToolResult, tool
+from pegboard import CallError, Confirmation, ToolContext, ToolError, ToolResult, tool
 from pegboard.schema.json import json_text
 from pegboard.schema.validator import validator_of
 
 TODOS: Final = "todos"
 """The key of the session's state where the list stands."""
+
+NOBODY: Final = (
+    "Nobody could be asked. Go on with what you think best and say what you have assumed, "
+    "or end and say what you need to know."
+)
 
 ShortText = Annotated[str, {"minLength": 1, "maxLength": 500}]
 
@@ -56,7 +61,12 @@ async def ask_user(
     expect as options, the one that you would take first. The user may always answer in other words.
     """
     form = _form(questions)
-    answer = await context.request_confirmation(_words(questions), {"form": form})
+    try:
+        answer = await context.request_confirmation(_words(questions), {"form": form})
+    except CallError as error:
+        if error.kind != "denied":
+            raise
+        return ToolResult.error("denied", NOBODY, detail=error.detail or error.text)
     return _result(questions, form, answer)
 
 

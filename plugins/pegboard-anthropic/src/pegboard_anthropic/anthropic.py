@@ -63,6 +63,7 @@ from pegboard.wire import (
     none_readable,
     object_in,
     objects_in,
+    output_schema,
     passthrough,
     refusal,
     render_json,
@@ -467,7 +468,13 @@ class Anthropic:
         body["messages"] = turns_of(messages, AnthropicWire(ids, self.limits, names))
         body.update(self._tool_facts(request, names))
         self._add_config(body, request)
+        body = merged(body, self.response_format(request) or {})
         return merged(body, passthrough(request.config.provider_options, KEYS))
+
+    def response_format(self, request: ModelRequest) -> JsonObject | None:
+        """The member `output_config`; `None` where the request's `output` can't be had by it."""
+        schema = output_schema(request, ANTHROPIC, ANTHROPIC_STRICT)
+        return None if schema is None else {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """An answer.

@@ -145,6 +145,10 @@ _FIRST_THAT_ADAPTS: Final = (4, 6)
 """https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking: earlier models think within a budget."""
 
 
+_FIRST_THAT_FORMATS: Final = (4, 5)
+"""https://platform.claude.com/docs/en/build-with-claude/structured-outputs, its table of models."""
+
+
 def searches(model: str) -> bool:
     """Whether a model of this name searches and loads deferred tools itself."""
     return _version(model) >= _FIRST_THAT_SEARCHES
@@ -212,6 +216,10 @@ class AnthropicModel(ProviderModel):
         error = partial(model_error, provider=exporter.name)
         self._method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, _error_event)
         self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred
+
+    def formats(self, request: ModelRequest) -> bool:
+        """Whether the answer will be in the format of the request's `output`."""
+        return _version(request.model or self.name) >= _FIRST_THAT_FORMATS and super().formats(request)
 
     @property
     def loads_deferred(self) -> bool:

@@ -44,7 +44,7 @@ from pegboard.dialects import (
     root_object,
 )
 from pegboard.messages import Part
-from pegboard.schema.json import is_object, json_faults
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
@@ -65,6 +65,7 @@ from pegboard.wire import (
     none_readable,
     object_in,
     objects_in,
+    output_schema,
     parsed_object,
     passthrough,
     refusal,
@@ -385,7 +386,15 @@ class Bedrock:
         config = self._tool_config(request, names)
         if config:
             body["toolConfig"] = config
-        return merged(body, options)
+        return merged(merged(body, self.response_format(request) or {}), options)
+
+    def response_format(self, request: ModelRequest) -> JsonObject | None:
+        """The member `outputConfig`; `None` where the request's `output` can't be had by it."""
+        schema = output_schema(request, BEDROCK, BEDROCK_STRICT)
+        if schema is None or request.output is None or not _FORMATS.search(request.model or ""):
+            return None
+        form = {"name": request.output.name, "schema": str(json_text(schema))}
+        return {"outputConfig": {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": form}}}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """An answer.
@@ -472,6 +481,10 @@ def _system(request: ModelRequest, lead: Sequence[str], point: object) -> JsonOb
 def _gone(name: str) -> JsonObject:
     schema: JsonObject = {"type": "object", "properties": {}}
     return {"toolSpec": {"name": name, "description": "No longer available.", "inputSchema": {"json": schema}}}
+
+
+_FORMATS: Final = re.compile(r"claude-[a-z]+-(4-([5-9]|\d\d)(?!\d)|([5-9]|\d\d)(?!\d))")
+"""https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html: Anthropic's models since 4.5."""
 
 
 @cache

@@ -13,7 +13,7 @@ from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
 from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
 from pegboard.cli.output import Status, json_pretty, stderr_screen, write
 from pegboard.cli.run import approver_for, write_event
-from pegboard.cli.session import complete_where, open_session
+from pegboard.cli.session import open_session, where_option
 from pegboard_chat.conversation import Conversation, Kept, check_place, closing, read_conversation, report_end
 from pegboard_chat.models import complete_model, default_model
 from pegboard_chat.renderer import ChatRenderer
@@ -35,12 +35,7 @@ MOST_INPUT: Final = 10_000_000
     shell_complete=complete_model,
     help="The model, such as 'openai/gpt-5'; default: PEGBOARD_MODEL, then 'model' of [plugins.chat].",
 )
-@click.option(
-    "--where",
-    metavar="PREDICATE",
-    shell_complete=complete_where,
-    help="Only tools of which this is so, as in 'registry list'.",
-)
+@where_option
 @click.option("--system", metavar="TEXT", help="Instructions that stand before the conversation.")
 @click.option(
     "--history", metavar="FILE", type=click.Path(), help="Go on with the conversation in FILE, and keep it there."
@@ -52,7 +47,12 @@ MOST_INPUT: Final = 10_000_000
     help="Answer with a JSON value of the JSON Schema in FILE.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of model requests."
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Maximum number of model requests.",
 )
 @click.option("--events", is_flag=True, help="Print each event as it happens, one JSON object a line.")
 @click.option("--json", "as_json", is_flag=True, help="Print what came of the turn as JSON, and no answer before it.")

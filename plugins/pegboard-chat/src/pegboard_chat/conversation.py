@@ -27,7 +27,7 @@ from pegboard import (
     turn_of,
 )
 from pegboard.cli.output import remark
-from pegboard.cli.run import interruptible
+from pegboard.cli.run import interruptible, unanswered
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.typing import JsonObject
 from pegboard_chat.renderer import ChatRenderer
@@ -65,7 +65,9 @@ def read_conversation(file: str) -> Kept:
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file} holds no JSON: {error}") from None
     facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    listed: object = facts.get("messages") if facts.get("format") == FORMAT else None
+    if (found := facts.get("format", FORMAT)) != FORMAT:
+        raise click.UsageError(f"{file} has format {found!r}; this pegboard knows format {FORMAT}")
+    listed: object = facts.get("messages") if "format" in facts else None
     if not isinstance(listed, list):
         raise click.UsageError(f"{file} holds no conversation that this pegboard has written")
     try:
@@ -207,8 +209,9 @@ def report_end(outcome: TurnOutcome) -> int:
     if outcome.ended in WELL:
         return 0
     if outcome.ended == "suspended":
-        names = ", ".join(sorted({call.call.name for call in outcome.pending}))
-        remark(f"{names} has to be confirmed and was not run. To run it, add --yes.")
+        for text in sorted({unanswered(call) for call in outcome.pending}):
+            remark(text)
         return 1
-    remark(f"the turn ended: {outcome.ended}{f' ({outcome.detail})' if outcome.detail else ''}")
+    detail = "" if outcome.detail in (None, outcome.ended) else f" ({outcome.detail})"
+    remark(f"the turn ended: {outcome.ended}{detail}")
     return 130 if outcome.ended in ("interrupted", "cancelled") else 1

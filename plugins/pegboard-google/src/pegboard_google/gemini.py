@@ -68,6 +68,7 @@ from pegboard.wire import (
     in_call_order,
     losses_of,
     merged,
+    output_schema,
     passthrough,
     refusal,
     render_text,
@@ -406,6 +407,7 @@ class Gemini:
     name: str = field(default="gemini", init=False)
     dialect: ClassVar[Dialect] = GEMINI_JSON_SCHEMA
     keys: ClassVar[tuple[str, str]] = ("parametersJsonSchema", "responseJsonSchema")  # of the input schema, the output
+    response_key: ClassVar[str] = "responseJsonSchema"  # of a whole answer's schema
     option_keys: ClassVar[tuple[str, ...]] = OPTION_KEYS  # the later over the earlier
 
     limits: GeminiLimits = DEFAULT_LIMITS
@@ -461,7 +463,18 @@ class Gemini:
             "toolConfig": _tool_config(request.tool_choice, exported, strict=request.config.strict, exporter=self.name),
             "generationConfig": _generation_config(request.config, request.model, self.limits),
         }
-        return merged(without_empty(facts), passthrough(request.config.provider_options, self.option_keys))
+        body = merged(without_empty(facts), self.response_format(request) or {})
+        return merged(body, passthrough(request.config.provider_options, self.option_keys))
+
+    def response_format(self, request: ModelRequest) -> JsonObject | None:
+        """Members of `generationConfig`; `None` where the request's `output` can't be had by them.
+
+        Models before Gemini 3 take no schema beside tools.
+        """
+        schema = output_schema(request, self.dialect)
+        if schema is None or (request.offered and self.limits.is_dated(request.model)):
+            return None
+        return {"generationConfig": {"responseMimeType": "application/json", self.response_key: schema}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:  # noqa: ARG002  as `Exporter` has it: nothing is written strictly
         """An answer, from the JSON of a `GenerateContentResponse`.
@@ -516,6 +529,7 @@ class GeminiSchema(Gemini):
     name: str = field(default="gemini-schema", init=False)
     dialect: ClassVar[Dialect] = GEMINI_SCHEMA
     keys: ClassVar[tuple[str, str]] = ("parameters", "response")
+    response_key: ClassVar[str] = "responseSchema"
     option_keys: ClassVar[tuple[str, ...]] = (*OPTION_KEYS, "gemini-schema")
 
     def _add_parameters(self, entry: JsonObject, schema: ConvertedSchema, spec: ToolSpec) -> tuple[Loss, ...]:

@@ -14,11 +14,11 @@ from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, open_session
 from pegboard.config.config import with_secrets
-from pegboard.errors import ConfigError, cause_of, did_you_mean, suggest
+from pegboard.errors import ConfigError, ToolsetError, cause_of, did_you_mean, suggest
 from pegboard.schema.json import counted
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard_mcp.definitions import Accepted, Definitions
-from pegboard_mcp.settings import Servers, servers_from
+from pegboard_mcp.settings import ServerError, Servers, servers_from
 from pegboard_mcp.toolset import McpToolset
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,11 +98,7 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
     """
     session = open_session(with_servers(options, mcp_config))
     toolset = _toolset(configured_servers(session), name)
-
-    def work() -> Coroutine[Any, Any, tuple[Definitions, Definitions]]:
-        return _closing(toolset, toolset.pending)
-
-    before, now = session.run(work)
+    before, now = _run(session, toolset, toolset.pending)
     count, lines = len(now.tools), [*before.diff(now)]
     if before.is_unseen:
         remark(f"{name}: accepted on first use, and {'changed' if lines else 'unchanged'} since:")
@@ -136,7 +132,7 @@ def login_command(options: Options, name: str, *, mcp_config: str | None) -> int
     toolset = _toolset(servers, name)
     toolset.settings = evolve(toolset.settings, start_timeout=LOGIN_SECONDS)
     toolset.show_login = lambda address: remark(f"log in at {address}")
-    session.run(lambda: _closing(toolset, toolset.start))
+    _run(session, toolset, toolset.start)
     remark(f"{name}: logged in")
     return 0
 
@@ -164,6 +160,18 @@ def test_command(options: Options, names: tuple[str, ...], *, mcp_config: str | 
             write(f"  {one_line(problem.cause)}\n")
             code = 1
     return code
+
+
+def _run(session: Session, toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """What a toolset's work gives; the toolset is closed then.
+
+    Raises:
+        ToolsetError: The server can't be reached.
+    """
+    try:
+        return session.run(lambda: _closing(toolset, work))
+    except ServerError as error:
+        raise ToolsetError(toolset.name, str(error)) from error
 
 
 async def _tested(toolset: McpToolset) -> Any:

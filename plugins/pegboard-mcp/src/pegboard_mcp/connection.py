@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import logging
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -59,6 +61,7 @@ _WAYS: Final[Mapping[str, tuple[tuple[bool, _Mode], ...]]] = {
     "sse": ((True, "legacy"),),
 }
 """Whether by SSE, and whether to shake hands at once, in the order of trying."""
+_CLOSED: Final = "Connection closed"  # the SDK's text where it knows no more
 _TERMINATED: Final = "Session terminated"  # the SDK's text for a session that an HTTP server has forgotten
 
 
@@ -210,7 +213,8 @@ class Connection:
             return await asked
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise ServerError(self._lost_text(session), "lost") from error
+                cause = None if str(error) == _CLOSED else str(error)
+                raise ServerError(self._lost_text(session, cause), "lost") from error
             if str(error) == _TERMINATED:
                 session.closing.set()
                 raise ServerError(f"the server {self.name!r} has forgotten the session; call again") from error
@@ -221,11 +225,11 @@ class Connection:
             ended.cancel()
             asked.cancel()
 
-    def _lost_text(self, session: _Session) -> str:
-        """What is known of why a connection was lost."""
+    def _lost_text(self, session: _Session, cause: str | None = None) -> str:
+        """What is known of why a connection, or an answer, was lost."""
         last = [self._hidden(line) for line in session.inbox.last_words]
         words = f"; its last words: {last[-1]}" if last else ""
-        return f"the server {self.name!r} ended the connection{_because(session.inbox.broken)}{words}"
+        return f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
 
     def _hidden(self, text: str) -> str:
         """What a server has written, without the secrets that it was given."""
@@ -325,7 +329,7 @@ class Connection:
         client = Client(
             transport_to(self.name, settings, inbox, auth, sse=sse),
             read_timeout_seconds=None,
-            client_info=Implementation(name="pegboard", version="0.2"),
+            client_info=Implementation(name="pegboard", version=version("pegboard-mcp")),
             message_handler=on_message,
             logging_callback=on_log,
             log_level="info",
@@ -426,7 +430,11 @@ def _cause_of(error: BaseException, settings: ServerSettings) -> str:
         error = cast("BaseException", error.exceptions[0])
     if isinstance(error, FileNotFoundError) and settings.command is not None:
         place = "" if settings.cwd is None else f", or no folder {settings.cwd!r}"
-        return f"there is no program {settings.command!r}{place}"
+        words = settings.command.split()
+        hint = f' (has it arguments, they stand in args: command = "{words[0]}", args = {json.dumps(words[1:])})'
+        return f"there is no program {settings.command!r}{place}{hint if len(words) > 1 else ''}"
+    if isinstance(error, MCPError) and str(error) == _CLOSED:
+        return "it ended the connection"
     if isinstance(error, MCPError) and error.code == PARSE_ERROR:  # the SDK's text quotes pydantic's
         return "what it answered can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])

@@ -81,7 +81,8 @@ class Definitions:
         definitions = cls(instructions=instructions[:MOST_INSTRUCTIONS])
         for number, each in enumerate(listed):
             if number == most:
-                definitions.problems.append((None, f"it lists more than {most:,} tools; the others are left out"))
+                text = f"it lists more than {most:,} tools (most_tools); the others are left out"
+                definitions.problems.append((None, text))
                 break
             definitions._add(number, each)
         return definitions
@@ -115,6 +116,7 @@ class Definitions:
                 for name, own in self.tools.items()
                 if (new := other.tools.get(name)) is not None and new.digest != own.digest
             ),
+            self.instructions != other.instructions,
         )
 
     def diff(self, other: Definitions) -> Iterable[str]:
@@ -132,17 +134,23 @@ class Definitions:
 
 @frozen
 class Changes:
-    """Changes of a server's tools: the names of those that came, went, and are defined otherwise."""
+    """Changes of a server's tools: the names of those that came, went, and are defined otherwise; of its instructions.
+
+    Attributes:
+        instructions: Whether these are others.
+    """
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    instructions: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
+        return bool(self.added or self.removed or self.changed or self.instructions)
 
     def __str__(self) -> str:
-        words = (("new", self.added), ("gone", self.removed), ("changed", self.changed))
+        own = ("its instructions",) if self.instructions else ()
+        words = (("new", self.added), ("gone", self.removed), ("changed", (*own, *self.changed)))
         return "; ".join(f"{word}: {_some(names)}" for word, names in words if names)
 
 

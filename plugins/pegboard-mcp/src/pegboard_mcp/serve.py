@@ -121,6 +121,8 @@ def _install(run: click.Context, options: Options, program: str, *, write: bool)
     from pegboard_mcp.serving.install import Served, command_line, install, is_of_folder
 
     address = run.params["address"]
+    if run.params["where"] is not None:
+        open_session(options).where(run.params["where"])  # a wrong one would be found out by the program
     if address is None:
         served = Served(command_line(_words(run, options)))
         project = project_file(os.getcwd())  # noqa: PTH109  a text is wanted

@@ -114,7 +114,7 @@ class ServerSettings:
     start_timeout: float = 60.0
     timeout: float | None = None
     most_bytes: int = 16_000_000
-    most_tools: int = 50_000
+    most_tools: int = 5_000
 
     def __attrs_post_init__(self) -> None:
         if (self.command is None) == (self.url is None):
@@ -151,7 +151,7 @@ class ServerSettings:
 
 def is_among(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether one of the patterns (`*` and `?`) matches a name."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return "*" in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @define

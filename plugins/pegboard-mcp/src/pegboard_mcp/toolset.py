@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolError, ToolResult, ToolsetBase
 from pegboard.config.config import trust_file
@@ -222,6 +222,8 @@ class McpToolset(ToolsetBase):
         """Works out what may be offered: what was accepted, and still is so."""
         accepted = self._accepted or listed
         changes = accepted.changes_to(listed)
+        if not self.settings.instructions:  # the model reads none
+            changes = evolve(changes, instructions=False)
         held = {*changes.removed, *changes.changed}
         kept = {name: each for name, each in accepted.tools.items() if name not in held}
         before, known = self._known, _Known(Definitions(kept, listed.problems, accepted.instructions), changes)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
+import re
 import signal
 import time
 from collections import deque
@@ -21,8 +21,9 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic_core import from_json
 
-from pegboard.errors import operator_log
+from pegboard.errors import cause_of, operator_log
 from pegboard_mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ EXIT_SECONDS: Final = 1.0
 
 TERMINATE_SECONDS: Final = 0.5
 """How long it may take once it is told to; then it is killed, with all that it has started in its group."""
+
+MOST_SSE: Final = 1024 * 1024
+"""Bytes of one message by SSE, the transport of before streamable HTTP; the SDK reads no longer ones."""
+
+MOST_LEVELS: Final = 190
+"""How deeply a message may be nested: a bit less than what pydantic reads, and far more than what a schema may be."""
 
 _MOST_LAST_WORDS: Final = 20
 _HTTP_SECONDS: Final = 30.0
@@ -118,15 +125,19 @@ class _Checked:
     def __init__(self, inner: ReadStream[SessionMessage | Exception], inbox: Inbox) -> None:
         self._inner = inner
         self._inbox = inbox
+        self._failure: str | None = None  # what came last, where it was an error
 
     async def receive(self) -> SessionMessage | Exception:
+        inbox = self._inbox
         try:
-            return self._inbox.take(await self._inner.receive())
+            item = await self._inner.receive()
+            self._failure = cause_of(item) if isinstance(item, Exception) else None
+            return inbox.take(item)
         except BrokenServerError as error:
-            self._inbox.broken = str(error)
+            inbox.broken = str(error)
         except (anyio.EndOfStream, anyio.ClosedResourceError):
-            pass
-        self._inbox.ended.set()
+            inbox.broken = inbox.broken or self._failure
+        inbox.ended.set()
         raise anyio.EndOfStream
 
     async def aclose(self) -> None:
@@ -170,12 +181,12 @@ async def transport_to(
             assert settings.url is not None
 
             def client(*_: Any, **_options: Any) -> httpx2.AsyncClient:
-                return _http_client(settings, auth)
+                return _http_client(min(settings.most_bytes, MOST_SSE), settings, inbox, auth)
 
             streams = await stack.enter_async_context(sse_client(settings.url, httpx_client_factory=client))
         else:
             assert settings.url is not None
-            http = await stack.enter_async_context(_http_client(settings, auth))
+            http = await stack.enter_async_context(_http_client(settings.most_bytes, settings, None, auth))
             connect = streamable_http_client(settings.url, http_client=http, max_sse_event_size=settings.most_bytes)
             streams = await stack.enter_async_context(connect)
         yield _Checked(streams[0], inbox), streams[1]
@@ -312,8 +323,8 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
     except ValueError:
         pass  # it may only nest more deeply than pydantic reads, as one tool's schema may
     try:
-        data: Any = json.loads(line)
-    except (ValueError, RecursionError):
+        data: Any = from_json(cut(line))
+    except ValueError:
         return None
     try:
         return jsonrpc_message_adapter.validate_python(data, by_name=False)
@@ -324,6 +335,42 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
             return None
         error = ErrorData(code=PARSE_ERROR, message="what the server answered is no message of JSON-RPC")
         return JSONRPCError(jsonrpc="2.0", id=id_, error=error)
+
+
+_PARTS: Final = re.compile(rb'"(?:[^"\\\\]++|\\\\.)*+"|[{}\[\]]', re.DOTALL)  # texts, as they may hold brackets
+
+
+def cut(text: bytes) -> bytes:
+    """JSON without what is nested more than `MOST_LEVELS` deep: a text stands for it.
+
+    A definition that was cut nests deeply enough still to be refused.
+    """
+    kept: list[bytes] = []
+    level = start = 0
+    for found in _PARTS.finditer(text):
+        part = found[0]
+        if part in (b"{", b"["):
+            level += 1
+            if level == MOST_LEVELS + 1:
+                kept += text[start : found.start()], b'"nested too deeply"'
+        elif part in (b"}", b"]"):
+            if level == MOST_LEVELS + 1:
+                start = found.end()
+            level -= 1
+    if level <= MOST_LEVELS:
+        kept.append(text[start:])
+    return b"".join(kept)
+
+
+def _readable(text: bytes) -> bytes:
+    """A message over HTTP as the SDK can read it: of a list of tools, what is nested too deeply is cut."""
+    if b'"tools"' not in text or text.count(b"{") + text.count(b"[") <= MOST_LEVELS:
+        return text
+    try:
+        from_json(text)
+    except ValueError:
+        return cut(text)
+    return text
 
 
 async def _line(stdout: asyncio.StreamReader, inbox: Inbox) -> bytes:
@@ -365,7 +412,9 @@ async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) 
 # HTTP -------------------------------------------------------------------------------------------------------------
 
 
-def _http_client(settings: ServerSettings, auth: httpx2.Auth | None) -> httpx2.AsyncClient:
+def _http_client(
+    most: int, settings: ServerSettings, inbox: Inbox | None, auth: httpx2.Auth | None
+) -> httpx2.AsyncClient:
     # A compressed answer could grow beyond every limit once it is read.
     headers = {"accept-encoding": "identity", **settings.headers}
     timeout = httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS)
@@ -373,24 +422,55 @@ def _http_client(settings: ServerSettings, auth: httpx2.Auth | None) -> httpx2.A
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError("the answer is compressed, which wasn't asked for", request=response.request)
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):  # those are, by the event
-            response.stream = _BoundedStream(response.stream, settings.most_bytes)
+        is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = (_Events if is_stream else _Body)(response.stream, most, inbox)
 
     return httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [bound]})
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: Any, most: int) -> None:
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer, of bounded size."""
+
+    def __init__(self, inner: Any, most: int, inbox: Inbox | None) -> None:
         self._inner = inner
         self._most = most
+        self._inbox = inbox
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        parts: list[bytes] = []
         left = self._most
         async for part in self._inner:
             left -= len(part)
             if left < 0:
                 raise httpx2.ReadError(f"the answer has more than {self._most:,} bytes")
-            yield part
+            parts.append(part)
+        yield _readable(b"".join(parts))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Events(_Body):
+    """A stream of events, each of bounded size, passed on line by line; with an inbox, a longer one is told there."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        begun: list[bytes] = []  # of a line
+        size = 0
+        async for part in self._inner:
+            for line in part.splitlines(keepends=True):
+                begun.append(line)
+                size += len(line)
+                if size > self._most:
+                    cause = f"it sent a message of more than {self._most:,} bytes"
+                    if self._inbox is not None:
+                        self._inbox.broken = cause
+                    raise httpx2.SSEError(cause)
+                if line.endswith((b"\n", b"\r")):
+                    yield _data(b"".join(begun))
+                    begun, size = [], 0
+        yield b"".join(begun)
+
+
+def _data(line: bytes) -> bytes:
+    """A line of an event, its message such that the SDK can read it."""
+    return b"data:" + _readable(line[5:]) if line.startswith(b"data:") else line

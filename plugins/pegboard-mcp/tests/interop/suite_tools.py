@@ -123,6 +123,38 @@ async def test_streaming_elicitation(context: ToolContext) -> str:
     return f"User response: {await context.request_confirmation('Go on?')}"
 
 
+DEFAULTS = {
+    "name": {"type": "string", "default": "John Doe"},
+    "age": {"type": "integer", "default": 30},
+    "score": {"type": "number", "default": 95.5},
+    "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+    "verified": {"type": "boolean", "default": True},
+}
+OPTIONS = ["option1", "option2", "option3"]
+TITLED = [{"const": f"value{number}", "title": f"Option {number}"} for number in (1, 2, 3)]
+ENUMS = {
+    "untitledSingle": {"type": "string", "enum": OPTIONS},
+    "titledSingle": {"type": "string", "oneOf": TITLED},
+    "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]},
+    "untitledMulti": {"type": "array", "items": {"type": "string", "enum": OPTIONS}},
+    "titledMulti": {"type": "array", "items": {"anyOf": TITLED}},
+}
+
+
+@tool(read_only=True)
+async def test_elicitation_sep1034_defaults(context: ToolContext) -> str:
+    """Asks the client's user by a form whose fields have defaults."""
+    form = {"form": {"type": "object", "properties": DEFAULTS}}
+    return f"User response: {await context.request_confirmation('Who are you?', form)}"
+
+
+@tool(read_only=True)
+async def test_elicitation_sep1330_enums(context: ToolContext) -> str:
+    """Asks the client's user by a form with choices of each kind."""
+    form = {"form": {"type": "object", "properties": ENUMS}}
+    return f"User response: {await context.request_confirmation('What do you choose?', form)}"
+
+
 @tool(read_only=True)
 async def test_input_required_result_elicitation(context: ToolContext) -> str:
     """Asks the client's user."""
@@ -153,6 +185,18 @@ async def test_sampling(context: ToolContext, prompt: str) -> str:
     """Asks the client's model."""
     answer = await ClientModel.of(context).respond(ModelRequest(prompt, config=ModelConfig(max_output_tokens=100)))
     return f"LLM response: {answer.text}"
+
+
+@tool(read_only=True)
+async def test_input_required_result_sampling(context: ToolContext) -> str:
+    """Asks the client's model."""
+    return await test_sampling(context, "What is the capital of France?")
+
+
+@tool(read_only=True)
+async def test_input_required_result_capabilities(context: ToolContext) -> str:
+    """Asks what the client can answer, its model."""
+    return await test_sampling(context, "Hello?")
 
 
 @tool(read_only=True, input_schema=FULL_SCHEMA)

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pegboard import Once, Permissions, Rule, ToolRegistry
+from pegboard import Model, Once, Permissions, Rule, ToolRegistry
+from pegboard.testing import ScriptedModel
 from pegboard_mcp import mcp_toolset
 
 DATA = "data:text/plain;base64,aGVsbG8="
@@ -29,6 +30,7 @@ EVERYTHING = [
     ("toggle-simulated-logging", {}, "ogging"),
     ("toggle-subscriber-updates", {}, "pdates"),
     ("trigger-elicitation-request", {}, "licit"),
+    ("trigger-sampling-request", {"prompt": "Say hi"}, "hi there"),
     ("trigger-long-running-operation", {"duration": 0.2, "steps": 2}, "completed"),
     ("trigger-url-elicitation", {"url": "https://example.com/"}, ""),
 ]
@@ -113,8 +115,10 @@ async def test_every_tool_of_a_server_is_listed_and_called(commands, tmp_path, m
     (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     command, args = commands[name]
     env = {"INTEROP_GIVEN": "1", "MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}
-    toolset = mcp_toolset(name, command=str(command), args=tuple(args), env=env, cwd=str(tmp_path), elicitation=True)
+    asking = {"elicitation": True, "sampling": True}
+    toolset = mcp_toolset(name, command=str(command), args=tuple(args), env=env, cwd=str(tmp_path), **asking)
     registry = ToolRegistry(approver=lambda request, context: Once())
+    registry.provide(Model, ScriptedModel(["hi there"]))
     registry.permissions = Permissions([Rule(f"{name}__*", "*", "allow")])
     registry.register(toolset)
     async with registry, page() as address:

@@ -34,8 +34,8 @@ CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, taken REAL, message T
 _FAULTS: Final = {
     sqlite3.SQLITE_BUSY: "is in use by another program, and stayed locked for {seconds:g} s",
     sqlite3.SQLITE_LOCKED: "is in use by another program, and stayed locked for {seconds:g} s",
-    sqlite3.SQLITE_CORRUPT: "is damaged; its owner has to restore it, or move it away",
-    sqlite3.SQLITE_NOTADB: "is damaged; its owner has to restore it, or move it away",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+    sqlite3.SQLITE_NOTADB: "is damaged",
     sqlite3.SQLITE_FULL: "can't grow: the disk is full",
     sqlite3.SQLITE_READONLY: "can't be written",
     sqlite3.SQLITE_CANTOPEN: "can't be opened",
@@ -63,6 +63,18 @@ class Database:
         """Whether anything was ever kept."""
         return self.path.exists()
 
+    def check(self) -> None:
+        """Goes on where the whole file can be read, or there is none.
+
+        Raises:
+            ToolError: As `work`.
+        """
+        if self.exists:
+            with self.work() as connection:
+                (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if said != "ok":
+                raise self._fault(sqlite3.SQLITE_CORRUPT, said)
+
     @contextmanager
     def work(self, *, write: bool = False) -> Generator[sqlite3.Connection]:
         """A transaction: committed at the end, undone where it fails.
@@ -79,7 +91,8 @@ class Database:
                 yield connection
                 connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
-            raise self._fault(error) from error
+            cause = error.strerror if isinstance(error, OSError) else error
+            raise self._fault(getattr(error, "sqlite_errorcode", 0) & 0xFF, cause) from error
 
     def _connected(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,18 +122,15 @@ class Database:
         connection.execute("BEGIN IMMEDIATE")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
-            raise ToolError(f"{self.path} was written by a newer pegboard-memory: update this one.")
+            raise ToolError("The memory was written by a newer pegboard-memory: update this one.")
         if version == 0:
             for statement in _TABLES.strip().split("\n\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
 
-    def _fault(self, error: Exception) -> ToolError:
-        """What a person or a model reads of an error."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        what = _FAULTS.get(code, f"can't be used: {error}").format(seconds=self.seconds)
-        hint = "Try again later." if code in _PASSING else "Go on without it, and say so."
-        return ToolError(
-            f"The memory ({self.path}) {what}. Nothing was changed.", retryable=code in _PASSING, hint=hint
-        )
+    def _fault(self, code: int, cause: object) -> ToolError:
+        """What a person or a model reads of an error; where the file is, only `registry doctor` says."""
+        what = _FAULTS.get(code, f"can't be used: {cause}").format(seconds=self.seconds)
+        hint = "Try again later." if code in _PASSING else "Go on without it, and tell the user to run registry doctor."
+        return ToolError(f"The memory {what}. Nothing was changed.", retryable=code in _PASSING, hint=hint)

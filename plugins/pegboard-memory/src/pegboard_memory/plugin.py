@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pegboard import Artifacts, Memory, ResultTexts, ToolRegistry, hookimpl, kept_result_tool
+from pegboard import Artifacts, Memory, ResultTexts, ToolError, ToolRegistry, hookimpl, kept_result_tool
 from pegboard.schema.converter import read_table
 from pegboard_memory.router import MessageRouter
 from pegboard_memory.tools import MemoryTools, Settings
@@ -35,6 +36,19 @@ class Plugin:
         """Brings `preload_memory`."""
         if self.tools.settings.preload:
             register("preload_memory", self.tools.preload_memory)
+
+    @hookimpl
+    def pegboard_diagnose(self, report: Callable[[str, str], None]) -> None:
+        """Reports a database that can't be used."""
+        database = self.tools.database
+        try:
+            database.check()
+        except ToolError as error:
+            path = shlex.quote(str(database.path))
+            saved = f"save what can be read (sqlite3 {path} .recover | sqlite3 saved.db)"
+            anew = f"Restore {path}; or {saved} and move it away, with -wal and -shm beside it: a new one is made."
+            fix = f"End the program that uses {path}." if error.retryable else anew
+            report(error.text.removesuffix(" Nothing was changed."), fix)
 
     @hookimpl
     def pegboard_register_services(self, register: Callable[[Any, Any], None]) -> None:

@@ -58,6 +58,7 @@ from pegboard.wire import (
     object_in,
     object_or_none,
     objects_in,
+    output_schema,
     passthrough,
     refusal,
     render_json,
@@ -362,8 +363,14 @@ class Ollama:
             "tools": tools,
             "options": _options(request.config),
             "think": _think(request.config),
+            **(self.response_format(request) or {}),
         }
         return merged(without_empty(facts), passthrough(request.config.provider_options, (FAMILY,)))
+
+    def response_format(self, request: ModelRequest) -> JsonObject | None:
+        """The member `format`; `None` where the request's `output` can't be had by it: beside it no tool is called."""
+        schema = None if request.offered else output_schema(request, OLLAMA)
+        return None if schema is None else {"format": schema}
 
     def _offered(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
         """The tools, and the instruction to call them.

@@ -74,6 +74,7 @@ from pegboard.wire import (
     known_text,
     object_in,
     object_or_none,
+    output_schema,
     place_in,
     render_text,
     without_empty,
@@ -454,6 +455,18 @@ def _status(error: JsonMapping) -> int | None:
     """Some servers give the status as the code."""
     code = error.get("status", error.get("code"))
     return code if type(code) is int and 100 <= code < 600 else None
+
+
+_WITHOUT_FORMATS: Final = re.compile(r"(ft:)?(gpt-3|gpt-4(-|:|$)|gpt-4o-2024-05-13|o1-(mini|preview)|chatgpt-)")
+"""https://platform.openai.com/docs/guides/structured-outputs: models since gpt-4o-2024-08-06 have formats."""
+
+
+def format_of(request: ModelRequest) -> JsonObject | None:
+    """What a response format says of the request's `output`; `None` where the model has none for it."""
+    schema = output_schema(request, OPENAI, OPENAI_STRICT)
+    if schema is None or request.output is None or _WITHOUT_FORMATS.match(request.model or ""):
+        return None
+    return {"name": request.output.name, "schema": schema, "strict": True}
 
 
 _TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")

@@ -224,7 +224,7 @@ def chat_exporter(base_url: str) -> Exporter:
 def server_exporter(
     name: str = "openai", *, most_tokens: str = "max_tokens", reasoning: str | None = None, dialect: str = "openai"
 ) -> OpenAIChat:
-    """The exporter for a server that speaks as OpenAI does, but has no tools that take free text.
+    """The exporter for a server that speaks as OpenAI does, but has no tools of free text and no response formats.
 
     Args:
         name: Under which the server's own facts are kept.
@@ -233,7 +233,14 @@ def server_exporter(
         dialect: What it takes of schemas: one of `DIALECTS`.
     """
     taken = DIALECTS[dialect]
-    return OpenAIChat(name=name, custom_tools=False, most_tokens=most_tokens, reasoning=reasoning, dialect=taken)
+    return OpenAIChat(
+        name=name,
+        custom_tools=False,
+        response_formats=False,
+        most_tokens=most_tokens,
+        reasoning=reasoning,
+        dialect=taken,
+    )
 
 
 _WITH_USAGE: Final = {"include_usage": True}

@@ -54,6 +54,7 @@ from pegboard_openai._openai import (
     ToolDefinitions,
     beyond,
     custom_definition,
+    format_of,
     function_definition,
     joined,
     render_content,
@@ -246,6 +247,7 @@ class OpenAIChat:
         custom_tools: Whether it knows tools that take free text; where not, they become functions.
         system_role: Who gives the instructions: `"system"`, or `"developer"`.
         reasoning: The member in which a server wants the model's reasoning back (`"reasoning_content"`), or `None`.
+        response_formats: Whether it takes schemas of whole answers.
         most_tokens: The member that limits an answer's length; other servers call it `"max_tokens"`.
         dialect: What the server takes of schemas.
     """
@@ -255,6 +257,7 @@ class OpenAIChat:
     custom_tools: bool = True
     system_role: str = "system"
     reasoning: str | None = None
+    response_formats: bool = True
     most_tokens: str = "max_completion_tokens"
     dialect: Dialect = OPENAI
     _written: Entries = field(init=False, repr=False)
@@ -296,7 +299,13 @@ class OpenAIChat:
             "reasoning_effort": config.reasoning,
         }
         model = without_empty({"model": request.model})
-        return merged({**model, "messages": conversation.messages, **tools, **without_empty(facts)}, options)
+        form = self.response_format(request) or {}
+        return merged({**model, "messages": conversation.messages, **tools, **without_empty(facts), **form}, options)
+
+    def response_format(self, request: ModelRequest) -> JsonObject | None:
+        """The member `response_format`; `None` where the request's `output` can't be had by it."""
+        form = format_of(request) if self.response_formats else None
+        return None if form is None else {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """A chat completion, read.

@@ -56,6 +56,7 @@ from pegboard_openai._openai import (
     ToolDefinitions,
     beyond,
     custom_definition,
+    format_of,
     function_definition,
     joined,
     render_content,
@@ -452,7 +453,13 @@ class OpenAIResponses:
             "reasoning": without_empty({"effort": config.reasoning}),
         }
         asked = without_empty({"model": request.model, "instructions": request.system})
-        return merged({**asked, "input": conversation.items, **tools, **without_empty(facts)}, options)
+        form = self.response_format(request) or {}
+        return merged({**asked, "input": conversation.items, **tools, **without_empty(facts), **form}, options)
+
+    def response_format(self, request: ModelRequest) -> JsonObject | None:
+        """The member `text`; `None` where the request's `output` can't be had by it."""
+        form = format_of(request)
+        return None if form is None else {"text": {"format": {"type": "json_schema", **form}}}
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """A `response`, read.

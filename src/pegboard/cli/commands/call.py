@@ -31,6 +31,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.files import write_whole
+from pegboard.schema.json import is_object
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
@@ -92,7 +93,9 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     offered = None if options.live or session.asks_live(name, calls=True) else session.resolved(context=asked)
 
     async def work() -> Outcome:
-        resolved = await session.registry.resolve(asked, where=where) if offered is None else offered
+        resolved = offered
+        if resolved is None:
+            resolved = await session.registry.resolve(asked, where=where, toolsets=session.owners([name]))
         tool = _offered(session, resolved, name)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
         outcome = await run_calls(session.registry, [call], resolved, asked, **how)
@@ -248,7 +251,8 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     asked, where = context_of(**context), session.where()
 
     async def work() -> Outcome:
-        resolved = await session.registry.resolve(asked, where=where)
+        names = [str(each.get("name") if is_object(each) else None) for each in raw]
+        resolved = await session.registry.resolve(asked, where=where, toolsets=session.owners(names))
         calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
         if rows is not None:
             rows.calls = calls

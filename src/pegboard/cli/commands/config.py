@@ -61,24 +61,14 @@ def show_config(options: Options) -> int:
     """
     config = configuration_of(options)
     keys = ("block", "untrusted", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
-    shown = {key: _plain(getattr(config, key)) for key in keys}
-    shown["plugins"] = {name: without_secrets(settings) for name, settings in shown["plugins"].items()}
-    write(json_pretty(shown) + "\n")
+    plugins = {name: without_secrets(settings) for name, settings in config.plugins.items()}
+    write(json_pretty({**{key: getattr(config, key) for key in keys}, "plugins": plugins}) + "\n")
     for ignored in config.ignored:
         remark(str(ignored))
     if config.project_block:
         names = ", ".join(config.project_block)
         remark(f"this project's file blocks {names}: until you trust it, that holds where they bring nothing but tools")
     return 0
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON; TOML's dates as texts."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if hasattr(value, "items"):
-        return {key: _plain(item) for key, item in value.items()}
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 @config_command.command("path")
@@ -146,7 +136,10 @@ def set_key_command(name: str) -> int:
 @keys_command.command("list")
 def list_keys() -> int:
     """List the names of the keys that were set. The keys themselves are never shown."""
-    write("".join(f"{name}\n" for name in key_names()))
+    names = key_names()
+    write("".join(f"{name}\n" for name in names))
+    if not names:
+        remark("no key was set: registry keys set NAME")
     return 0
 
 

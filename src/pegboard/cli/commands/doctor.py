@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pegboard.cli.commands.manifest import ManifestFile, manifest_files, plugins_of
-from pegboard.cli.main import OWN, command_helps
+from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, configuration_of, open_session
 from pegboard.config.config import is_named
-from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
+from pegboard.errors import ConfigError, ExpressionError, ManifestError, PluginError, suggest
 from pegboard.plugins.discovery import GROUP, discover
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pegboard.tools.spec import ToolSpec
 
 _HAS_RIGHTS: Final = os.name == "posix"
+_DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct it, or leave it out."
 _RENAME: Final = "Give one of them another name: [rename] or [prefix] in pegboard.toml."
 
@@ -92,7 +93,7 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     """Look for what is wrong, and suggest what to do. Exits with 1 where something is.
 
     Plugins that failed, tools held back, manifests that aren't true, configuration that is wrong or not trusted,
-    distributions that can't be read, a cache that others can write.
+    distributions that can't be read, a cache that others can write, and what plugins themselves find wrong.
     """
     with Status() as status:
         status.show("looking")
@@ -180,7 +181,9 @@ def _of_problems(session: Session) -> Iterator[Finding]:
     for (distribution, cause), named in plugins.items():
         source = distribution or "sys.path"
         kind = f"plugin{'s' if len(named) > 1 else ''} {', '.join(map(repr, named))}"
-        fix = f"Update it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
+        has_settings = any(session.config.settings(name, distribution) for name in named)
+        first = "Correct its settings, if they are wrong; else update" if has_settings else "Update"
+        fix = f"{first} it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
         subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Install it again.")
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
         yield Finding(subject, what, settles)
@@ -208,7 +211,23 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
             if name in OWN:
                 cause = f"its command {name!r} can't be had: 'registry {name}' is pegboard's own"
                 yield Finding(subject, cause, "Ask its author to rename it.")
+        if found.name in well and manifest is not None and _DIAGNOSE in manifest.hooks:
+            yield from _of_diagnosis(found, session, subject)
     yield from _of_groups()
+
+
+def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterator[Finding]:
+    """What a plugin itself finds wrong; its code is imported."""
+    said: list[Finding] = []
+
+    def report(cause: object, fix: object) -> None:
+        said.append(Finding(subject, str(cause), str(fix)))
+
+    try:
+        call_hook(found, session.settings(found), _DIAGNOSE, report)
+    except PluginError as error:
+        yield Finding(subject, f"{_DIAGNOSE}: {error.cause}", "Ask its author to correct it.")
+    yield from said
 
 
 def _of_groups() -> Iterator[Finding]:

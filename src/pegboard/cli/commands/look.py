@@ -30,8 +30,8 @@ from pegboard.cli.session import (
     complete_exporter,
     complete_plugin,
     complete_tool,
-    complete_where,
     open_session,
+    where_option,
 )
 from pegboard.cli.tool_texts import (
     listing_json,
@@ -122,12 +122,7 @@ class SnapshotWriter:
 
 @click.command("list")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_tool)
-@click.option(
-    "--where",
-    metavar="PREDICATE",
-    shell_complete=complete_where,
-    help="Only tools of which this is so: 'read_only and not tag:network'.",
-)
+@where_option
 @click.option("--plugin", metavar="NAME", shell_complete=complete_plugin, help="Only what this plugin brings.")
 @click.option("--json", "form", flag_value="json", help="As JSON.")
 @click.option("--names", "form", flag_value="names", help="Names only, one a line.")
@@ -258,12 +253,7 @@ def schema_command(options: Options, name: str) -> int:
 
 @click.command("explain")
 @click.argument("name", shell_complete=complete_tool)
-@click.option(
-    "--where",
-    metavar="PREDICATE",
-    shell_complete=complete_where,
-    help="As in 'registry list'.",
-)
+@where_option
 @context_options
 @tool_options
 @click.pass_obj
@@ -289,14 +279,14 @@ _MOST: Final = 1_000
 @click.command("search")
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
 @click.option(
-    "--limit", type=click.IntRange(1, _MOST), default=SEARCH_LIMIT, show_default=True, help="At most so many."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, _MOST),
+    default=SEARCH_LIMIT,
+    show_default=True,
+    help="At most so many.",
 )
-@click.option(
-    "--where",
-    metavar="PREDICATE",
-    shell_complete=complete_where,
-    help="Only among tools of which this is so, as in 'registry list'.",
-)
+@where_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON: as in 'registry list --json', best first.")
 @context_options
 @tool_options
@@ -353,12 +343,7 @@ _MOST_NAMED = 5
 )
 @click.option("--list", "as_list", is_flag=True, help="List the exporters instead, and what to install for others.")
 @click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
-@click.option(
-    "--where",
-    metavar="PREDICATE",
-    shell_complete=complete_where,
-    help="Only tools of which this is so, as in 'registry list'.",
-)
+@where_option
 @click.option("--check", is_flag=True, help="Show what is lost, and which tools can't be exported; exit with 1 then.")
 @click.option("--json", "as_json", is_flag=True, help="As a pipe gets it, in a terminal too.")
 @context_options

@@ -258,4 +258,4 @@ def _name_in(folder: Path) -> str:
         project: Any = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
         return str(project["name"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise click.UsageError(f"{folder / 'pyproject.toml'} names no project; name the distribution") from None
+        raise click.UsageError(f"no {folder / 'pyproject.toml'} names a project; name the distribution") from None

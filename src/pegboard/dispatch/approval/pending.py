@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
 from attrs import field, frozen
@@ -81,6 +81,51 @@ def signed_by(data: Any, key: str | bytes) -> bool:
     return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
 
 
+class SignedRecord(JsonRecord):
+    """A record that leaves this process as JSON text, and may be signed: what comes back isn't trusted."""
+
+    __slots__ = ()
+    called: ClassVar[str]
+    most_bytes: ClassVar[int]
+
+    def dumps(self, key: str | bytes | None = None) -> str:
+        """Its JSON as text, for a file, a database or a client.
+
+        Args:
+            key: A secret of at least 16 bytes: with it, `loads` finds what is forged or was changed.
+
+        Raises:
+            ValueError: The key is too short, something in it is no JSON, or there is more than `loads` takes.
+        """
+        try:
+            data = self.to_json()
+            if key is not None:
+                data["signature"] = signature_of(data, key)
+            text = json.dumps(data, allow_nan=False)
+        except RecursionError:
+            raise ValueError(f"something in {self.called} is nested too deep to be written") from None
+        if len(text) > self.most_bytes:
+            raise ValueError(f"{self.called}: {len(text):,} bytes, at most {self.most_bytes:,} are read back")
+        return text
+
+    @classmethod
+    def loads(cls, text: str | bytes, key: str | bytes | None = None) -> Self:
+        """Reads what `dumps` writes, from a source that isn't trusted.
+
+        Args:
+            text: At most 16 MiB for pending calls, 256 MiB for the outcome of a turn.
+            key: The secret that it was written with; then what isn't signed by it is refused.
+
+        Raises:
+            PendingError: It can't be read, is of another version, or isn't signed by this key.
+            ValueError: The key is too short.
+        """
+        data = parsed(text, cls.most_bytes, cls.called)
+        if key is not None and not signed_by(data, key):
+            raise PendingError(f"{cls.called}: not signed with this key, or changed since")
+        return cls.from_json(data)
+
+
 @frozen(eq=False)
 class Approval:
     """A person's yes to one call, bound to the tool, who brings it, and the arguments; good for one run.
@@ -127,7 +172,6 @@ class Approval:
 
 VERSION: Final = 2
 _KNOWN: Final = (1, VERSION)  # version 1 had its keys in snake_case
-MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_CALLS: Final = 1_000
 MOST_SECONDS: Final = 30 * 24 * 3600.0
 """How long a call may wait for its answer."""
@@ -212,13 +256,15 @@ def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
 
 
 @frozen
-class PendingCalls(JsonRecord):
+class PendingCalls(SignedRecord):
     """The calls of one turn that wait for an answer.
 
     Attributes:
         calls: In call order.
     """
 
+    called: ClassVar = "pending calls"
+    most_bytes: ClassVar = 16 * 1024 * 1024
     calls: tuple[PendingCall, ...] = field(default=(), converter=_unique)
 
     def __iter__(self) -> Iterator[PendingCall]:
@@ -245,37 +291,6 @@ class PendingCalls(JsonRecord):
         if facts.keys() - {"version", "calls", "signature"} or not isinstance(calls, list):
             raise PendingError("not pending calls: there must be 'version', 'calls' (a list), and nothing else")
         return cls(PendingCall.from_json(call) for call in calls)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-    def dumps(self, key: str | bytes | None = None) -> str:
-        """The pending calls as JSON text, for a file, a database or a client.
-
-        Args:
-            key: A secret of at least 16 bytes: with it, forged or changed data is found.
-
-        Raises:
-            ValueError: The key is too short.
-        """
-        data = self.to_json()
-        if key is not None:
-            data["signature"] = signature_of(data, key)
-        return json.dumps(data, ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def loads(cls, text: str | bytes, key: str | bytes | None = None) -> PendingCalls:
-        """Reads what `dumps` writes, from a source that isn't trusted.
-
-        Args:
-            text: At most 16 MiB.
-            key: The secret that it was written with; then what isn't signed by it is refused.
-
-        Raises:
-            PendingError: It can't be read, is of another version, or isn't signed by this key.
-            ValueError: The key is too short.
-        """
-        data = parsed(text, MOST_BYTES, "pending calls")
-        if key is not None and not signed_by(data, key):
-            raise PendingError("the pending calls aren't signed with this key, or were changed since")
-        return cls.from_json(data)
 
 
 class RefusedError(CallError, ToolError):

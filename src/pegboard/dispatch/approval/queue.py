@@ -376,6 +376,8 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
         else:
             answer = function(request, entry.context)
         return _checked(await settle(answer))
+    except RefusedError as refused:  # in the approver's own words
+        return refused
     except BaseException as error:  # an approver's SystemExit costs only its request
         if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
             raise

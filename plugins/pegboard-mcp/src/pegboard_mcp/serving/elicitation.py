@@ -12,6 +12,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
 from pegboard import Always, Once, Reject, ToolContext
+from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest
 from pegboard.schema.json import is_object, json_text
 from pegboard.schema.validator import validator_of
@@ -34,11 +35,15 @@ class ClientApprover:
     asker: Asker
     can_keep: bool
 
-    async def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:
-        """The user's answer."""
+    async def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer:
+        """The user's answer.
+
+        Raises:
+            RefusedError: The client can't ask.
+        """
         del context  # the request holds all of it
         if not self._can_ask():
-            return None
+            raise _unanswered(request)
         form = _Form.of(request, can_keep=self.can_keep)
         if len(form.message) > MOST_SHOWN:
             return Reject("It is too long to be approved. Do it in smaller parts.")
@@ -47,7 +52,7 @@ class ClientApprover:
             given = await self.asker.ask(ElicitRequest(params=params), ElicitResult)
         except MCPError as error:
             logging.getLogger("pegboard.mcp").warning("the client could not ask its user: %s", error)
-            return None
+            raise _unanswered(request) from error
         except ValidationError:
             return Reject()
         return form.answer(given)
@@ -56,6 +61,11 @@ class ClientApprover:
         capabilities = self.asker.request.session.client_capabilities
         elicitation = None if capabilities is None else capabilities.elicitation
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def _unanswered(request: ApprovalRequest) -> RefusedError:
+    text = f"{request.call.name} needs approval, and this client can't ask its user. It was denied; go on without it."
+    return RefusedError("denied", text)
 
 
 _REJECT: Final = "no"

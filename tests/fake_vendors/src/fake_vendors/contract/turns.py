@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from fake_vendors import Call, Citation, Round, Usage
-from fake_vendors.contract.vendor import PNG, needs, rarely
+from fake_vendors.contract.vendor import PNG, Trip, needs, rarely
 from pegboard import ImageContent, MediaPart, Message, ModelConfig, ModelRequest, NamedTool, ToolRegistry
 from pegboard.messages import CallDelta, HostedPart, ReasoningDelta, ReasoningPart, TextDelta
 
@@ -81,6 +81,23 @@ def test_a_strict_tool_is_held_to_its_schema_and_its_nulls_are_left_out(way, reg
     played = way.play([called, DONE], request, registry)
     assert played.results == ["1 in Oslo"]
     assert way.vendor.strict is None or played.holds(0, way.vendor.strict)
+
+
+def test_an_answer_that_is_a_value_comes_in_the_providers_own_response_format(way):
+    said = [Round(text=json.dumps({"result": {"city": city, **way.vendor.nulls}})) for city in (7, "Oslo")]
+    played = way.play(said, ModelRequest("Go on.", model=way.vendor.forming), output_type=Trip)
+    assert (played.outcome.output, played.calls) == (Trip("Oslo"), [])
+    assert played.holds(0, way.vendor.form)
+    assert "result.city: " in json.dumps(played.bodies[1])  # what was wrong with the first
+
+
+def test_where_the_format_cant_say_it_or_goes_without_tools_a_tool_takes_the_answer(way, registry):
+    if way.vendor.name != "google":  # it takes any schema, beside tools, too
+        called = Round(calls=[Call("final_result", {"result": {"Oslo": 2}})])
+        played = way.play([called], registry=registry, output_type=dict[str, int])
+        assert played.outcome.output == {"Oslo": 2}
+        assert played.holds(0, {"name": "final_result"})
+        assert not played.holds(0, way.vendor.form)
 
 
 @needs("hosted")

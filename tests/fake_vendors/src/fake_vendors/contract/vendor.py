@@ -56,6 +56,14 @@ def rarely() -> str:
 
 
 @frozen
+class Trip:
+    """Where to."""
+
+    city: str
+    nights: int = 1
+
+
+@frozen
 class Hosted:
     """A tool that the provider runs itself.
 
@@ -127,6 +135,8 @@ class Vendor:
         choice: In a body, where `weather` must be called.
         strict: In a body, where `book` is held to its schema.
         nulls: What a model says for what it leaves out.
+        form: In a body, where the answer has to be a `Trip`.
+        forming: A model that has such formats; `None`: its own.
         hosted: A tool that the provider runs.
         cites: Whether answers cite.
         deferring: How it searches deferred tools.
@@ -182,6 +192,8 @@ class Vendor:
     choice: Mapping[str, Any] | None
     strict: Mapping[str, Any] | None
     nulls: Mapping[str, Any] = field(factory=dict)
+    form: Mapping[str, Any]
+    forming: str | None = None
     hosted: Hosted | None = None
     cites: bool = True
     deferring: Deferring | None = None
