@@ -6,6 +6,7 @@ import io
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any, BinaryIO, Final, Protocol
@@ -539,7 +540,6 @@ class ResultStore:
         with self._lock:
             if self._folder is None:
                 import tempfile
-                import weakref
 
                 self._folder = folder = tempfile.mkdtemp(prefix="pegboard-", dir=self.parent)
                 self._remove = weakref.finalize(self, _remove_folder, folder, os.getpid())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import shutil
@@ -28,6 +27,7 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
+from pegboard.threads import off_loop
 from pegboard_shell.effects import destroys, only_reads, overwrites
 from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
 from pegboard_shell.process import TIMED_OUT, RunningCommand
@@ -272,7 +272,7 @@ class ShellTools:
     async def _lack(self) -> str | None:
         """As in `Sandbox`, off the loop where it isn't known yet."""
         if not self.sandbox.is_known:
-            await asyncio.to_thread(lambda: self.sandbox.lack)
+            await off_loop(lambda: self.sandbox.lack)
         return self.sandbox.lack
 
     def _command(self, call: ToolContext, wanted: Wanted, limit: float | None, *, inside: bool) -> RunningCommand:
@@ -398,7 +398,7 @@ def _show(call: ToolContext, text: str, size: int) -> None:
 
 async def _taken(command: RunningCommand) -> Output:
     """The output of a command; much of it is made readable off the loop."""
-    return command.taken() if command.output.size <= MOST_SHOWN else await asyncio.to_thread(command.taken)
+    return command.taken() if command.output.size <= MOST_SHOWN else await off_loop(command.taken)
 
 
 def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
