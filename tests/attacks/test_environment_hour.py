@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from pegboard import (
     run_turn,
     tool,
 )
+from pegboard.config.config import trust
 from pegboard.testing import ScriptedModel
 from pegboard_guard import FileApprovals
 
@@ -122,10 +122,6 @@ def trusted(home, tmp_path, monkeypatch):
     trust(file)
     assert load_config(project=file, environ={}).rename
     return file
-
-
-def trust(file: Path) -> None:
-    subprocess.run([sys.executable, "-P", "-m", "pegboard", "config", "trust", str(file)], check=True)
 
 
 def another_owner(monkeypatch) -> None:

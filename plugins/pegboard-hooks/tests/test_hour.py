@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from pegboard import ReadonlyContext, ToolRegistry, register_plugin, tool
+from pegboard.config.config import trust
 from pegboard_hooks import CommandHooks, HookSettings
 
 
@@ -115,7 +115,7 @@ def test_no_script_of_a_project_runs_as_a_hook_before_it_is_trusted(project, tmp
 
 def test_a_trusted_script_that_is_turned_runs_no_more(project):
     script = project / "check.sh"
-    subprocess.run([sys.executable, "-P", "-m", "pegboard", "config", "trust", script], check=True)
+    trust(script)
     registry = asked("sh", str(script))
     assert registry.call_sync("act").text == "acted"
     (project / "mark").unlink()

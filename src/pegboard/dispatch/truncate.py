@@ -14,11 +14,10 @@ from typing import Annotated, Any, BinaryIO, Final, Protocol
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.dispatch.approval.grants import session_key
 from pegboard.errors import ToolError, log_failure
 from pegboard.schema.json import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
@@ -42,7 +41,7 @@ class StoreAccess:
 
     Attributes:
         store: Keeps the full texts; `None` keeps none.
-        session: Which session may read it, as `reader_of` has it.
+        session: Who may read it, as `reader_of` has it.
         reader: The name of the tool that reads it, where the model has one.
     """
 
@@ -51,9 +50,9 @@ class StoreAccess:
     reader: str | None = None
 
 
-def reader_of(context: ToolContext) -> str | None:
-    """Who reads what is kept of a call's result: its session, or a user's session."""
-    return context.session if context.user is None else session_key(context.request)
+def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
+    """Who may read what is kept of a call's result: the user, where there is one, in this session."""
+    return context.session if context.user is None else repr((context.user, context.session))
 
 
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
