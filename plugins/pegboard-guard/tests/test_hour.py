@@ -62,6 +62,7 @@ def much() -> str:
     return "\n".join(f"line {number}" for number in range(5000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", NAMELESS)
 def test_a_kept_result_is_read_by_its_own_user(tmp_path, context):
     settings = {"memory": {"folder": str(tmp_path / "memory")}}
