@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from attrs import frozen
-from jiter import from_json
 
-from pegboard.schema.json import json_faults
+from pegboard.schema.json import json_faults, strict_json
 from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -306,7 +305,7 @@ def _json(key: str, text: str) -> Any:
 
 def _strict(text: str) -> Any:
     """JSON without what readers let pass: NaN, infinities, a key twice."""
-    value: Any = from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True)
+    value: Any = strict_json(text.encode())
     if faults := json_faults({"value": value}):  # 1e999 is infinite
         raise ValueError(faults[0])
     return value
