@@ -70,8 +70,8 @@ def check_program(words: Sequence[str], cwd: str | None) -> None:
     """Raises `ValueError` for a program or a script that the folder in which it runs could replace by another."""
     if os.sep in words[0] and not words[0].startswith(("/", "~/")):
         raise ValueError(f"{words[0]!r:.200} is a relative path; give it in full, or the name of a program on PATH")
-    for file in [] if cwd is not None else chain(*code_files(words)):
-        if not file.startswith(("/", "~/")):
+    for file in chain(*code_files(words)):
+        if cwd is None and not file.startswith(("/", "~/")):
             raise ValueError(f"{file!r:.200} would be looked for in each call's folder; give it in full, or set cwd")
 
 
