@@ -1,20 +1,23 @@
 """pegboard-files beside ripgrep: grep and glob over many files, and edits of a large one. Prints rows for RESULTS.md.
 
 python benchmarks/files.py --files 100000 --rounds 5
+python benchmarks/files.py --peers PYTHON    # beside other frameworks' file tools, of those that this Python has
 
 Each round runs ours and theirs in turn; what is shown is the median of wall times, and that of the processor times of
 ours. The tools are called through a registry, as a host calls them; ripgrep is started anew each time, as it has to be.
+Peers do their jobs in a process of their own that stays; what they find is counted, and compared with what is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,11 @@ def make_tree(top: Path, files: int) -> None:
         (folder / f"file{number}.{'py' if number % 2 else 'txt'}").write_text("".join(lines))
 
 
+def write_large(path: Path, megabytes: int) -> None:
+    """One file of so many megabytes."""
+    path.write_text("".join(f"{number:09} some words of a line\n" for number in range(megabytes * 32_000)))
+
+
 def timed(run: Callable[[], Any]) -> tuple[float, float]:
     """Wall and processor time in milliseconds."""
     wall, processor = time.perf_counter(), time.process_time()
@@ -44,12 +52,12 @@ def timed(run: Callable[[], Any]) -> tuple[float, float]:
 
 
 def call(registry: pegboard.ToolRegistry, name: str, arguments: dict[str, Any]) -> pegboard.ToolResult:
-    """The result of a call.
+    """The result of a call, in a session of its own: peers change the file meanwhile.
 
     Raises:
         RuntimeError: It failed.
     """
-    result = registry.call_sync(name, arguments)
+    result = registry.call_sync(name, arguments, pegboard.ReadonlyContext(session=str(time.monotonic_ns())))
     if result.is_error:
         raise RuntimeError(result.text)
     return result
@@ -70,12 +78,103 @@ def row(what: str, theirs: Callable[[], Any] | None, ours: Callable[[], Any], ro
     return f"| {what} | {other} | {wall:,.0f} ms | {statistics.median(processors):,.0f} ms | {ratio} |"
 
 
+class Ours:
+    """pegboard-files, to be told jobs as a peer is.
+
+    Args:
+        registry: With its tools.
+    """
+
+    name = "pegboard"
+    jobs = ("grep", "glob", "edit")
+
+    def __init__(self, registry: pegboard.ToolRegistry) -> None:
+        self._calls: dict[str, Callable[..., int]] = {
+            "grep": lambda text: len(
+                call(registry, "grep", {"pattern": text, "literal": True, "limit": 2_000}).structured_content["matches"]
+            ),
+            "glob": lambda pattern: len(
+                call(registry, "glob", {"pattern": pattern, "limit": 2_000}).structured_content["files"]
+            ),
+            "edit": lambda path, old, new: int(
+                not call(registry, "edit_file", {"path": path, "old_string": old, "new_string": new}).is_error
+            ),
+        }
+
+    def do(self, job: str, *arguments: str) -> tuple[float, float, int]:
+        """As `Peer.do`."""
+        found: list[int] = []
+        return *timed(lambda: found.append(self._calls[job](*arguments))), found[0]
+
+
+class Peer:
+    """A peer's file tools, in a process of its own.
+
+    Args:
+        python: An interpreter that has it.
+        name: Its distribution.
+        folder: The root of its tools.
+    """
+
+    def __init__(self, python: str, name: str, folder: str) -> None:
+        self.name = name
+        command = [python, "-W", "ignore", str(Path(__file__).with_name("inside") / "file_tools.py"), name, folder]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.jobs = json.loads(self._line() or "[]")
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def do(self, job: str, *arguments: str) -> tuple[float, float, int]:
+        """Wall and processor time of a job in milliseconds, and how much it has found."""
+        assert self._process.stdin is not None
+        print(json.dumps([job, *arguments]), file=self._process.stdin, flush=True)
+        told = json.loads(self._line())
+        return told["wall"], told["processor"], told["found"]
+
+    def close(self) -> None:
+        """Ends its process."""
+        self._process.communicate()
+
+
+PEERS = ("deepagents", "agno", "langchain-community")
+
+
+def beside_peers(tools: Sequence[Ours | Peer], files: int, megabytes: int, rounds: int) -> None:
+    """Prints a row for each job and each of the tools that does it, all in turns; ours come first."""
+    lines = iter(range(megabytes * 16_000, megabytes * 32_000))  # each edit has a line of its own
+    print("| what | by | wall | processor | ours to theirs, by processor |\n| --- | --- | --- | --- | --- |")
+    for job, what in (
+        ("grep", f"grep a word in {files:,} files"),
+        ("glob", f"glob a few of {files:,} files"),
+        ("edit", f"edit one line of {megabytes} MB"),
+    ):
+        doing = [tool for tool in tools if job in tool.jobs]
+        taken: dict[str, list[tuple[float, float, int]]] = {tool.name: [] for tool in doing}
+        for tool in doing * rounds:
+            start = f"{next(lines):09}"
+            of_job = {
+                "grep": ["needle"],
+                "glob": [f"*{files // 2}*.txt"],
+                "edit": ["large.txt", f"{start} some", f"{start} other"],
+            }
+            taken[tool.name].append(tool.do(job, *of_job[job]))
+        ours = [statistics.median(column) for column in zip(*taken["pegboard"], strict=True)]
+        for name, each in taken.items():
+            wall, used, _ = (statistics.median(column) for column in zip(*each, strict=True))
+            fewest = min(found for *_, found in each)  # some stop at a time limit of their own
+            ratio = f"{ours[1] / used:.2f}" if fewest == ours[2] else f"found {fewest:,} of {ours[2]:,}"
+            print(f"| {what} | {name} | {wall:,.0f} ms | {used:,.0f} ms | {ratio} |", flush=True)
+
+
 def main() -> None:
     """Makes the files, measures, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # pyright: ignore[reportOptionalMemberAccess]
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--megabytes", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", metavar="PYTHON", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
@@ -91,6 +190,13 @@ def main() -> None:
         def tool(name: str, **arguments: Any) -> Callable[[], object]:
             return lambda: call(registry, name, arguments)
 
+        if options.peers:
+            write_large(top / "large.txt", options.megabytes)
+            peers = [peer for name in PEERS if (peer := Peer(options.peers, name, folder)).jobs]
+            beside_peers([Ours(registry), *peers], options.files, options.megabytes, options.rounds)
+            for peer in peers:
+                peer.close()
+            return
         print("| what | ripgrep, wall | ours, wall | ours, processor | ratio |\n| --- | --- | --- | --- | --- |")
         many = f"{options.files:,} files"
         found = f"{options.files // A_FOLDER:,}"
@@ -102,7 +208,7 @@ def main() -> None:
         files = lambda: rg("--files", "-g", f"*{options.files // 2}*.txt")  # noqa: E731
         print(row(f"glob a few of {many}", files, glob, options.rounds))
         large = top / "large.txt"
-        large.write_text("".join(f"{number:09} some words of a line\n" for number in range(options.megabytes * 32_000)))
+        write_large(large, options.megabytes)
         size = f"{large.stat().st_size / 1e6:.0f} MB"
         edits = iter(range(1_000))
 

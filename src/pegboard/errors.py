@@ -338,7 +338,10 @@ class ToolsetError(PegboardError):
 
     Attributes:
         toolset: Its name.
+        outcome: What came of the turn until then, once it has ended.
     """
+
+    outcome: Any = None
 
     def __init__(self, toolset: str, cause: str) -> None:
         self.toolset = toolset

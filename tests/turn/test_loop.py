@@ -24,6 +24,8 @@ from pegboard import (
     ToolError,
     ToolRegistry,
     ToolResult,
+    Toolset,
+    ToolsetError,
     TurnAbortedError,
     ask_later,
     quick,
@@ -32,7 +34,7 @@ from pegboard import (
 from pegboard.errors import CallbackError, ModelError, PendingError
 from pegboard.messages import CallDelta, Message, ModelResponse, ReasoningDelta, TextDelta, TextPart, Usage
 from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.testing import ScriptedModel
 from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome
 from pegboard.turn.loop import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
@@ -807,6 +809,15 @@ class TestOutput:
             request = ModelRequest("Hi", tool_choice="required")
             assert asyncio.run(run_turn(model, request, registry, output_type=City)).output.name == "Oslo"
 
+    @pytest.mark.parametrize(("formats", "last"), [(False, [OSLO]), (True, '{"result": {"name": "Oslo"}}')])
+    def test_the_last_answer_at_the_limit_of_rounds_is_a_value_too(self, registry, formats, last):
+        options = {"limits": TurnLimits(rounds=1, final_answer=True), "output_type": City}
+        with ScriptedModel([[ADD], last], formats=formats) as model:
+            outcome = asyncio.run(run_turn(model, "Hi", registry, **options))
+        assert (outcome.ended, outcome.output.name) == ("limit", "Oslo")
+        assert model.requests[1].tool_choice == ("none" if formats else NamedTool("final_result"))
+        assert everything_is_answered(outcome)
+
     def test_it_is_wanted_of_a_turn_that_goes_on_too(self, registry, turn):
         outcome, _ = turn([DELETE], approver=ask_later, output_type=City)
         with ScriptedModel([self.OSLO]) as model:
@@ -1212,6 +1223,21 @@ def test_a_registry_without_tools_has_turns_too():
 
 
 # What a turn offers and sends -----------------------------------------------------------------------------------------
+
+
+def test_a_toolset_that_fails_costs_its_tools_or_the_turn(registry):
+    class Down(Toolset):
+        name = "down"
+
+        async def tools(self, context):
+            raise RuntimeError("no connection")
+
+    registry.register(Down())
+    with ScriptedModel(["Done."]) as model:
+        assert asyncio.run(run_turn(model, "Hi", registry)).text == "Done."
+        with pytest.raises(ToolsetError, match="no connection") as caught:
+            asyncio.run(run_turn(model, "Hi", registry, on_toolset_error="fail"))
+    assert (caught.value.outcome.ended, roles(caught.value.outcome)) == ("failed", ["user"])
 
 
 def test_permissions_of_a_turn_narrow_what_it_offers(turn):

@@ -237,14 +237,28 @@ def test_one_that_never_ends_is_cancelled_at_its_limit():
     assert (result.kind, slow.ended) == ("timeout", ["Do it"])
 
 
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose time can be put ahead."""
+
+    ahead = 0.0
+
+    def time(self):
+        return super().time() + self.ahead
+
+
 @pytest.mark.parametrize("own", [None, registry_of(wipe)])
 def test_waiting_for_a_person_isnt_its_time(own):
     async def slow(_request, _context):
-        await asyncio.sleep(0.5)
+        asyncio.get_running_loop().ahead += 100
+        for _ in range(3):  # timers that are due by now run
+            await asyncio.sleep(0)
         return Once()
 
     helper = agent(ToolCall("wipe", {"place": "attic"}), "Done.", registry=own)
-    (result,) = call(registry_of(wipe, agent_tool(helper, timeout=0.4)), approver=slow).results
+    registry = registry_of(wipe, agent_tool(helper, timeout=50))
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        calls = [ToolCall("helper", {"request": "Do it"}, "c1")]
+        (result,) = runner.run(registry.dispatch(calls, None, CONTEXT, approver=slow)).results
     assert (result.text, result.kind) == ("Done.", None)
 
 

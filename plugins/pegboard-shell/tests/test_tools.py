@@ -252,3 +252,8 @@ def test_it_works_installed_as_a_wheel(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run([sys.executable, "-c", code, str(site)], env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "hello\n", done.stderr
+
+
+@pytest.mark.parametrize("command", ["apply_patch <<'EOF'\n*** Begin Patch\n*** End Patch\nEOF", ["apply_patch", "x"]])
+async def test_a_patch_that_is_run_as_a_command_is_told_what_to_call(run, command):
+    assert "apply_patch is a tool, where there is one, and no command" in (await run(command)).text

@@ -495,7 +495,8 @@ def _check_approved(state: CallState) -> None:
     if state.asks is not None and approval is None:
         text = f"{name} was not run: by what has changed meanwhile it needs approval. Call it again."
         raise CallError("denied", text)
-    if state.asks is not None and approval is not None and approval.patterns not in ((), state.asks.patterns):
+    shown = () if approval is None else approval.patterns
+    if state.asks is not None and shown and not {*state.asks.patterns} <= {*shown}:
         text = f"{name} was not run: what it touches isn't what was approved any more. Ask again."
         raise CallError("denied", text)
 

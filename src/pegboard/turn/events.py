@@ -111,19 +111,16 @@ class TurnOutcome(SignedRecord):
         Raises:
             PendingError: It is no outcome of a turn, or of another version.
         """
+        wrong = "not the outcome of a turn"
+        if not is_object(data):
+            raise PendingError(f"{wrong}: it must be an object, got {type(data).__name__}")
+        if data.get("version") not in _KNOWN:
+            raise PendingError(f"{wrong}: version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
         try:
-            return _read(data)
+            outcome = read_record(cls, data, "outcome")
         except ValueError as error:
-            raise PendingError(f"not the outcome of a turn: {error}") from None
-
-
-def _read(data: object) -> TurnOutcome:
-    if not is_object(data):
-        raise ValueError(f"outcome: must be an object, got {type(data).__name__}")
-    if data.get("version") not in _KNOWN:
-        raise ValueError(f"version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
-    outcome = read_record(TurnOutcome, data, "outcome")
-    return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
+            raise PendingError(f"{wrong}: {error}") from None
+        return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
 
 read_by(Actions, Actions.from_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 from attrs import define, field
@@ -44,6 +44,9 @@ def _with_own_ids(message: Message, earlier: Iterable[str] = ()) -> Message:
                 parts[place] = CallPart(attrs.evolve(part.call, id=id_))
             seen.add(id_)
     return message.evolve(parts=parts)
+
+
+_GOES_ON: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
 
 
 @define(eq=False)
@@ -87,18 +90,8 @@ class TurnProgress:
     @classmethod
     def after(cls, before: TurnOutcome, context: ReadonlyContext) -> TurnProgress:
         """A turn that goes on from where it was suspended."""
-        return cls(
-            before.messages,
-            {**context.state, **before.state},
-            before.began,
-            before.rounds,
-            before.calls,
-            usage=before.usage,
-            actions=before.actions,
-            response=before.response,
-            pending=before.pending,
-            for_host=before.for_host,
-        )
+        kept = {name: getattr(before, name) for name in _GOES_ON}
+        return cls(before.messages, {**context.state, **before.state}, **kept)
 
     def with_own_ids(self, message: Message) -> Message:
         """An answer each of whose calls has an id that no other call of the conversation has."""

@@ -41,12 +41,12 @@ from pegboard.turn.model_call import ModelCaller, first_answer_of
 from pegboard.turn.options import (
     DEFAULT_TURN_LIMITS,
     Inbox,
-    Output,
     StartEarly,
     Steering,
     StopCondition,
     TurnLimits,
     TurnOptions,
+    TurnOutput,
     split_options,
 )
 from pegboard.wire.bodies import arguments_object
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from pegboard.catalogue import Where
     from pegboard.registry import ToolRegistry
-    from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -75,6 +75,7 @@ class Turn:
         where: What it asks of tools.
         active: The names of the tools that may be offered, in order.
         stop_when: Conditions that stop it.
+        on_toolset_error: Whether a toolset that fails costs its tools (`"skip"`), or the turn (`"fail"`).
         first_choice: The `tool_choice` of its first round, or `None`.
         output_type: The type of its answer, or the JSON Schema of an object; `None` for words.
         start_early: Which calls start while their answer is still streaming.
@@ -92,6 +93,7 @@ class Turn:
     where: Where = None
     active: Sequence[str] | None = None
     stop_when: Sequence[StopCondition] = ()
+    on_toolset_error: OnToolsetError = "skip"
     first_choice: ToolChoice | None = None
     output_type: Any = None
     start_early: StartEarly = False
@@ -114,7 +116,7 @@ class Turn:
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
-    _output: Output | None = field(default=None, init=False)
+    _output: TurnOutput | None = field(default=None, init=False)
     _sums_up: bool = field(default=False, init=False)
     _left_out: set[str] = field(factory=set[str], init=False)
 
@@ -124,7 +126,7 @@ class Turn:
         values = {} if self.context.values is None else self.context.values
         self.context = attrs.evolve(self.context, invocation=invocation, values=values)
         self._events = EventSink(self.listener)
-        self._output = None if self.output_type is None else Output(self.output_type)
+        self._output = None if self.output_type is None else TurnOutput(self.output_type)
         self._inbox = Inbox(self.steering)
         if before is None:
             self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
@@ -234,17 +236,24 @@ class Turn:
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_message(message)
-        if response.calls and not self._sums_up:
+        if self._runs(response):
             await self._run_calls(message, request, response)
         if response.finish_reason == "error" and self._ended is None:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
+        if self._sums_up and self._output is not None:
+            await self._output.read(response.text)
         if not (response.calls or self._sums_up):
             end = end_by_answer(response)
             if end is not None and not (
                 end[0] == "answered" and (await self._lacks_output(response) or await self._goes_on())
             ):
                 self._end(*end)
+
+    def _runs(self, response: ModelResponse) -> bool:
+        """Whether the calls of an answer are run: those of the last are only where they give it as a value."""
+        own = None if self._output is None else self._output.tool.name
+        return bool(response.calls) and (not self._sums_up or {call.name for call in response.calls} == {own})
 
     async def _lacks_output(self, response: ModelResponse) -> bool:
         """Whether something else came where a value of a type is wanted; the model is told so."""
@@ -286,7 +295,7 @@ class Turn:
         )
         request = request.evolve(tools=await self._offered(context))
         if self._output is not None:
-            request = self._output.asked_by(request, self.model)
+            request = self._output.asked_by(request, self.model, is_last=self._sums_up)
         return self._with_left_out(await self.registry.process(request, context))
 
     async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
@@ -295,7 +304,8 @@ class Turn:
 
     async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
         """The tools that may be offered now; its own permissions narrow them as the registry's do."""
-        tools = await self.registry.resolve(context, where=self.where, active=self.active)
+        failing = self.on_toolset_error
+        tools = await self.registry.resolve(context, where=self.where, active=self.active, on_toolset_error=failing)
         if (permissions := self.batch.get("permissions")) is None:
             return tools
         hidden = [tool.name for tool in tools if permissions.hides(tool)]
@@ -396,7 +406,7 @@ class Turn:
         Without an answer the message has all that has come of it.
         """
         assert self._early is not None
-        answered = () if response is None or self._sums_up else response.calls
+        answered = response.calls if response is not None else ()
         dropped = await self._early.keep(answered)
         if not self._early.early:
             self._early = self._running = None
@@ -588,6 +598,7 @@ async def run_turn(
         TurnAbortedError: A callback aborted the turn.
         FatalToolError: A tool ended it.
         ModelError: The model can't be asked, or its provider answered with an error.
+        ToolsetError: A toolset failed, and `on_toolset_error` is `"fail"`.
         CallbackError: A callback round the model or the turn failed.
         ProcessorError: A request processor of the host's failed.
         asyncio.CancelledError: The caller was cancelled.

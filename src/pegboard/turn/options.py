@@ -1,4 +1,4 @@
-"""Options of a turn, and what serves them: messages that come meanwhile (`Inbox`), its answer as a value (`Output`)."""
+"""Options of a turn, and what serves them: messages that come meanwhile (`Inbox`), a value as its answer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import BatchOptions, CallOptions, check_options
 from pegboard.errors import ModelError
 from pegboard.messages import Message
+from pegboard.request.model_request import NamedTool
 from pegboard.schema.json import StructureError, is_object, problem
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pegboard.catalogue import Where
     from pegboard.request.model_request import Model, ModelRequest, ToolChoice
     from pegboard.tools.call import ToolCall
+    from pegboard.toolsets.resolve import OnToolsetError
     from pegboard.turn.events import TurnEvent
 
 
@@ -106,6 +108,7 @@ class TurnOptions(CallOptions, total=False):
         limits: How much it may use.
         where: What the turn asks of tools, as `registry.resolve` takes it.
         active: The names of the tools that may be offered, in order.
+        on_toolset_error: `"skip"`: a toolset that fails costs the turn its own tools; `"fail"`: it fails the turn.
         first_choice: The `tool_choice` of the first round; later ones have the request's.
         output_type: The type of the answer, or the JSON Schema of an object: the model gives it in its provider's
             response format, else by a tool, and it is `TurnOutcome.output`.
@@ -119,6 +122,7 @@ class TurnOptions(CallOptions, total=False):
     limits: TurnLimits
     where: Where
     active: Sequence[str] | None
+    on_toolset_error: OnToolsetError
     first_choice: ToolChoice | None
     output_type: Any
     start_early: StartEarly
@@ -179,7 +183,7 @@ class Inbox:
 
 
 @define(eq=False)
-class Output:
+class TurnOutput:
     """Structured output of a turn: the tool by which the model gives it, and what it has given.
 
     Attributes:
@@ -211,13 +215,16 @@ class Output:
             final_result.__annotations__["result"] = self.kind
             self.tool = Tool.from_function(final_result, flatten=False, read_only=True, idempotent=True)
 
-    def asked_by(self, request: ModelRequest, model: Model) -> ModelRequest:
-        """The request with what asks for the value: a response format, or the tool."""
+    def asked_by(self, request: ModelRequest, model: Model, *, is_last: bool) -> ModelRequest:
+        """The request with what asks for the value: a response format, or the tool, which has to be called at last."""
         formats = getattr(model, "formats", None)
         wanted = request.evolve(output=self.tool.spec)
         self.by_format = formats is not None and request.tool_choice in ("auto", "none") and formats(wanted) is True
         assert request.tools is not None
-        return wanted if self.by_format else request.evolve(tools=request.tools.with_tools(self.tool))
+        if self.by_format:
+            return wanted
+        choice = NamedTool(self.tool.name) if is_last else request.tool_choice
+        return request.evolve(tools=request.tools.with_tools(self.tool), tool_choice=choice)
 
     async def read(self, text: str) -> str:
         """Takes an answer in the response format; gives what is wrong with it, or `""`."""

@@ -186,38 +186,56 @@ def test_what_binds_a_call_binds_what_it_runs():
     assert seen == [{"approver": ask_later}, {"approver": ask_later, "permissions": rules, "timeout": 5}]
 
 
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose time can be put ahead."""
+
+    ahead = 0.0
+
+    def time(self):
+        return super().time() + self.ahead
+
+
+async def slow(_request, _context):
+    """A person who takes longer than any limit, in no time."""
+    asyncio.get_running_loop().ahead += 100
+    for _ in range(3):  # timers that are due by now run
+        await asyncio.sleep(0)
+    return Once()
+
+
+def run_by_clock(registry, name):
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        return runner.run(registry.call(name, {})).text
+
+
 def test_waiting_for_a_person_isnt_the_tools_time():
-    @tool(timeout=0.05)
+    @tool(timeout=50)
     async def slow_to_be_allowed(context: ToolContext) -> str:
         """Asks."""
         await context.ask("x")
         return str((await context.request_confirmation("Sure?")).confirmed)
 
-    async def slow(request, context):
-        await asyncio.sleep(0.1)
-        return Once()
-
     registry = ToolRegistry(approver=slow)
     registry.register(slow_to_be_allowed)
-    assert registry.call_sync("slow_to_be_allowed", {}).text == "True"
+    assert run_by_clock(registry, "slow_to_be_allowed") == "True"
 
 
 @pytest.mark.parametrize("batch", [True, False])
 def test_it_isnt_the_time_of_the_calls_round_it(batch):
     """Whether they call in their own task, or several at once."""
-    registry = board(approver=_slow)
+    registry = board(approver=slow)
 
-    @tool(timeout=0.05)
+    @tool(timeout=50)
     async def delete_both(context: ToolContext) -> str:
         """Deletes two files."""
         calls = [ToolCall("delete", {"path": path}, path) for path in "ab"]
         if not batch:
             return "".join([(await registry.call(call.name, call.arguments)).text for call in calls])
-        outcome = await registry.dispatch(calls, approver=_slow)
+        outcome = await registry.dispatch(calls)
         return "".join(result.text for result in outcome.results)
 
     registry.register(delete_both)
-    assert registry.call_sync("delete_both", {}).text == "deleted adeleted b"
+    assert run_by_clock(registry, "delete_both") == "deleted adeleted b"
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "wrap_tool"])
@@ -229,14 +247,9 @@ def test_it_isnt_the_time_of_a_callback_that_asks(stage):
         await context.ask("checked")
         return await call_next()
 
-    registry = board(approver=_slow, limits=evolve(DEFAULT_LIMITS, callback_timeout=0.05))
+    registry = board(approver=slow, limits=evolve(DEFAULT_LIMITS, callback_timeout=50))
     registry.add_callback(stage, before if stage == "before_tool" else wrap)
-    assert registry.call_sync("look", {}).text == "seen"
-
-
-async def _slow(_request, _context):
-    await asyncio.sleep(0.1)
-    return Once()
+    assert run_by_clock(registry, "look") == "seen"
 
 
 LATER = Ask("careful", ["a*"], metadata={"why": "it is old"})
@@ -284,6 +297,9 @@ def test_a_call_that_a_callback_asks_about_goes_on_later_with_one_answer():
     assert resumed.results[0].text == "deleted a"
     otherwise = board()
     otherwise.add_callback("before_tool", lambda: Ask("careful", ["b*"]))
+    (other,) = dispatched(registry, ("delete", {"path": "b"}), approver=ask_later).pending
+    outcome = asyncio.run(board().resume(PendingCalls([other]), {other.id: Once()}, context=ANN))
+    assert outcome.results[0].text == "deleted b", "less is asked than was approved"
     (again,) = dispatched(registry, ("delete", {"path": "c"}), approver=ask_later).pending
     outcome = asyncio.run(otherwise.resume(PendingCalls([again]), {again.id: Once()}, context=ANN))
     assert outcome.results[0].kind == "denied", "it was about something else"

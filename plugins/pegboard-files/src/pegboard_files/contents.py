@@ -107,7 +107,7 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
     except Exception as error:  # a damaged file may raise anything
         raise ToolError(f"{name!r} can't be read as a PDF: it is damaged, or encrypted.") from error
     if all(line.startswith("[Page ") or not line.strip() for line in lines):
-        return f"[A PDF of {total} pages without text, such as scanned ones.]"
+        return f"[A PDF of {total} {'page' if total == 1 else 'pages'} without text, such as scanned ones.]"
     return page_of(_as_text(lines), name, offset, limit, deadline, counted=number == total)
 
 

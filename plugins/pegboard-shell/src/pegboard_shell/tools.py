@@ -47,6 +47,9 @@ _LEAST_LEFT: Final = 1.0  # seconds that a call keeps back to answer in
 _MARGIN: Final = 120.0  # what the registry gives a call beyond the longest limit, to start and to end
 _LIMITS: Final = ResultLimits(keep="middle")
 _UNSANDBOXED: Final = "shell_unsandboxed"
+_PATCHERS: Final = ("apply_patch", "applypatch")  # models trained on codex run it as a command, too
+_NO_COMMAND: Final = "apply_patch is a tool, where there is one, and no command: call it with the patch as its input."
+_NOT_FOUND: Final = 127
 
 
 def _concurrency(arguments: Mapping[str, Any]) -> Concurrency:
@@ -372,6 +375,7 @@ def _found(argv: Sequence[str], path: str, folder: str) -> list[str]:
     found = os.path.join(folder, program) if "/" in program else shutil.which(program, path=path)  # noqa: PTH118
     if not program or found is None or not os.access(found, os.X_OK) or Path(found).is_dir():
         hint = "A list is a program and its arguments; pass a text to have a shell run it."
+        hint = _NO_COMMAND if program in _PATCHERS else hint
         raise ToolError(f"There is no program {program!r:.200} to run.", hint=hint)
     return [found, *argv[1:]]
 
@@ -392,6 +396,8 @@ async def _taken(command: RunningCommand) -> Output:
 def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
     """An answer: the output, and the notes in brackets."""
     notes = [*notes, f"{output.lost:,} bytes of its output, in the middle, were not kept."] if output.lost else notes
+    if facts.get("exit_code") == _NOT_FOUND and any(f"{name}: " in output.text[-500:] for name in _PATCHERS):
+        notes = [*notes, _NO_COMMAND]
     if output.odd:
         notes = [*notes, f"{output.odd:,} characters that are no text are shown as U+FFFD."]
     end = "" if not output.text or output.text.endswith("\n") else "\n"
