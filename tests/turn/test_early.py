@@ -234,6 +234,33 @@ async def test_what_began_and_the_answer_lacks_stands_before_it(registry, log):
     assert [message.role for message in outcome.messages][1:5] == ["assistant", "tool", "assistant", "tool"]
 
 
+async def test_what_began_is_ended_where_the_turn_is_cancelled_while_other_calls_are_being_ended(registry, log):
+    @tool(read_only=True)
+    async def stubborn() -> str:
+        """Takes its time to end."""
+        log.add("stubborn")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.sleep(0)
+            raise
+        return ""
+
+    async def stream():
+        yield so_far(STUBBORN, HANG)
+        await log.went("hang")
+        yield answer(HANG)
+
+    registry.register(stubborn)
+    STUBBORN = ToolCall("stubborn", {}, "s")  # noqa: N806  as the others
+    turn = turn_of(streams(stream), "Go on.", registry, start_early=True)
+    running = asyncio.ensure_future(turn.run())
+    await asyncio.wait([running], timeout=30)
+    assert turn.outcome.ended == "cancelled"
+    assert results(turn.outcome) == [("s", "aborted"), ("h", "aborted")]
+
+
 async def test_the_scripted_model_shows_calls_as_they_come(registry, log):
     def listener(event):
         seen.append(event)

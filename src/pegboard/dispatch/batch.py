@@ -267,15 +267,13 @@ class Batch:
                 self._tasks[state].cancel()
             elif state.result is None:
                 state.error = self._interrupted(state)
-        try:
-            if tasks := [self._tasks[state] for state in others if state in self._tasks]:
-                await asyncio.wait(tasks)
-        finally:
-            for state in others:
-                del self.early[state]
-                if state.pending is not None:  # nothing goes on that no answer calls for
-                    state.pending, state.result = None, failure_result(state, self._interrupted(state))
-                self._settle(state)
+        if tasks := [self._tasks[state] for state in others if state in self._tasks]:
+            await asyncio.wait(tasks)
+        for state in others:
+            del self.early[state]
+            if state.pending is not None:  # nothing goes on that no answer calls for
+                state.pending, state.result = None, failure_result(state, self._interrupted(state))
+            self._settle(state)
         return self._result(others) if others else None
 
     def add(self, calls: Iterable[ToolCall]) -> None:

@@ -66,21 +66,13 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 class Turn:
     """A running turn. Made by `turn_of` and `resumed_turn_of`; runs once.
 
+    Attributes that aren't listed are the options of the same names.
+
     Attributes:
         model: The model.
         request: What it begins with. Where its `tools` are given, every round offers them; else each resolves anew.
         registry: Where tools, callbacks and processors are registered.
         context: The user and session.
-        limits: How much it may use.
-        where: What it asks of tools.
-        active: The names of the tools that may be offered, in order.
-        stop_when: Conditions that stop it.
-        on_toolset_error: Whether a toolset that fails costs its tools (`"skip"`), or the turn (`"fail"`).
-        first_choice: The `tool_choice` of its first round, or `None`.
-        output_type: The type of its answer, or the JSON Schema of an object; `None` for words.
-        start_early: Which calls start while their answer is still streaming.
-        steering: Gives what the user wrote meanwhile, or `None`.
-        listener: Gets each event, or `None`.
         batch: How its calls are run.
         suspended: The outcome that it goes on from, with the answers and results that have come; or `None`.
     """
@@ -546,6 +538,8 @@ class Turn:
 
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""
+        if self._early is not None:  # it was cancelled once more
+            await self._drop_early()
         if (skipped := self._progress.close()) is not None:
             self._events.emit_message(skipped)
         ended, invocation = self._ended or ("failed", None), self.context.invocation
