@@ -42,7 +42,11 @@ class _InstalledPlugins(Protocol):
 
 
 def _installed() -> _InstalledPlugins:
-    """The layer above, plugged in by name: what a registry without plugins asks for a name that it misses."""
+    """The layer above, by its name: what a registry without plugins asks for a name that it misses.
+
+    That layer can't hand itself in: a program that only defines tools and calls them never loads it, which spares ten
+    modules, and its registry still finds an installed exporter or model by name.
+    """
     return cast("_InstalledPlugins", import_module("pegboard.plugins.load"))
 
 

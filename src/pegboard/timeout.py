@@ -152,7 +152,7 @@ def code_position(thread: int) -> str:
     return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"
 
 
-_GRACE_SECONDS: Final = 1.0  # how long a coroutine may take to end once it is cancelled at its limit
+GRACE_SECONDS: Final = 1.0  # how long a coroutine, a task or an approver may take to end once it is cancelled
 
 
 class LimitExpiredError(Exception):
@@ -182,7 +182,7 @@ class Deadline:
 
     task: asyncio.Task[Any]
     seconds: float | None
-    grace: float = _GRACE_SECONDS
+    grace: float = GRACE_SECONDS
     watchdog: Watchdog | None = None
     name: str = ""
     context: _Context | None = None
@@ -331,7 +331,7 @@ async def within(
         return end.value
     if not isinstance(seconds, Deadline):
         if grace is None:
-            grace = _GRACE_SECONDS if seconds is None else min(seconds, _GRACE_SECONDS)
+            grace = GRACE_SECONDS if seconds is None else min(seconds, GRACE_SECONDS)
         seconds = Deadline(running_task(), seconds, grace, watchdog, name)
     return await finish_within(seconds, coroutine, waits_for)
 

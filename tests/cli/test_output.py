@@ -18,8 +18,8 @@ from pegboard.cli.output import (
     Screen,
     Status,
     block,
-    error_text,
     explanation_text,
+    failure_text,
     findings_text,
     json_line,
     json_pretty,
@@ -137,9 +137,9 @@ def test_a_terminal_sees_what_a_result_hides_and_a_pipe_gets_it_as_it_is():
 
 def test_an_error():
     result = ToolResult.error("timeout", NASTY)
-    assert error_text(result) == f"error (timeout): {SEEN}\n"
-    assert error_text(result, Screen(colour=True)) == f"\x1b[31merror (timeout): {SEEN}\x1b[0m\n"
-    assert error_text(ToolResult("x", is_error=True)) == "error (tool_failure): x\n"
+    assert failure_text(result) == f"error (timeout): {SEEN}\n"
+    assert failure_text(result, Screen(colour=True)) == f"\x1b[31merror (timeout): {SEEN}\x1b[0m\n"
+    assert failure_text(ToolResult("x", is_error=True)) == "error (tool_failure): x\n"
     assert json.loads(json_line(result.to_json()))["isError"] is True
 
 

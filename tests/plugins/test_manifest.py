@@ -257,7 +257,7 @@ def test_one_file_serves_the_plugins_that_it_names(tmp_path, manifests, plugin):
     [
         (b"{", "isn't JSON"),
         (b"[" * 100_000, "isn't JSON"),
-        (b'{"format": NaN}', "NaN is no JSON"),
+        (b'{"format": NaN}', "isn't JSON: expected value"),
         (b"\xff", "isn't JSON"),
         (b"[]", "expected an object, found list"),
         (b'{"format": 7}', "format 7 isn't known"),

@@ -19,7 +19,7 @@ from pegboard import (
     ask_later,
 )
 from pegboard_agents import ask_user, write_todos
-from pegboard_agents.person import NOBODY
+from pegboard_agents.person import NO_PERSON
 
 COLOUR = {"question": "Which colour?", "options": [{"label": "red", "description": "as fire"}, {"label": "blue"}]}
 NAME = {"question": "Your name?"}
@@ -100,7 +100,7 @@ def test_where_nobody_can_be_asked_the_model_is_told_how_to_go_on(permissions):
     given = registry()
     given.permissions = permissions
     result = asyncio.run(given.call("ask_user", {"questions": [NAME]}))
-    assert (result.kind, result.text) == ("denied", NOBODY)
+    assert (result.kind, result.text) == ("denied", NO_PERSON)
     assert "ask_user" in result.detail
 
 

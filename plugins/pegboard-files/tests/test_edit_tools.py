@@ -22,6 +22,7 @@ from pegboard import (
     tool,
 )
 from pegboard.testing import ScriptedModel
+from pegboard_files import edit_tools
 
 ALLOWED = Permissions([Rule("edit", "*", "allow")])
 
@@ -274,7 +275,7 @@ async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, wri
     """Neither to where no rule leads nor to where nobody was asked about."""
     write({"src/a": "old\n", "src/c": "old\n", "other/a": "old\n"})
     (top / "src" / "link").symlink_to("../src")
-    opened_roots = pegboard_files.edit_tools.opened_roots
+    opened_roots = edit_tools.opened_roots
 
     def turned(settings, work_dir, *rules):
         if rules:  # it is the call, and no preview
@@ -282,7 +283,7 @@ async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, wri
             (top / "src" / "link").symlink_to("../other")
         return opened_roots(settings, work_dir, *rules)
 
-    monkeypatch.setattr(pegboard_files.edit_tools, "opened_roots", turned)
+    monkeypatch.setattr(edit_tools, "opened_roots", turned)
     path = "src/link/a"
     arguments = {
         "edit_file": {**EDIT, "path": path},

@@ -435,7 +435,7 @@ def _by_kitty(data: bytes) -> str:
     return "".join(f"\x1b_G{heads[n]}m={int(n < last)};{piece}\x1b\\" for n, piece in enumerate(pieces)) + "\n"
 
 
-def error_text(result: ToolResult, screen: Screen = PLAIN) -> str:
+def failure_text(result: ToolResult, screen: Screen = PLAIN) -> str:
     """Why a call failed, in red: the kind, then what a model would read."""
     head = f"error ({result.kind}): " if result.kind else "error: "
     return block(head + "\n".join(_texts(result)), screen, style="red")

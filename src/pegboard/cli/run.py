@@ -22,6 +22,7 @@ from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
 from pegboard.schema.json import is_object, json_text
+from pegboard.timeout import GRACE_SECONDS
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ResultLimits
 from pegboard.tools.visible import visible
@@ -235,8 +236,6 @@ def read_line() -> str | None:
 
 
 T = TypeVar("T")
-GRACE_SECONDS: Final = 1.0
-"""How long tasks that are left may take to end once they are cancelled, and threads once nothing more comes."""
 
 INTERRUPTED: Final = ("interrupted", "cancelled")  # the outcomes of calls that a signal has ended
 WHOLE: Final = ResultLimits(lines=None, bytes=None)
@@ -402,10 +401,12 @@ async def run_calls(
 
 
 def unanswered(pending: PendingCall) -> str:
-    """What a call waits for, in the words of a command that nobody answers."""
+    """What a call waits for, in the words of a command without a person to answer."""
     name = pending.call.name
     if pending.subject == "question":
-        return f"{name} asks, and nobody is here to answer: {pending.hint}\nAnswer in a terminal; --yes is a plain yes."
+        return (
+            f"{name} asks, and no person is here to answer: {pending.hint}\nAnswer in a terminal; --yes is a plain yes."
+        )
     return f"{name} has to be confirmed and was not run. To run it, add --yes."
 
 

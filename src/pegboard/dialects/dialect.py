@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.schema.json import NotPlainError, canonical_json, is_array, is_object, json_text, plain_copy
+from pegboard.schema.json import NotPlainError, canonical_json, counted, is_array, is_object, json_text, plain_copy
 from pegboard.schema.references import NOTES, Steps, parts_of, with_parts
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -185,20 +185,20 @@ _MOST_SHOWN: Final = 200
 _MOST_LISTED: Final = 50
 
 
-def shown(value: Any) -> str:
+def _as_json(value: Any) -> str:
     """A JSON value as text, cut after 200 characters."""
     text = str(json_text(value))
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-def listed(values: Sequence[Any]) -> str:
+def _each_as_json(values: Sequence[Any]) -> str:
     """JSON values with commas between them, the first 50."""
     more = f" and {len(values) - _MOST_LISTED} more" if len(values) > _MOST_LISTED else ""
-    return ", ".join(shown(value) for value in values[:_MOST_LISTED]) + more
+    return ", ".join(_as_json(value) for value in values[:_MOST_LISTED]) + more
 
 
-def _counted(limit: str, noun: str) -> Callable[[Any], str]:
-    return lambda count: f"{limit} {count} {noun if count == 1 else noun + 's'}."
+def _bound(limit: str, noun: str) -> Callable[[Any], str]:
+    return lambda count: f"{limit} {counted(count, noun)}."
 
 
 def _beside(rule: Mapping[str, Sequence[str]]) -> str:
@@ -210,43 +210,43 @@ def _kind(part: Any) -> str:
     """A schema by what it says of its values: the title, a plain type, or the schema itself."""
     known: JsonSchema = part if is_object(part) else {}
     plain = known.get("type") if set(known) == {"type"} else None
-    return str(known.get("title") or plain or shown(part))
+    return str(known.get("title") or plain or _as_json(part))
 
 
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
-    "minimum": lambda rule: f"At least {shown(rule)}.",
-    "maximum": lambda rule: f"At most {shown(rule)}.",
-    "exclusiveMinimum": lambda rule: f"More than {shown(rule)}.",
-    "exclusiveMaximum": lambda rule: f"Less than {shown(rule)}.",
-    "multipleOf": lambda rule: f"A multiple of {shown(rule)}.",
-    "minLength": _counted("At least", "character"),
-    "maxLength": _counted("At most", "character"),
+    "minimum": lambda rule: f"At least {_as_json(rule)}.",
+    "maximum": lambda rule: f"At most {_as_json(rule)}.",
+    "exclusiveMinimum": lambda rule: f"More than {_as_json(rule)}.",
+    "exclusiveMaximum": lambda rule: f"Less than {_as_json(rule)}.",
+    "multipleOf": lambda rule: f"A multiple of {_as_json(rule)}.",
+    "minLength": _bound("At least", "character"),
+    "maxLength": _bound("At most", "character"),
     "pattern": lambda rule: f"Matches the pattern {rule}.",
     "format": lambda rule: f"Format: {rule}.",
     "contentEncoding": lambda rule: f"Encoded as {rule}.",
     "contentMediaType": lambda rule: f"Of the media type {rule}.",
-    "minItems": _counted("At least", "item"),
-    "maxItems": _counted("At most", "item"),
+    "minItems": _bound("At least", "item"),
+    "maxItems": _bound("At most", "item"),
     "uniqueItems": lambda rule: "No item twice." if rule else "",
-    "contains": lambda rule: f"Holds an item that fits {shown(rule)}.",
+    "contains": lambda rule: f"Holds an item that fits {_as_json(rule)}.",
     "prefixItems": lambda rule: f"Its first items, in this order: {', '.join(map(_kind, rule[:_MOST_LISTED]))}.",
-    "minProperties": _counted("At least", "key"),
-    "maxProperties": _counted("At most", "key"),
-    "propertyNames": lambda rule: f"Its keys fit {shown(rule)}.",
+    "minProperties": _bound("At least", "key"),
+    "maxProperties": _bound("At most", "key"),
+    "propertyNames": lambda rule: f"Its keys fit {_as_json(rule)}.",
     "patternProperties": lambda rule: " ".join(
-        f"Keys matching {pattern} hold {shown(part)}." for pattern, part in rule.items()
+        f"Keys matching {pattern} hold {_as_json(part)}." for pattern, part in rule.items()
     ),
-    "additionalProperties": lambda rule: f"Other keys hold {shown(rule)}." if rule else "",
+    "additionalProperties": lambda rule: f"Other keys hold {_as_json(rule)}." if rule else "",
     "dependentRequired": _beside,
-    "dependentSchemas": lambda rule: f"Depending on its keys, it fits {shown(rule)}.",
-    "default": lambda rule: f"Default: {shown(rule)}.",
-    "examples": lambda rule: f"Examples: {listed(rule)}.",
-    "enum": lambda rule: f"One of: {listed(rule)}.",
-    "const": lambda rule: f"Always {shown(rule)}.",
-    "anyOf": lambda rule: f"Fits one of: {listed(rule)}.",
-    "oneOf": lambda rule: f"Fits exactly one of: {listed(rule)}.",
-    "allOf": lambda rule: f"Fits all of: {listed(rule)}.",
-    "not": lambda rule: f"Must not fit {shown(rule)}." if rule else "",
+    "dependentSchemas": lambda rule: f"Depending on its keys, it fits {_as_json(rule)}.",
+    "default": lambda rule: f"Default: {_as_json(rule)}.",
+    "examples": lambda rule: f"Examples: {_each_as_json(rule)}.",
+    "enum": lambda rule: f"One of: {_each_as_json(rule)}.",
+    "const": lambda rule: f"Always {_as_json(rule)}.",
+    "anyOf": lambda rule: f"Fits one of: {_each_as_json(rule)}.",
+    "oneOf": lambda rule: f"Fits exactly one of: {_each_as_json(rule)}.",
+    "allOf": lambda rule: f"Fits all of: {_each_as_json(rule)}.",
+    "not": lambda rule: f"Must not fit {_as_json(rule)}." if rule else "",
     "deprecated": lambda rule: "Deprecated." if rule else "",
     "readOnly": lambda rule: "Read only." if rule else "",
     "writeOnly": lambda rule: "Write only." if rule else "",
@@ -259,8 +259,8 @@ def in_words(keyword: str, schema: JsonSchema) -> str:
         words = _WORDS.get(keyword)
         return words(schema[keyword]) if words else ""
     ways = (("then", "it"), ("else", "otherwise it"))
-    branches = [f"{what} fits {shown(schema[way])}" for way, what in ways if way in schema]
-    return f"If it fits {shown(schema['if'])}: {'; '.join(branches)}." if branches else ""
+    branches = [f"{what} fits {_as_json(schema[way])}" for way, what in ways if way in schema]
+    return f"If it fits {_as_json(schema['if'])}: {'; '.join(branches)}." if branches else ""
 
 
 def described(schema: JsonSchema, *sentences: str) -> JsonSchema:

@@ -43,6 +43,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
         CallError: `denied`.
     """
     services, tool = state.services, state.tool
+    # As `permissions_of` has it: each call passes here, and a function more is measured.
     permissions = services.permissions if services.current is None else services.current.permissions
     assert tool is not None
     if permissions is None:

@@ -28,6 +28,7 @@ from pegboard.schema.json import (
     path_text,
     plain_copy,
     problem,
+    strict_json,
 )
 from pegboard.schema.references import References
 from pegboard.timeout import LimitExpiredError, within
@@ -95,7 +96,7 @@ def parse_arguments(
     if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:
-        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        value: Any = strict_json(data)
     except ValueError as error:
         if not data.strip():
             return {}
@@ -618,7 +619,7 @@ class _Coercion:
         if not self.search.pays(len(text) // 100):
             return ()
         try:
-            return (from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none"),)
+            return (strict_json(text.encode()),)
         except ValueError:
             return ()
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, truncated
+from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.text import nearest_notation
@@ -320,7 +320,7 @@ def store_access(state: CallState) -> StoreAccess:
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
-    return StoreAccess(store, state.context.session, reader)
+    return StoreAccess(store, reader_of(state.context), reader)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

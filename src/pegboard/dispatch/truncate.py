@@ -6,6 +6,7 @@ import io
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any, BinaryIO, Final, Protocol
@@ -16,7 +17,7 @@ from attrs import define, field, frozen
 from pegboard.errors import ToolError, log_failure
 from pegboard.schema.json import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
@@ -40,13 +41,18 @@ class StoreAccess:
 
     Attributes:
         store: Keeps the full texts; `None` keeps none.
-        session: Which session may read it.
+        session: Who may read it, as `reader_of` has it.
         reader: The name of the tool that reads it, where the model has one.
     """
 
     store: ResultStore | None = None
     session: str | None = None
     reader: str | None = None
+
+
+def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
+    """Who may read what is kept of a call's result: the user, where there is one, in this session."""
+    return context.session if context.user is None else repr((context.user, context.session))
 
 
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
@@ -534,7 +540,6 @@ class ResultStore:
         with self._lock:
             if self._folder is None:
                 import tempfile
-                import weakref
 
                 self._folder = folder = tempfile.mkdtemp(prefix="pegboard-", dir=self.parent)
                 self._remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
@@ -617,7 +622,7 @@ def kept_result_tool(
         page_limits = attrs.evolve(limits, lines=lines if limits.lines is None else min(lines, limits.lines))
         store = kept if isinstance(kept, ResultStore) else kept(context)
         try:
-            page = store.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
+            page = store.read(id, line=line, byte=byte, session=reader_of(context), limits=page_limits)
         except LookupError as error:
             hint = "Call the tool that gave the result again, and ask it for less."
             raise ToolError(f"{error}.", hint=hint) from None

@@ -6,6 +6,7 @@ group `pegboard` is a plugin (`name = module:attribute`, PyPA's entry points spe
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -439,8 +440,6 @@ def _is_editable(distribution: Distribution) -> bool:
     text = _text(distribution, "direct_url.json")
     if not text:
         return False
-    import json
-
     try:
         return bool(json.loads(text).get("dir_info", {}).get("editable", False))
     except (ValueError, AttributeError, RecursionError):

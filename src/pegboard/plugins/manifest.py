@@ -25,7 +25,7 @@ from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.schema.json import digest_of
+from pegboard.schema.json import digest_of, strict_json
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
@@ -452,18 +452,14 @@ def read_manifest_file(path: Path) -> JsonObject:
         ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or its format isn't known.
     """
     try:
-        data = json.loads(read_bounded(str(path), _MOST_BYTES), parse_constant=_refuse)
+        data = strict_json(read_bounded(str(path), _MOST_BYTES))
     except OSError as error:
         raise ManifestError(f"can't be read: {reason(error)}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ManifestError(f"isn't JSON: {error}") from None
     members = _as_object(data, "the manifest")
     _check_format(members)
     return members
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:

@@ -20,6 +20,8 @@ from contextlib import aclosing, contextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import partial
+from inspect import Parameter, signature
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -201,8 +203,6 @@ class Secrets:
 
     def _keep_from(self, error: ModelError) -> None:
         """Redacts the error in place. What it is chained to can't be: where that shows a secret, it is let go."""
-        from traceback import format_exception
-
         known = list(self.known())
         error.args = tuple(without_secrets(str(each), known) for each in error.args)
         error.message = without_secrets(error.message, known)
@@ -379,8 +379,6 @@ def as_data(answer: Any) -> Any:
 
 def _parameters(method: Callable[..., Any]) -> frozenset[str] | None:
     """The names that it takes; `None`: any."""
-    from inspect import Parameter, signature
-
     parameters = signature(method).parameters.values()
     free = any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
     return None if free else frozenset(each.name for each in parameters)

@@ -96,7 +96,10 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     if is_pydantic(cls):
         mode = "serialization" if written else "validation"
         write = getattr(cls, "model_json_schema", None) or _pydantic_adapter(annotation).json_schema
-        return inlined(write(mode=mode, schema_generator=_schema_generator()))
+        schema = inlined(write(mode=mode, schema_generator=_schema_generator()))
+        # Keys that it would pass over, or read as another field's (`validation_alias`), are unknown as everywhere.
+        is_open = written or "extra" in getattr(cls, "model_config", {}) or schema.get("type") != "object"
+        return schema if is_open else {"additionalProperties": False, **schema}
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 

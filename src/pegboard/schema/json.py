@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeGuard, cast
+
+from jiter import from_json
 
 from pegboard.typing import JsonObject
 
@@ -95,6 +98,14 @@ class JsonText(str):
 _compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _sorted: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
 EMPTY_OBJECT: Final = JsonText("{}")
+
+
+strict_json: Final = partial(from_json, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+"""The value of a JSON text, as bytes, from a source that isn't trusted; `ValueError` where it isn't JSON by the letter.
+
+Each key once, no NaN, nothing nested too deep, no number of more than 4,300 digits. One such as `1e400` becomes an
+infinity, which `json_text` and `json_faults` refuse.
+"""
 
 
 def json_text(value: Any) -> JsonText:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
@@ -328,8 +329,6 @@ class _InMemoryMemory(Memory):
 
 
 def _words(text: str) -> frozenset[str]:
-    import re
-
     return frozenset(re.findall(r"\w+", text.casefold()))
 
 

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import json
+import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
@@ -503,8 +504,6 @@ def _name_of(function: Any) -> str:
 
 def snake_case(name: str) -> str:
     """`ReadFile` as `read_file`, `HTTPGet` as `http_get`."""
-    import re
-
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

@@ -7,6 +7,7 @@ is the same as the text `read_only and not tag:network and name:git_*`.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from abc import ABC, abstractmethod
@@ -441,8 +442,6 @@ def check_predicate_name(name: str) -> str:
 
 
 def _check_function(_custom: Any, _attribute: Any, function: object) -> None:
-    import inspect
-
     call = getattr(function, "__call__", None)  # noqa: B004  what it is, not whether it is there
     if call is None or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
         raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")

@@ -10,7 +10,7 @@ from attrs import define, field
 from pegboard.errors import ExportError, did_you_mean, suggest
 from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
-from pegboard.schema.json import is_object, json_faults, json_text
+from pegboard.schema.json import is_object, json_faults, json_text, strict_json
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent
 from pegboard.typing import JsonMapping, JsonObject
@@ -214,10 +214,8 @@ def parsed_object(text: str) -> JsonObject | None:
     """
     if not text.strip():
         return {}
-    from jiter import from_json
-
     try:
-        value: Any = from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True)
+        value: Any = strict_json(text.encode())
     except ValueError:
         return None
     return value if is_object(value) and not json_faults(value) else None

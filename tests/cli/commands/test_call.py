@@ -171,7 +171,7 @@ def test_a_question_that_nobody_answers_is_shown(say, board):
 
     board.register(ask)
     code, _, err = say("call", "ask")
-    assert (code, "ask asks, and nobody is here to answer: Which one?" in err) == (1, True)
+    assert (code, "ask asks, and no person is here to answer: Which one?" in err) == (1, True)
 
 
 def test_output_has_what_a_tool_gives_in_files(say, home):

@@ -15,8 +15,8 @@ from pegboard.schema.validator import validator_of
 TODOS: Final = "todos"
 """The key of the session's state where the list stands."""
 
-NOBODY: Final = (
-    "Nobody could be asked. Go on with what you think best and say what you have assumed, "
+NO_PERSON: Final = (
+    "No person could be asked. Go on with what you think best and say what you have assumed, "
     "or end and say what you need to know."
 )
 
@@ -66,7 +66,7 @@ async def ask_user(
     except CallError as error:
         if error.kind != "denied":
             raise
-        return ToolResult.error("denied", NOBODY, detail=error.detail or error.text)
+        return ToolResult.error("denied", NO_PERSON, detail=error.detail or error.text)
     return _result(questions, form, answer)
 
 

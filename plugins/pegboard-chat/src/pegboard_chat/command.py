@@ -146,7 +146,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
 
 
 def _nothing(_event: Any) -> None:
-    """Nobody listens."""
+    """Listener of a turn that shows nothing."""
 
 
 def _schema(file: Path) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def write_conversation(file: str, messages: Sequence[Message], suspended: TurnOu
 
 
 def _nothing(_event: Any) -> None:
-    """Nobody listens."""
+    """Listener of a turn that shows nothing."""
 
 
 @define(eq=False)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from attrs import define, field, frozen
-from jiter import from_json
 
 from pegboard import (
     Abort,
@@ -32,7 +31,7 @@ from pegboard import (
 )
 from pegboard.errors import operator_log
 from pegboard.schema.converter import json_key, read_table
-from pegboard.schema.json import digest_of
+from pegboard.schema.json import digest_of, strict_json
 from pegboard.tools.visible import visible
 from pegboard.toolsets.expression import parse_predicate
 from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
@@ -155,7 +154,7 @@ class Answer:
             text = run.stdout.decode().strip()
             if not text.startswith("{"):
                 return cls()
-            data = from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True)
+            data = strict_json(text.encode())
             own = read_table(_Specific, data.pop("hookSpecificOutput", {}), "hookSpecificOutput")
             return cls._of(read_table(_Output, data, ""), own, event)
         except (ValueError, RecursionError) as error:

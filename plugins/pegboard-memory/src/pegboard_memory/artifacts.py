@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from uuid import uuid4
 from attrs import field, frozen
 
 from pegboard import ArtifactError, Artifacts, ToolResult
+from pegboard.threads import off_loop
 from pegboard.tools.content import Content
 from pegboard.tools.stores import _checked_name  # pyright: ignore[reportPrivateUsage]
 
@@ -46,21 +46,21 @@ class DirectoryArtifacts(Artifacts):
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
         """Keeps a new version; the first is 1."""
-        return await asyncio.to_thread(self._save, name, content, user, session)
+        return await off_loop(self._save, name, content, user, session)
 
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
         """One version, the latest by default."""
-        return await asyncio.to_thread(self._load, name, version, user, session)
+        return await off_loop(self._load, name, version, user, session)
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
-        return await asyncio.to_thread(self._list, user, session)
+        return await off_loop(self._list, user, session)
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
         """Forgets all versions at once; does nothing where there are none."""
-        await asyncio.to_thread(self._delete, name, user, session)
+        await off_loop(self._delete, name, user, session)
 
     def _save(self, name: str, content: Content, user: str | None, session: str | None) -> int:
         data = json.dumps(ToolResult(content).to_data()["content"], ensure_ascii=False).encode(errors="replace")

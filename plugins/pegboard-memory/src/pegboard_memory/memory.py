@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
@@ -13,6 +12,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
+from pegboard.threads import off_loop
 from pegboard.tools.call import writable
 from pegboard.tools.visible import looks_of
 from pegboard_memory.database import Database
@@ -68,7 +68,7 @@ class Blocks:
         with self.database.work(write=True) as connection:
             rows = connection.execute("SELECT name FROM blocks WHERE scope = ?", (_scope(user, agent),))
             own = {looks_of(row[0]).casefold(): row[0] for row in rows}
-            if (taken := own.get(looks_of(name).casefold())) is not None:  # nobody could tell two such blocks apart
+            if (taken := own.get(looks_of(name).casefold())) is not None:  # two such blocks look alike
                 raise ToolError(f"There is a block {taken!r} already.", hint="Append to it, or replace what it says.")
             if len(own) >= MOST_BLOCKS:
                 raise ToolError(f"There are {MOST_BLOCKS} blocks, the most that are kept.", hint="Archive one first.")
@@ -186,7 +186,7 @@ class SqliteMemory(Memory):
             limit: How many at most.
             agent: Leaves out what other agents of the user have archived; `None`: what all of them have.
         """
-        return await asyncio.to_thread(self._found, query, user, session, limit, agent)
+        return await off_loop(self._found, query, user, session, limit, agent)
 
     async def add(
         self,
@@ -199,7 +199,7 @@ class SqliteMemory(Memory):
     ) -> MemoryEntry:
         """Remembers the first 20,000 characters of a text."""
         entry = MemoryEntry(plain(text[:MOST_CHARACTERS]), user, session, author, time.time(), dict(metadata or {}))
-        await asyncio.to_thread(self._add, entry)
+        await off_loop(self._add, entry)
         return entry
 
     def _add(self, entry: MemoryEntry) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import threading
@@ -15,6 +14,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard import ToolError
+from pegboard.threads import off_loop
 from pegboard.tools.call import writable
 from pegboard_memory.database import Database
 
@@ -129,7 +129,7 @@ class OutboxRouter(MessageRouter):
 
     async def send(self, message: Message) -> str:
         """Keeps a message; it is there once this has come back, whatever happens to the process."""
-        await asyncio.to_thread(self._put, message)
+        await off_loop(self._put, message)
         return "put into the outbox"
 
     def take(self, limit: int = 100, *, seconds: float = _LEASE) -> tuple[Message, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import time
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,7 @@ from pegboard import (
     tool,
 )
 from pegboard.schema.converter import Allowed
+from pegboard.threads import off_loop
 from pegboard.tools.content import Content
 from pegboard.tools.visible import visible
 from pegboard_memory.artifacts import DirectoryArtifacts
@@ -173,7 +173,7 @@ class MemoryTools:
         self, request: ModelRequest, context: ReadonlyContext, services: ToolContext
     ) -> ModelRequest | None:
         """Adds the memory blocks, and what is remembered that fits the user's words."""
-        blocks = await asyncio.to_thread(self.blocks.all, context.user, context.agent)
+        blocks = await off_loop(self.blocks.all, context.user, context.agent)
         parts: list[str] = []
         if blocks:
             texts = (f'<block name="{_safe(name)}">\n{_safe(text)}\n</block>' for name, text in blocks.items())

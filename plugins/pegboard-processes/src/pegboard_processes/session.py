@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final, cast
 
 from attrs import Factory, define, field, frozen
-from jiter import from_json
 
 from pegboard import ExecutionResponse, ExecutorCall
+from pegboard.schema.json import strict_json
 from pegboard.typing import JsonObject
 from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import ProtocolError, Reply, error_to_json
@@ -278,7 +278,7 @@ def _decoded(body: bytes) -> JsonObject:
         ValueError: It is no JSON.
         ProtocolError: It is no object.
     """
-    message: Any = from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+    message: Any = strict_json(body)
     if not isinstance(message, dict):
         raise ProtocolError("it sent what is no object")
     return cast("JsonObject", message)

@@ -27,22 +27,17 @@ _READ_SUBCOMMANDS: Final = {
         blame cat-file describe diff grep log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show
         show-ref status version
     """,
-    "cargo": "metadata tree version",
-    "go": "env list version",
-    "pip": "check freeze list show",
-    "npm": "ls list view",
     "docker": "images inspect logs ps version",
-    "kubectl": "describe get logs version",
 }
 _READ_FORMS: Final = """
-    find *|sed -n *|< *|command -v *|date|date +*|hostname|git branch|git branch -a|git branch -r|git branch -v*
-    git remote -v|git stash list *|git tag -l *
+    find *|sed -n *|< *|command -v *|date|date +*|hostname|git branch|git branch -a|git branch -r
+    git branch -v|git branch -vv|git remote -v|git stash list *|git tag -l *
 """
 _EXCEPTIONS: Final = """
     find *-delete*|find *-exec*|find *-ok*|find *-fprint*|find *-fls*|rg *--pre*|rg *--hostname-bin*|sort -*o*
-    sort * -*o*|sort *--compress-prog*|sed *w*|sed *e*|sed * -*i*|git *--output*|git *--ext-diff*|git *--textconv*
-    git grep *-O*|git grep *--open*|uniq * ?*|tree *-*o*|file *-*C*|cat /dev/*|printf -v*|go env *-w*|go env *-u*
-    go list *-toolexec*|go list *-exec*|pip *--log*|pip *--report*
+    sort * -*o*|sort *--compress-prog*|sed *w*|sed *e*|sed * -*i*|sed * -*f*|git *--output*|git *--ext-diff*
+    git *--textconv*|git cat-file *--*|git grep *--open*|uniq * ?*|tree *-*o*|tree *-*R*|file *-*C*|file *--c*
+    cat /dev/*|printf -v*
 """
 """What those before have in common with others: an option that writes, runs something or never ends."""
 
@@ -87,7 +82,8 @@ _PROBE: Final = Tool.from_schema(
 
 def only_reads(arguments: Mapping[str, Any]) -> bool:
     """Whether a command surely changes nothing; of one that isn't known, it doesn't say so."""
-    return _decision(_key(arguments), destroys=False) == "allow"
+    command = _key(arguments)
+    return _decision(command, destroys=False) == "allow" and not _opens_pager(command)
 
 
 def destroys(arguments: Mapping[str, Any]) -> bool:
@@ -110,6 +106,13 @@ def overwrites(arguments: Mapping[str, Any], root: Path) -> bool:
         return any((folder / target).is_file() for target in targets if HOLE not in target)
     except (UnreadableError, OSError, ValueError):
         return False
+
+
+def _opens_pager(command: str | tuple[str, ...]) -> bool:
+    """Whether `git grep` runs a program for what it finds: `-O` may stand behind other letters, as in `-nOless`."""
+    commands = read_line(command if isinstance(command, str) else shlex.join(command)).commands
+    greps = (each.words[2:] for each in commands if list(each.words[:2]) == ["git", "grep"])
+    return any("O" in word for words in greps for word in words if word[:1] == "-" and word[:2] != "--")
 
 
 def _targets(words: Sequence[str], folder: Path) -> Iterator[str]:

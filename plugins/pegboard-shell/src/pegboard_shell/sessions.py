@@ -33,6 +33,7 @@ class Session:
         command: What runs.
         shown: Its command, for people.
         in_sandbox: Whether it can't leave a sandbox.
+        unended: The line that was written to it, as far as it has no end.
         used: When it was used last.
     """
 
@@ -41,12 +42,21 @@ class Session:
     command: RunningCommand
     shown: str
     in_sandbox: bool
+    unended: str = ""
     used: float = field(factory=time.monotonic)
 
 
 def owner_of(call: ToolContext) -> Owner:
     """Whose sessions a call may use."""
     return call.user, call.session
+
+
+def unended(text: str) -> str:
+    """What stands behind the last line end, unless that is escaped, in an input; its last 30,000 characters."""
+    end = text.rfind("\n")
+    while end > 0 and text[end - 1] == "\\":
+        end = text.rfind("\n", 0, end)
+    return text[end + 1 :][-30_000:]
 
 
 @define(eq=False)
@@ -123,6 +133,11 @@ class Sessions:
         """The command of a session, for people; `""` where there is none."""
         session = self.running.get(key)
         return "" if session is None else session.shown
+
+    def begun(self, key: str) -> str:
+        """The line of a session's input that goes on with the next; `""` where there is none."""
+        session = self.running.get(key)
+        return "" if session is None else session.unended
 
     def forget(self, session: Session) -> None:
         """Its end was told."""

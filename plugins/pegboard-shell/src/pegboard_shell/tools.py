@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import shutil
@@ -28,11 +27,12 @@ from pegboard import (
     ToolError,
     ToolResult,
 )
+from pegboard.threads import off_loop
 from pegboard_shell.effects import destroys, only_reads, overwrites
 from pegboard_shell.output import MOST_SHOWN, Output, OutputBuffer
 from pegboard_shell.process import TIMED_OUT, RunningCommand
 from pegboard_shell.sandbox import Sandbox, may_be_refused
-from pegboard_shell.sessions import Session, Sessions, owner_of
+from pegboard_shell.sessions import Session, Sessions, owner_of, unended
 from pegboard_shell.settings import MOST_SECONDS, Settings, environment_by, open_folder, root_place, shell_by
 
 Words = Annotated[list[Annotated[str, MaxLen(30_000)]], MinLen(1), MaxLen(1_000)]
@@ -165,6 +165,7 @@ class ShellTools:
         except BrokenPipeError:
             hint = f'Read what it has written with poll_session(session="{session}").'
             raise ToolError(f"The command of session {session!r} reads no input any more.", hint=hint) from None
+        known.unended = unended(known.unended + data[:written].decode(errors="replace"))
         notes: list[str] = []
         if written < len(data):
             notes.append(
@@ -226,10 +227,17 @@ class ShellTools:
         """The same for one that leaves the sandbox."""
         return _previewed(arguments, "OUTSIDE OF THE SANDBOX, with all that you may do")
 
+    def input_judged(self, arguments: Mapping[str, Any], _context: ReadonlyContext) -> Mapping[str, Any]:
+        """The input behind the line that earlier ones have begun: a word may come in pieces."""
+        begun = self.sessions.begun(str(arguments.get("session")))
+        return {"text": f"{begun}{arguments.get('text')}"} if begun else {}
+
     def preview_input(self, arguments: Mapping[str, Any]) -> Preview:
         """The input, and the command that reads it."""
-        shown = self.sessions.shown(str(arguments.get("session")))
-        return Preview(f"Write to a running command: {shown:.800}", str(arguments.get("text")))
+        key = str(arguments.get("session"))
+        begun, shown = self.sessions.begun(key), self.sessions.shown(key)
+        where = f" behind {begun[-200:]!r}" if begun else ""
+        return Preview(f"Write to a running command{where}: {shown:.800}", str(arguments.get("text")))
 
     async def offered(self, request: ModelRequest) -> ModelRequest | None:
         """The request without `shell_unsandboxed` where there is no sandbox to leave."""
@@ -264,7 +272,7 @@ class ShellTools:
     async def _lack(self) -> str | None:
         """As in `Sandbox`, off the loop where it isn't known yet."""
         if not self.sandbox.is_known:
-            await asyncio.to_thread(lambda: self.sandbox.lack)
+            await off_loop(lambda: self.sandbox.lack)
         return self.sandbox.lack
 
     def _command(self, call: ToolContext, wanted: Wanted, limit: float | None, *, inside: bool) -> RunningCommand:
@@ -390,7 +398,7 @@ def _show(call: ToolContext, text: str, size: int) -> None:
 
 async def _taken(command: RunningCommand) -> Output:
     """The output of a command; much of it is made readable off the loop."""
-    return command.taken() if command.output.size <= MOST_SHOWN else await asyncio.to_thread(command.taken)
+    return command.taken() if command.output.size <= MOST_SHOWN else await off_loop(command.taken)
 
 
 def _told(output: Output, notes: Sequence[str], facts: Mapping[str, Any]) -> ToolResult:
@@ -448,6 +456,7 @@ def made_by(tools: ShellTools) -> Sequence[Tool]:
         title="Write to a running command",
         requires_confirmation=tools.wants_input_approved,
         permission_arguments={"text": "command"},
+        permission_values=tools.input_judged,
         preview=tools.preview_input,
         **common,
         **of_session,

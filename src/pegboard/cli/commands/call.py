@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from jiter import from_json
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
 from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options, with_timeout
 from pegboard.cli.output import (
     block,
-    error_text,
+    failure_text,
     json_line,
     pictures,
     remark,
@@ -31,7 +30,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.files import write_whole
-from pegboard.schema.json import is_object
+from pegboard.schema.json import is_object, strict_json
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
@@ -174,7 +173,7 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
         write(result_text(result, stdout_screen()))
         write(pictures(result, stdout_screen()))
     else:
-        _red(error_text(result, stderr_screen()))
+        _red(failure_text(result, stderr_screen()))
     if result.is_error and result.detail:
         _report_operator(result, result.detail, options, as_json=as_json)
 
@@ -309,7 +308,7 @@ def read_calls(file: str) -> list[Any]:
     if len(data) > _MOST_CALLS_INPUT:
         raise click.UsageError(f"{file} has more than {_MOST_CALLS_INPUT:,} bytes")
     try:
-        calls = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        calls = strict_json(data)
     except ValueError as error:
         raise click.UsageError(f"{file} holds no JSON: {error}") from None
     if not isinstance(calls, list):

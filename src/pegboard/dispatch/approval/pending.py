@@ -51,7 +51,7 @@ _PURPOSE: Final = b"pegboard pending calls\n"
 """The same key signs nothing else that could be taken for these."""
 
 
-def signature_of(data: JsonMapping, key: str | bytes) -> str:
+def hmac_of(data: JsonMapping, key: str | bytes) -> str:
     """`"hmac-sha256:"` and the signature in hexadecimal; the data's own `"signature"` doesn't count.
 
     Raises:
@@ -77,7 +77,7 @@ def signed_by(data: Any, key: str | bytes) -> bool:
     import hmac
 
     given = data.get("signature") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    wanted = signature_of(data if isinstance(data, dict) else {}, key)  # pyright: ignore[reportUnknownArgumentType]
+    wanted = hmac_of(data if isinstance(data, dict) else {}, key)  # pyright: ignore[reportUnknownArgumentType]
     return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
 
 
@@ -100,7 +100,7 @@ class SignedRecord(JsonRecord):
         try:
             data = self.to_json()
             if key is not None:
-                data["signature"] = signature_of(data, key)
+                data["signature"] = hmac_of(data, key)
             text = json.dumps(data, allow_nan=False)
         except RecursionError:
             raise ValueError(f"something in {self.called} is nested too deep to be written") from None

@@ -19,12 +19,9 @@ from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, 
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
-from pegboard.timeout import cancels_the_call
+from pegboard.timeout import GRACE_SECONDS, cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
-
-GRACE_SECONDS: Final = 1.0
-"""How long an approver may take to end once its answer isn't needed any more."""
 
 _DENIED: Final = "It was denied; go on without it."
 

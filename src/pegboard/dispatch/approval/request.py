@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from pegboard.errors import PendingError
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.schema.json import StructureError, json_faults, json_text
+from pegboard.schema.json import StructureError, json_faults, json_text, strict_json
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
 from pegboard.timeout import cancels_the_call
@@ -55,13 +55,11 @@ def parsed(text: str | bytes, most: int, what: str) -> Any:
     Raises:
         PendingError: It is too long, or no JSON by the letter: duplicate keys, NaN, infinities, lone surrogates.
     """
-    from jiter import from_json
-
     try:
         data = text.encode() if isinstance(text, str) else text
         if len(data) > most:
             raise PendingError(f"not {what}: {len(data):,} bytes, at most {most:,} are taken")
-        value = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        value = strict_json(data)
         json_text(value)  # 1e400 is read as an infinity
     except ValueError as error:
         raise PendingError(f"not {what}: {error}") from None

@@ -45,7 +45,7 @@ def event_to_json(emitted: object) -> JsonObject:
     return (emitted if isinstance(emitted, _EMITTED) else _Partial(emitted)).to_json()
 
 
-def event_from_json(event: JsonObject) -> object:
+def emitted_from_json(event: JsonObject) -> object:
     """Reads what `event_to_json` writes, from a source that isn't trusted; raises `ValueError` for what is none."""
     emitted = read_record(cast("Any", _Emitted), event, "event")
     return emitted.data if isinstance(emitted, _Partial) else emitted

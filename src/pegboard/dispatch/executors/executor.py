@@ -27,7 +27,7 @@ from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
     ExecutionResponse,
     PermissionRequired,
-    event_from_json,
+    emitted_from_json,
 )
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
@@ -146,7 +146,7 @@ class ExecutorCall:
         Raises:
             ValueError: It is none.
         """
-        emitted = event_from_json(event)
+        emitted = emitted_from_json(event)
         if isinstance(emitted, DisplayUpdate):
             self.context.actions.show(emitted.title, emitted.facts)
         if self.context.listener is not None:

@@ -77,12 +77,15 @@ class Resource:
             return (Unreadable(self.value),)
 
     def _other_reading(self, folders: Folders) -> tuple[Matcher, ...]:
-        """What a text may be, too: a URL where it names a scheme, else a path; nothing where it can't be that."""
+        """What a text may be, too: a URL where it begins as one, else a path; nothing where it can't be that."""
         text = (self.value or "").replace(HOLE, "*")
-        kind: ArgumentKind = "url" if "://" in text else "path"
+        kind: ArgumentKind = "url" if _URL_BEGINS.match(text) else "path"
         parts = Resource(kind, text).parts(kind, folders)
-        return () if folders.places and isinstance(parts[0], Unreadable) else parts
+        return () if kind == "path" and folders.places and isinstance(parts[0], Unreadable) else parts
 
+
+_URL_BEGINS: Final = re.compile(r"(?i)[\s<\"']*(?:(?:[a-z][a-z0-9+.\t\r\n-]*:){1,2}[\\/]|[\\/]{2}[^\\/]+\.)")
+"""How a text begins that a lenient program takes for a URL: a scheme and a slash, or the slashes of a host."""
 
 MAY_BE_JSON: Final = re.compile(r'[\s\ufeff]*[\[{"]')
 """How a text begins that may be the JSON of others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import posixpath
 import re
@@ -312,8 +313,6 @@ def ascii_name(name: str) -> str:
 
 
 def _address(text: str) -> Host:
-    import ipaddress
-
     try:
         address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
     except ValueError:
@@ -384,8 +383,6 @@ class HostPattern:
         """A pattern such as `10.0.0.0/8` or `2001:db8::/32`; `None` where it is none."""
         if not _NETWORK.fullmatch(pattern):
             return None
-        import ipaddress
-
         try:
             network = ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
         except ValueError:
@@ -395,8 +392,6 @@ class HostPattern:
     def matches(self, host: Host) -> bool:
         """Whether the host, or one that it is a subdomain of, is meant."""
         if self.network is not None:
-            import ipaddress
-
             return host.is_address and ipaddress.ip_address(host.name) in self.network
         if host.is_address:
             return self.names.matches(host.name)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.schema.json import strict_json
 from pegboard.tools.spec import alike
 from pegboard.tools.tool import Tool
 
@@ -47,15 +48,13 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
 
 
 def _parsed(content: bytes, *, is_json: bool) -> Any:
-    import tomllib  # loaded only where a file is read, as jiter
-
-    from jiter import from_json
+    import tomllib  # loaded only where a file is read
 
     if len(content) > MOST_FILE:
         raise RulesError(f"larger than {MOST_FILE} bytes")
     if is_json:
         try:
-            return from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+            return strict_json(content)
         except ValueError as error:
             raise RulesError(f"not JSON: {error}") from None
     try:

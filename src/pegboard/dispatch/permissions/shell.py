@@ -478,6 +478,7 @@ class _Reader:
     def _braced(self, *, quoted: bool) -> str:
         """`${NAME...}`: what stands behind the name may hold substitutions, and shells disagree about its quotes."""
         self.must(_BRACED, "a substitution of a new kind")
+        self.deeper()
         self.line.is_plain = False
         while not self.at("}"):
             if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
@@ -489,6 +490,7 @@ class _Reader:
             else:
                 self.place += 1
         self.place += 1
+        self.level -= 1
         return HOLE
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 import os
@@ -22,6 +21,7 @@ from pegboard import ReadonlyContext
 from pegboard.config.config import with_secrets
 from pegboard.errors import ConfigError, cause_of
 from pegboard.schema.converter import read_table
+from pegboard.threads import off_loop
 
 SETTINGS: Final = "plugins.mcp.serve"
 LEAST_TOKEN: Final = 16
@@ -235,7 +235,7 @@ class Verifier(TokenVerifier):
         if found is not None or self._oauth is None:
             return found
         try:
-            return await asyncio.to_thread(self._read, token, self._oauth)
+            return await off_loop(self._read, token, self._oauth)
         except Exception as error:  # noqa: BLE001  (pyjwt's, and whatever fetching the keys raises)
             logging.getLogger("pegboard.mcp").warning("a token was refused: %s", cause_of(error))
             return None

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from pegboard.errors import ConfigError
 from pegboard.files import read_bounded, reason, write_whole
+from pegboard.schema.json import strict_json
 from pegboard.typing import JsonObject
 
 NAME: Final = "pegboard"
@@ -166,17 +167,10 @@ def _read_toml(text: str) -> Any:
 def _read_json(text: str) -> Any:
     if not text.strip():
         return {}
-    data = json.loads(text, object_pairs_hook=_without_twins)
+    data = strict_json(text.encode())
     if not isinstance(data, dict):
         raise ValueError(f"it holds {type(data).__name__}, not an object")  # noqa: TRY004  (a fault of the file)
     return cast("JsonObject", data)
-
-
-def _without_twins(pairs: list[tuple[str, Any]]) -> JsonObject:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        raise ValueError("a key stands in it twice")
-    return data
 
 
 def _indentation(text: str) -> int | str:
