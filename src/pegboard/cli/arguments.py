@@ -13,7 +13,6 @@ A value that can't be read is passed on as text, so that the tool's own schema w
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -31,10 +30,9 @@ _SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "
 _TYPE_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
-MOST_DIGITS: Final = 4300
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 WORDS: Final[Mapping[str, Any]] = {"null": None, "true": True, "false": False}
-_OPENS: Final[Mapping[str, str]] = {"[": "array", "{": "object"}
+_NUMBERS: Final = (("integer", "number"), (int, float))
+_OPENS: Final[Mapping[str, Any]] = {"[": (("array",), (list,)), "{": (("object",), (dict,))}
 
 
 def json_type(value: Any) -> str:
@@ -230,11 +228,12 @@ def typed(text: str, hint: SchemaType) -> Any:
             return member
     if text in WORDS and json_type(WORDS[text]) in hint.types:
         return WORDS[text]
-    if not hint.types.isdisjoint(("integer", "number")) and (number := _number(text)) is not None:
-        return number
-    if text[:1] in _OPENS and _OPENS[text[:1]] in hint.types:
+    names, kinds = _OPENS.get(text[:1], _NUMBERS)
+    if not hint.types.isdisjoint(names) and (kinds is not _NUMBERS[1] or text == text.strip()):
         with suppress(ValueError):
-            return _strict(text)
+            value = _strict(text)
+            if type(value) in kinds:  # a boolean is no number
+                return value
     return text
 
 
@@ -295,17 +294,6 @@ def _value(words: Sequence[_Word]) -> Any:
 
 def _read(word: _Word, hint: SchemaType) -> Any:
     return _json(word.key, word.text) if word.is_json else typed(word.text, hint)
-
-
-def _number(text: str) -> int | float | None:
-    """The number that JSON spells so, if it is finite and not too long to be one."""
-    match = _NUMBER.fullmatch(text)
-    if match is None or len(text) > MOST_DIGITS:
-        return None
-    if not any(match.groups()):
-        return int(text)
-    number = float(text)
-    return number if abs(number) != float("inf") else None
 
 
 def _json(key: str, text: str) -> Any:
