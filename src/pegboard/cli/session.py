@@ -276,9 +276,7 @@ class Session:
 
     def asks_live(self, name: str, *, calls: bool = False) -> bool:
         """Whether only asking toolsets can show a tool of this name, or, to call it, they can have it."""
-        if name in self.registry.catalogue.tools:
-            return False
-        if not calls and any(tool.name == name for tool in self._published()):
+        if name in self.registry.catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
 
