@@ -128,11 +128,13 @@ class Session:
     conflict: ConfigError | None = None
 
     def read_rules(self, file: str | None) -> None:
-        """Reads what may run from a file of rules; what is odd about them is remarked.
+        """Reads what may run from a file of rules; remarks what is odd about them, and what of a project is ignored.
 
         Raises:
             ConfigError: The file is wrong.
         """
+        for ignored in self.config.ignored:  # a file that has changed may have named what judges calls
+            remark(str(ignored))
         if file is not None:
             from pegboard.dispatch.permissions.rules_file import read_permissions
 

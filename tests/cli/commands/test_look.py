@@ -231,9 +231,10 @@ def test_a_configuration_that_is_wrong(board, say, home):
     assert "blok: unknown key. Did you mean 'block'?" in err
 
 
-def test_what_a_project_wants_and_does_not_get_is_told(board, say, home):
+@pytest.mark.parametrize("words", [("list",), ("call", "list_directory")])
+def test_what_a_project_wants_and_does_not_get_is_told(board, say, home, words):
     (home / "here" / "pegboard.toml").write_text('[plugins.files]\nroot = "/"')
-    _, _, err = say("list")
+    _, _, err = say(*words)
     assert "plugins.files is ignored until you trust the file (registry config trust)" in err
 
 
