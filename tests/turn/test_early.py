@@ -218,6 +218,18 @@ async def test_what_began_is_ended_with_the_turn(registry, log, how):
     assert results(turn.outcome) == [("c1", "seen 1"), ("h", "aborted")]
 
 
+async def test_words_are_kept_where_calls_came_and_none_began(registry):
+    async def stream():
+        yield TextDelta("Hm.")
+        yield so_far(WRITE)
+        turn.interrupt("enough")
+        await asyncio.Event().wait()
+
+    turn = turn_of(streams(stream), "Go on.", registry, start_early=True)
+    outcome = await turn.run()
+    assert (outcome.ended, outcome.text, results(outcome)) == ("interrupted", "Hm.", [])
+
+
 async def test_what_began_and_the_answer_lacks_stands_before_it(registry, log):
     async def stream():
         yield so_far(HANG, ONE)

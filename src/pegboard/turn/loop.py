@@ -223,8 +223,7 @@ class Turn:
             return
         if response.calls and response.finish_reason in ("length", "content_filter"):
             response = response.evolve(complete=False)  # whatever the model's client makes of it, calls may be cut off
-        if self._early is not None:
-            await self._drop_early(response)
+        await self._drop_early(response)
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
         self._events.emit_message(message)
@@ -349,9 +348,9 @@ class Turn:
         if not asking.done():
             log_failure(f"model {self.model.name!r}", TimeoutError("ignores that it was cancelled"))
         was_stopped = not asking.done() or asking.cancelled()
-        if self._early is not None and (was_stopped or asking.exception() is not None):
-            await self._drop_early()
-        elif was_stopped and self._caller.words:
+        if (was_stopped or asking.exception() is not None) and await self._drop_early():
+            return
+        if was_stopped and self._caller.words:
             words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
             self._events.emit_message(self._progress.take_answer(words))
 
@@ -392,18 +391,18 @@ class Turn:
             log_failure("start_early", error)
             return False
 
-    async def _drop_early(self, response: ModelResponse | None = None) -> None:
+    async def _drop_early(self, response: ModelResponse | None = None) -> bool:
         """Ends what has begun and isn't called for by the answer: a message before it has those calls and results.
 
-        Without an answer the message has all that has come of it.
+        Without an answer the message has all that has come of it. Gives whether there was any.
         """
-        assert self._early is not None
-        answered = response.calls if response is not None else ()
-        dropped = await self._early.keep(answered)
+        if self._early is None:
+            return False
+        dropped = await self._early.keep(() if response is None else response.calls)
         if not self._early.early:
             self._early = self._running = None
         if dropped is None:
-            return
+            return False
         ids = {call.id for call in dropped.calls}
         parts: list[Any] = []
         for part in self._partial.parts:
@@ -416,6 +415,7 @@ class Turn:
         broken = ModelResponse(parts, complete=False, interrupted=True)
         self._events.emit_message(self._progress.take_answer(broken))
         self._events.emit_message(self._progress.take_results(dropped))
+        return True
 
     async def _batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
         context = attrs.evolve(self._context_now(), message=id_ or f"message_{uuid4().hex}")
@@ -538,8 +538,7 @@ class Turn:
 
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""
-        if self._early is not None:  # it was cancelled once more
-            await self._drop_early()
+        await self._drop_early()  # where it was cancelled once more
         if (skipped := self._progress.close()) is not None:
             self._events.emit_message(skipped)
         ended, invocation = self._ended or ("failed", None), self.context.invocation

@@ -527,6 +527,8 @@ def verify(path: str | Path, *, head: str | None = None, previous: Report | None
     Raises:
         OSError: The file can't be read.
     """
+    if not stat.S_ISREG(Path(path).stat().st_mode):  # to open a pipe would wait for its writer
+        raise OSError(f"{path} is no ordinary file")
     with Path(path).open("rb") as file:
         return _Check(str(path), head, previous).run(file)
 

@@ -102,17 +102,17 @@ Scope: TypeAlias = Hashable
 def scope_of(request: ReadonlyContext, per: Per) -> Scope:
     """What stands for all calls that count together with one of this context.
 
-    A turn is what the host calls an invocation, or else one message of the model's. A call without a session is of
-    the one nameless session that a program without sessions is.
+    A turn is what the host calls an invocation, or else one message of the model's. Sessions and turns are
+    each user's own. Calls without a session are of one nameless session.
     """
     if per == "registry":
         return "registry"
     if per == "user":
         return ("user", request.user)
     if per == "session":
-        return ("session", request.session)
+        return ("session", request.user, request.session)
     turn = request.invocation or request.message
-    return None if turn is None else ("turn", request.session, turn)
+    return None if turn is None else ("turn", request.user, request.session, turn)
 
 
 def course_of(request: ReadonlyContext, within: Within) -> Scope:

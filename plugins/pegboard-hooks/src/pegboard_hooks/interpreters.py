@@ -23,6 +23,7 @@ _WORDS_ARE_TEXT: Final = {"ssh": 1, "rsh": 1, "mosh": 1, "watch": 0, "eval": 0}
 
 _TEXT_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "trap"})
 _RUN_SCRIPTS: Final = SHELLS | {"python", "pypy", "perl", "ruby", "node", "nodejs", "php", "lua", "luajit"}
+_RUN_FILES: Final = _RUN_SCRIPTS | (_TEXT_FIRST - {"trap"})
 _TEXT_OF_SHELL: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*|(?i:-command|-ec|-enc\w*)|--command")
 _TEXT_OF_OTHERS: Final = re.compile(
     r"[-+][A-Za-z]*[ceEprBR]|/[ckCK]|eval|--(?:eval|execute|print|expression|source|command|run|process-\w+)"
@@ -51,25 +52,32 @@ class Interpreter:
     reads: bool = False
 
 
-def interpreters(words: Sequence[str], level: int = 0) -> Iterator[Interpreter]:
+def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
     """The shells and interpreters that a command starts, with holes in its words where something is filled in."""
+    for command in _commands(words):
+        name = program_of(command)
+        if name in _WORDS_ARE_TEXT:
+            operands = [word for word in command[1:] if not word.startswith("-")]
+            yield Interpreter(name, operands[_WORDS_ARE_TEXT[name] :])
+        elif name in _EVALUATE:
+            yield _read(name, command[1:])
+
+
+def code_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What a command names to be run: programs by their paths, and scripts behind an interpreter."""
+    programs = [command[0] for command in _commands(words) if "/" in command[0]]
+    scripts = [each.script or HOLE for each in interpreters(words) if each.name in _RUN_FILES]
+    return programs, [script for script in scripts if HOLE not in script]
+
+
+def _commands(words: Sequence[str], level: int = 0) -> Iterator[Sequence[str]]:
+    """A command, and those that it wraps."""
     if not words or HOLE in words[0]:
         return
-    name = program_of(words)
-    if name in _WORDS_ARE_TEXT:
-        operands = [word for word in words[1:] if not word.startswith("-")]
-        yield Interpreter(name, operands[_WORDS_ARE_TEXT[name] :])
-    elif name in _EVALUATE:
-        yield _read(name, words[1:])
-    if level < _MOST_LEVELS:
-        for found in wrapped_commands(Command([*words])):
-            if isinstance(found, Command) and found.is_program:
-                yield from interpreters(found.words, level + 1)
-
-
-def script_of(words: Sequence[str]) -> str | None:
-    """The script that a command's own program runs, where that is an interpreter."""
-    return _read(program_of(words), words[1:]).script if program_of(words) in _RUN_SCRIPTS else None
+    yield words
+    for found in wrapped_commands(Command([*words])) if level < _MOST_LEVELS else ():
+        if isinstance(found, Command) and found.is_program:
+            yield from _commands(found.words, level + 1)
 
 
 def _read(name: str, arguments: Sequence[str]) -> Interpreter:

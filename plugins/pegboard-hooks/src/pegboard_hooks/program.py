@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final, cast
 
@@ -17,10 +18,9 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
 from pegboard.config.config import may_bind, trust_file
-from pegboard.dispatch.permissions.rule import HOLE
 from pegboard.files import read_bounded
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
-from pegboard_hooks.interpreters import script_of
+from pegboard_hooks.interpreters import code_files
 
 MOST_BYTES: Final = 1_000_000
 """How much a program may write to standard output, and to standard error; with more it is ended."""
@@ -70,33 +70,37 @@ def check_program(words: Sequence[str], cwd: str | None) -> None:
     """Raises `ValueError` for a program or a script that the folder in which it runs could replace by another."""
     if os.sep in words[0] and not words[0].startswith(("/", "~/")):
         raise ValueError(f"{words[0]!r:.200} is a relative path; give it in full, or the name of a program on PATH")
-    script = script_of(words)
-    if script is not None and HOLE not in script and cwd is None and not script.startswith(("/", "~/")):
-        raise ValueError(f"{script!r:.200} would be looked for in each call's folder; give it in full, or set cwd")
+    for file in chain(*code_files(words)):
+        if cwd is None and not file.startswith(("/", "~/")):
+            raise ValueError(f"{file!r:.200} would be looked for in each call's folder; give it in full, or set cwd")
 
 
 def check_runs(words: Sequence[str], cwd: str | None) -> None:
     """Raises `OSError` for a program that isn't there, and for a script of a project that isn't trusted as it is.
 
-    A script is what an interpreter is given to run, and a program that begins with `#!` and is named by its path.
+    A script is what an interpreter is given to run, and a program that begins with `#!` and is named by its path; what
+    a command wraps (`env`, `timeout`, `xargs`) counts, too.
     """
     program_path(words[0])
-    program, script = paths_in(words, cwd)
-    if program:
-        with open(program, "rb") as file:  # noqa: PTH123  a text
-            program = program if file.read(2) == b"#!" else ""
-    for file in filter(None, (program, script)):
+    programs, scripts = paths_in(words, cwd)
+    for file in (*filter(_is_script, programs), *scripts):
         if not may_bind(file, read_bounded(file, _MOST_SCRIPT)):
             trust = f"look at it, and run: registry config trust {shlex.quote(file)}"
             raise PermissionError(f"{file} came with a project, and isn't trusted as it is; {trust}")
 
 
-def paths_in(words: Sequence[str], cwd: str | None) -> tuple[str, str]:
-    """The program, where it is named by its path, and the script that it runs; `""` for none."""
-    script = script_of(words) or HOLE
-    given = words[0] if os.sep in words[0] else "", "" if HOLE in script else script
-    program, script = (each and os.path.join(cwd or "", os.path.expanduser(each)) for each in given)  # noqa: PTH111, PTH118  texts
-    return program, script
+def paths_in(words: Sequence[str], cwd: str | None) -> tuple[list[str], list[str]]:
+    """The programs that a command names by their paths, and the scripts that it runs."""
+    programs, scripts = (
+        [os.path.join(cwd or "", os.path.expanduser(each)) for each in files]  # noqa: PTH111, PTH118  texts
+        for files in code_files(words)
+    )
+    return programs, scripts
+
+
+def _is_script(program: str) -> bool:
+    with open(program, "rb") as file:  # noqa: PTH123  a text
+        return file.read(2) == b"#!"
 
 
 def program_path(name: str) -> str:
@@ -277,7 +281,7 @@ class Programs(ToolsetBase):
     @property
     def publishes(self) -> list[str]:
         """What the answer depends on: the folders of `PATH`, the programs and scripts, and what is trusted."""
-        paths = [path for words, cwd in self._programs.values() for path in paths_in(words, cwd) if path]
+        paths = [path for words, cwd in self._programs.values() for path in chain(*paths_in(words, cwd))]
         return [*_folders(), *paths, str(trust_file())]
 
     async def tools(self, context: ReadonlyContext) -> Offer:

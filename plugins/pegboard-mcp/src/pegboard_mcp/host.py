@@ -90,6 +90,8 @@ class Host:
         is_form = isinstance(params, ElicitRequestFormParams)
         words = params.message if is_form else f"{params.message}\n\nIt wants you to open {params.url}"
         schema = json_text(params.requested_schema) if is_form else None
+        if not is_form and not params.url.startswith(("https://", "http://")):
+            raise ValueError("what it wants opened is no page of the web")
         if len(words) > MOST_ASKED or len(schema or "") > MOST_ASKED:
             raise ValueError("it is too long to be asked")
         hint = f"The MCP server {self._server!r} asks: {visible(words, newlines=True)}"
