@@ -112,6 +112,16 @@ async def test_tools_that_come_late_are_announced(tmp_path):
     await toolset.close()
 
 
+async def test_all_that_ask_at_once_wait_for_a_server_that_starts_slowly(tmp_path):
+    file = tmp_path / "now"
+    async with ToolRegistry(permissions=ALL) as registry:
+        registry.register(mcp_toolset("late", command=sys.executable, args=("-I", SERVER, "late", str(file))))
+        asking = [asyncio.create_task(registry.resolve()) for _ in range(2)]
+        assert await asyncio.wait(asking, timeout=1) == (set(), {*asking})
+        file.touch()
+        assert [len(await each) for each in asking] == [2, 2]
+
+
 async def test_a_server_that_starts_slowly_is_named_with_the_command_that_waits_for_it(tmp_path):
     settings = {"command": sys.executable, "args": ("-I", SERVER, "late", str(tmp_path / "never"))}
     async with ToolRegistry(limits=Limits(toolset_timeout=0.1)) as registry:

@@ -106,10 +106,12 @@ class McpToolset(ToolsetBase):
     async def _start_in_time(self) -> None:
         """Starts the server; one that was slow before is waited for no more, as all other tools wait with it."""
         connection = await self.connection()
-        was_slow, self._is_slow = self._is_slow, True
         try:
-            async with asyncio.timeout(_SLOW_SECONDS if was_slow else None):
+            async with asyncio.timeout(_SLOW_SECONDS if self._is_slow else None):
                 await connection.start()
+        except asyncio.CancelledError:  # the limit of a resolution has passed
+            self._is_slow = True
+            raise
         except TimeoutError:
             raise ServerError(f"the server {self.name!r} is still starting; its tools are there once it has") from None
         except ServerError:
