@@ -522,14 +522,12 @@ def read_table(cls: type[T], table: object, place: str) -> T:
         ValueError: It is no table, a key is unknown or missing, or a value isn't allowed: `"place.key: reason"`.
     """
     if not isinstance(table, Mapping):
-        text = f"{place}: must be a table, got {type(table).__name__}".lstrip(": ")
-        raise ValueError(text)  # noqa: TRY004  the one error of settings
+        raise ValueError(f"{place}: must be a table, got {type(table).__name__}".lstrip(": "))  # noqa: TRY004  as below
     given = cast("Mapping[str, Any]", table)
     keys = {key: each.default for each in attrs.fields(cast("Any", cls)) if each.init and (key := json_name(cls, each))}
     check_keys(given, keys, place)
-    is_default = not given and attrs.NOTHING not in keys.values()
-    try:
-        return cls() if is_default else read_record(cls, given, "")  # which loads cattrs, and that takes its time
+    try:  # `read_record` loads cattrs, and that takes its time
+        return read_record(cls, given, "") if given or attrs.NOTHING in keys.values() else cls()
     except ValueError as error:
         raise ValueError(f"{place}{'' if str(error)[0] == ':' else '.'}{error}".lstrip(":. ")) from None
 
