@@ -90,6 +90,7 @@ timeout 5 sh {0}/check.sh
 nohup sh {0}/check.sh
 xargs -a /dev/null sh {0}/check.sh
 awk -f {0}/check.awk
+awk -f{0}/check.awk
 env python3 {0}/check.py
 env {0}/check.sh
 nice {1}/link.sh

@@ -89,6 +89,8 @@ def _read(name: str, arguments: Sequence[str]) -> Interpreter:
             return Interpreter(name, texts)
         if name in _TEXT_FIRST and word in ("-f", "--file"):
             follows = False
+        elif name in _TEXT_FIRST and word.startswith(("-f", "--file=")):
+            return Interpreter(name, texts, word.removeprefix("--file=").removeprefix("-f"))
         elif option.fullmatch(word):
             follows = True
         elif _TEXT_GLUED.match(word):
