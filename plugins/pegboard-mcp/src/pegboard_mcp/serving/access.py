@@ -92,6 +92,10 @@ class HttpSettings:
         for name, value in tokens.items():
             if type(value) is not str or len(value) < LEAST_TOKEN:  # what stands in a table hasn't been looked at yet
                 raise ValueError(f"{name}: must be a text of at least {LEAST_TOKEN} characters")
+        if "" in self.tokens:
+            raise ValueError("tokens: a user has to have a name")
+        if len({*tokens.values()}) < len(tokens):
+            raise ValueError("tokens: no two users may have the same token")
         for name in ("body", "body_seconds", "rate", "sessions", "user_sessions", "idle_seconds", "grace"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
