@@ -71,12 +71,12 @@ def find_{number:03d}_{index:03d}(
 _WRITE_MANIFESTS = """
 import sys
 from pegboard.plugins.discovery import discover
-from pegboard.plugins.manager import gather, imported, manifest_of
+from pegboard.plugins.manager import gather, manifest_of
 from pegboard.plugins.manifest import manifest_path, write_manifest
 
 for found in discover().entries:
     if found.name.startswith("measured"):
-        loaded = gather(found.origin, imported(found.module, found.attribute), {})
+        loaded = gather(found.origin, found.load(), {})
         assert not loaded.faults, loaded.faults
         write_manifest(manifest_path(found), [manifest_of(loaded)])
 """
