@@ -282,7 +282,7 @@ class ApprovalRequest(JsonRecord):
             *(("\nmore would be allowed by: ", pattern) for pattern in self.wider),
             ("\nbeside its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
         ]
-        body = [_pretty(self.arguments)]
+        body = [_pretty(self.arguments)] if self.arguments else []
         if self.payload is not None:
             body.append(_pretty(self.payload))
         if self.preview is not None:
@@ -299,6 +299,8 @@ class ApprovalRequest(JsonRecord):
         spec = None if self.tool is None else self.tool.spec
         if self.subject == "permission" or (spec and self.permission not in (spec.permission, spec.name)):
             return "exactly this, in any call"
+        if spec is None and not self.always[0].startswith('{"arguments":'):
+            return "the same, whatever the other arguments"
         if spec is None or not spec.permission_arguments or "command" in spec.permission_arguments.values():
             return "exactly this"
         known = spec.input_schema.get("properties", {}).keys()
