@@ -263,7 +263,8 @@ def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
 def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What a plugin brings; where it has tools to publish, first without them: asking for them may end the process."""
     from pegboard.catalogue import PublishedTools
-    from pegboard.plugins.manager import gathered, manifest_of
+    from pegboard.plugins.manager import gathered
+    from pegboard.plugins.manifest import manifest_of
     from pegboard.tools.spec import Origin
 
     notes: list[str] = []

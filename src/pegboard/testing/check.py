@@ -15,8 +15,8 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
-from pegboard.plugins.manager import LoadedPlugin, gather, manifest_of
-from pegboard.plugins.manifest import PluginManifest, read_manifest
+from pegboard.plugins.manager import LoadedPlugin, gather
+from pegboard.plugins.manifest import PluginManifest, manifest_of, read_manifest
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
