@@ -19,7 +19,7 @@ from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.dispatch.permissions.permissions import ToolPolicy
-from pegboard.errors import CallbackError, ModelError, cause_of, log_failure
+from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, log_failure
 from pegboard.messages import CallPart, Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
@@ -153,8 +153,8 @@ class Turn:
             await self._finish()
         assert self._outcome is not None
         if self._error is not None:
-            if hasattr(type(self._error), "outcome"):
-                self._error.outcome = self._outcome  # pyright: ignore[reportAttributeAccessIssue]  asked for just above
+            if isinstance(self._error, PegboardError):
+                self._error.outcome = self._outcome
             raise self._error
         return self._outcome
 
