@@ -552,7 +552,7 @@ class Coercion:
         """The search of a schema."""
         return cls(SchemaSearch(References(schema)), only_nulls)
 
-    def coerced(self, value: Any) -> tuple[Any, Sequence[str]]:
+    def coerced(self, value: Any) -> tuple[Any, tuple[str, ...]]:
         """The value as it fits best, itself where nothing helps, and what was changed: `"path: from -> to"` each."""
         try:
             return self.fitted(self.search.references.root, value, ())[:2]
