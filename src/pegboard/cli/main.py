@@ -162,7 +162,7 @@ def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
     manifest = session.manifest(found)
     if manifest is not None:
         return manifest.commands
-    from pegboard.plugins.manifest import short_helps
+    from pegboard.plugins.probe import short_helps
 
     return short_helps(brought_commands(found, session.settings(found)))
 

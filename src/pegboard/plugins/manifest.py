@@ -16,25 +16,20 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.catalogue import EXTRAS, PublishedTools
 from pegboard.config.config import normalised
-from pegboard.errors import ManifestError, PegboardError, cause_of
+from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.json import digest_of, strict_json
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
-
-if TYPE_CHECKING:
-    import click
-
-    from pegboard.plugins.manager import LoadedPlugin
 
 _MOST_CHARACTERS: Final = 1_000
 _MOST_INSTRUCTIONS: Final = 100_001
@@ -527,44 +522,6 @@ def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
         write_whole(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ManifestError(f"{path}: can't be written: {reason(error)}") from None
-
-
-def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
-    """The first sentence of each command's help."""
-    return {name: command.get_short_help_str(limit=200) for name, command in commands.items()}
-
-
-def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
-    """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
-    implementation = loaded.implementations.get("pegboard_register_commands")
-    if implementation is None:
-        return {}
-    import click
-
-    group = click.Group()
-    try:
-        implementation.function(*(group for _ in implementation.argnames))
-        return short_helps(group.commands)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        loaded.faults.append(f"pegboard_register_commands raised {cause_of(error, loaded.secrets)}")
-    return dict.fromkeys(group.commands, "")
-
-
-def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
-    """What the plugin brought, as data: its tools' specs, and the names of everything else."""
-    requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
-    return PluginManifest(
-        plugin=loaded.origin.plugin or "",
-        distribution=loaded.origin.distribution,
-        version=loaded.origin.version,
-        tools=tuple(tool.spec for tool in loaded.tools),
-        hooks=loaded.hooks,
-        toolsets=tuple(toolset.name for toolset in loaded.toolsets),
-        commands=_command_helps(loaded),
-        faults=tuple(loaded.faults),
-        requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
-        **{kind: tuple(things) for kind, things in loaded.extras.items()},  # pyright: ignore[reportArgumentType]  names
-    )
 
 
 __all__ = ["RequestFacts"]
