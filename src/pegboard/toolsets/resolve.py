@@ -29,7 +29,6 @@ from pegboard.toolsets.toolset import (
     Offer,
     OwnedToolset,
     Toolset,
-    ToolsetAdapter,
     ToolsetProblem,
     ask_all,
     explain_filter,
@@ -470,7 +469,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     offers: list[Offer] = []
     if toolsets:
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
-        offers = await ask_all([ToolsetAdapter(toolset) for toolset in owned], context, toolset_timeout)
+        offers = await ask_all(owned, context, toolset_timeout)
     problems = (problem for offer in offers for problem in offer.problems if not problem.note)
     if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
