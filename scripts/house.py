@@ -65,8 +65,8 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    # Of the core and of the first plugins; 3,600 of them are attempts to get past rules and approvals.
-    "tests": {"lines": Limit(71_350, goal=63_000)},
+    # Of the core and of the first plugins; 2,600 of them are attempts to get past rules and approvals.
+    "tests": {"lines": Limit(70_130, goal=63_000)},
 }
 
 
