@@ -245,9 +245,8 @@ PROGRAM = "registry"
 def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         from pegboard.cli.tool_texts import version_text
-        from pegboard.plugins.snapshot import own_version
 
-        click.echo(version_text(own_version()))
+        click.echo(version_text())
         context.exit()
 
 
