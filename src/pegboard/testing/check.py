@@ -399,14 +399,13 @@ class _ArgumentCheck:
         except NoSampleError:
             tried = []
         for sample in tried:
-            problems = self._checked(sample.value)
+            problems = self._checked(sample)
             if problems:
-                special = "" if sample.label == "sample" else f"{sample.label}, "
-                self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
+                self.refused.append(f"{_shown(sample)}: {_joined(problems)}")
             elif problems is not None:
                 self.accepted += 1
         self._sum_up(len(tried), samples.missed)
-        known = next(iter(self.tool.spec.examples), None) if not tried else tried[0].value
+        known = next(iter(self.tool.spec.examples), None) if not tried else tried[0]
         if known is not None:
             for text in islice(self._taken(dict(known)), _MOST_LISTED):
                 self.findings.error(f"{self.called} takes what its input schema forbids: {text}")

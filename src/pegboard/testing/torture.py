@@ -369,8 +369,8 @@ def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
     yield from (dict(example) for example in tool.spec.examples)
     with suppress(NoSampleError):
         for sample in Samples(References(tool.spec.input_schema), tool.validator.accepts).of(tool.spec.input_schema):
-            if not tool.check(sample.value):
-                yield sample.value
+            if not tool.check(sample):
+                yield sample
 
 
 def _with_text(value: Any, text: str) -> Iterator[Any]:
