@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard import errors
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
     ExpressionError,
-    PegboardError,
     PluginError,
     UnknownToolError,
     cause_of,
@@ -17,27 +15,6 @@ from pegboard.errors import (
     did_you_mean,
     suggest,
 )
-
-ALL = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
-
-
-def test_the_drawn_tree_is_the_real_one() -> None:
-    """Each class stands in the module's docstring below its parent."""
-    parents = {kind.__name__: kind.__bases__[0].__name__ for kind in ALL if kind is not PegboardError}
-    drawn: dict[str, str] = {}
-    outer: list[tuple[int, str]] = []
-    for line in (errors.__doc__ or "").splitlines():
-        depth, name = next(
-            ((i, word) for word in line.split() if word.endswith("Error") for i in [line.index(word)]), (0, "")
-        )
-        if not name or name[0].islower():
-            continue
-        while outer and outer[-1][0] >= depth:
-            outer.pop()
-        if outer:
-            drawn[name] = outer[-1][1]
-        outer.append((depth, name))
-    assert drawn == parents
 
 
 def test_near_misses_are_few_and_always_the_same() -> None:

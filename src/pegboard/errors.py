@@ -1,32 +1,4 @@
-"""Every exception that pegboard raises.
-
-    PegboardError
-    ├── DefinitionError            a tool can't be made from what was given
-    │   └── SchemaError            a JSON Schema is invalid, or its cost is unbounded
-    ├── RegistrationError          something can't be registered
-    │   ├── InvalidNameError       the name isn't one that every provider takes
-    │   └── DuplicateToolError     the name is taken
-    ├── UnknownToolError           no tool of that name
-    ├── ExpressionError            a predicate's text doesn't parse
-    ├── PredicateError             a predicate can't be written as text or JSON
-    ├── ToolsetError               a toolset failed while it was asked for its tools
-    ├── ConfigError                a configuration file is wrong
-    ├── PluginError                a plugin failed as a whole
-    │   └── StaleSpecError         a plugin's code differs from its manifest
-    ├── ManifestError              a manifest can't be read or written
-    ├── PendingError               what waits for a person's answer, or the answer, can't be taken
-    ├── OperationError             nothing is pending under that id
-    ├── RunningLoopError           a synchronous entry was used inside a running event loop
-    ├── ExportError                a request can't be written in a provider's format
-    ├── CallbackError              a callback round a model or a turn failed
-    ├── ProcessorError             a request processor failed
-    ├── ModelError                 a model can't be asked, or its provider answered with an error
-    ├── MissingServiceError        a service of the type that was asked for isn't provided
-    ├── ToolError                  raised *by tools*: the text is for the model
-    │   ├── ArtifactError          an artifact isn't there, or can't be kept
-    │   └── CallStoppedError       the call is over, and its tool still works
-    ├── FatalToolError             raised by tools: ends the turn after every call has its result
-    └── TurnAbortedError           a callback ended the turn; every call has its result
+"""Every exception that pegboard raises, all of them a `PegboardError`; near misses, and what may be told of failures.
 
 Facts stand in fields, so that a program never reads them out of the text.
 """
@@ -228,7 +200,13 @@ def detail_of(error: BaseException) -> str:
 
 
 class PegboardError(Exception):
-    """The root of all."""
+    """The root of all.
+
+    Attributes:
+        outcome: What came of the turn that it ended, history complete; else `None`.
+    """
+
+    outcome: Any = None
 
 
 class DefinitionError(PegboardError):
@@ -338,10 +316,7 @@ class ToolsetError(PegboardError):
 
     Attributes:
         toolset: Its name.
-        outcome: What came of the turn until then, once it has ended.
     """
-
-    outcome: Any = None
 
     def __init__(self, toolset: str, cause: str) -> None:
         self.toolset = toolset
@@ -418,10 +393,7 @@ class ProcessorError(PegboardError):
 
     Attributes:
         processor: Its name.
-        outcome: What came of the turn until then, once it has ended.
     """
-
-    outcome: Any = None
 
     def __init__(self, message: str, *, processor: str) -> None:
         self.processor = processor
@@ -434,10 +406,7 @@ class CallbackError(PegboardError):
     Attributes:
         stage: The stage, such as `"before_model"`.
         owner: What brought the callback.
-        outcome: What came of the turn until then, once it has ended.
     """
-
-    outcome: Any = None
 
     def __init__(self, message: str, *, stage: str, owner: str) -> None:
         self.stage = stage
@@ -456,10 +425,7 @@ class ModelError(PegboardError):
         retryable: Whether the same request may succeed later.
         retry_after: Seconds after which it may, or `None` where that isn't known.
         request_id: The provider's id of the request, or `None`.
-        outcome: What came of the turn until then, once it has ended.
     """
-
-    outcome: Any = None
 
     def __init__(  # noqa: PLR0913  facts, all by name
         self,
@@ -503,13 +469,7 @@ class ToolError(PegboardError):
 
 
 class FatalToolError(PegboardError):
-    """Raise it in a tool to end the turn: every call still gets its result, then this error surfaces.
-
-    Attributes:
-        outcome: What came of the turn, history complete, once it has ended.
-    """
-
-    outcome: Any = None
+    """Raise it in a tool to end the turn: every call still gets its result, then this error surfaces."""
 
 
 class TurnAbortedError(PegboardError):
@@ -517,10 +477,7 @@ class TurnAbortedError(PegboardError):
 
     Attributes:
         reason: The callback's.
-        outcome: What came of the turn, history complete, once it has ended.
     """
-
-    outcome: Any = None
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

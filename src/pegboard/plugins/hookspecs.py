@@ -170,6 +170,14 @@ def pegboard_diagnose(report: Callable[[str, str], None]) -> None:
     """
 
 
+@hookspec
+def pegboard_guards_calls() -> None:
+    """Says that no call runs where the plugin has settings and isn't loaded. Never called: it is there, or isn't.
+
+    Since 0.2.
+    """
+
+
 # Round one call of a tool -----------------------------------------------------------------------------------------
 
 

@@ -315,55 +315,29 @@ def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 @define(eq=False)
-class _Slot:
-    """One call that wants a result."""
-
-    call: ToolCall
-    part: ResultPart | None = None
-
-
-@define(eq=False)
-class _Slots:
-    """The calls of one answer that share an id. What has its result leaves a queue only when it comes to its head."""
-
-    open: deque[_Slot] = field(factory=deque[_Slot])
-    named: dict[str, deque[_Slot]] = field(factory=dict[str, "deque[_Slot]"])
-    last: dict[str | None, _Slot] = field(factory=dict[str | None, _Slot])  # by name; under `None`, of all
-
-    def add(self, slot: _Slot) -> None:
-        name = slot.call.name
-        self.open.append(slot)
-        self.named.setdefault(name, deque()).append(slot)
-        self.last[name] = self.last[None] = slot
-
-    def of(self, name: str) -> _Slot:
-        """Whose a result with this name is: the first's without one, if it can be of that name; else the last's."""
-        first = _first_open(self.open)
-        if first is None:
-            return self.last.get(name, self.last[None])
-        return _first_open(self.named.get(name)) or first
-
-
-def _first_open(slots: deque[_Slot] | None) -> _Slot | None:
-    while slots and slots[0].part is not None:
-        slots.popleft()
-    return slots[0] if slots else None
-
-
-@define(eq=False)
-class _Round:
-    """A message, the calls in it that want results, and the message that had their results."""
+class _Answer:
+    """A message; of an answer with calls also these, each with its result, and the message that had their results."""
 
     message: Message
-    slots: list[_Slot] = field(factory=list[_Slot])
+    slots: list[_Slot] = field(factory=list["_Slot"])
     results: Message | None = None
 
 
 @define(eq=False)
+class _Slot:
+    """One call that wants a result."""
+
+    call: ToolCall
+    answer: _Answer
+    result: ResultPart | None = None
+
+
+@define(eq=False)
 class _History:
-    rounds: list[_Round] = field(factory=list[_Round])
-    latest: dict[str, _Slots] = field(factory=dict[str, _Slots])  # of the last message that has the id
-    places: dict[int, _Round] = field(factory=dict[int, _Round])
+    answers: list[_Answer] = field(factory=list[_Answer])
+    # Of the last message that has the id: its calls by name, and under `None` all. Those that have their result leave a
+    # queue when they come to its head, but for the last.
+    latest: dict[str, dict[str | None, deque[_Slot]]] = field(factory=dict[str, "dict[str | None, deque[_Slot]]"])
     ids: set[str] = field(kw_only=True)
     counts: Counter[str] = field(factory=Counter[str])
 
@@ -374,35 +348,38 @@ class _History:
         rest: list[Part] = []
         for part in message.parts:
             if isinstance(part, ResultPart):
-                self._settle(part, message)
+                self._settle(part, message if message.role == "tool" else None)
             elif not isinstance(part, CallPart):
                 rest.append(part)
         if rest:  # beside results it is the user's
             role = "user" if message.role == "tool" else message.role
             unchanged = role == message.role and len(rest) == len(message.parts)
-            self.rounds.append(_Round(message if unchanged else message.evolve(role=role, parts=rest)))
+            self.answers.append(_Answer(message if unchanged else message.evolve(role=role, parts=rest)))
 
     def _add_answer(self, message: Message) -> None:
         """An answer: its calls want results, those that are in it, where they don't belong, among them."""
-        hosted = {part.call.id for part in message.parts if isinstance(part, CallPart) and part.call.provider_executed}
-        for name in hosted:
-            self.latest.pop(name, None)
-        moved = [part for part in message.parts if isinstance(part, ResultPart) and part.call_id not in hosted]
-        parts = [part for part in message.parts if not isinstance(part, ResultPart) or part.call_id in hosted]
-        made = _Round(message)
-        slots: dict[str, _Slots] = {}
-        for place, part in enumerate(parts):
-            if isinstance(part, CallPart) and not part.call.provider_executed:
-                parts[place] = repaired = self._distinct(part)
-                slot = _Slot(repaired.call)
-                made.slots.append(slot)
-                self.places[id(slot)] = made
-                slots.setdefault(part.call.id, _Slots()).add(slot)
-        self.latest.update(slots)
-        if any(new is not part for new, part in zip(parts, message.parts, strict=False)) or moved:
-            made.message = message.evolve(parts=parts)
+        hosted = {call.id for call in message.calls if call.provider_executed}
+        answer = _Answer(message)
+        parts: list[Part] = []
+        moved: list[ResultPart] = []
+        queues: dict[str, dict[str | None, deque[_Slot]]] = {}
+        for part in message.parts:
+            if isinstance(part, ResultPart) and part.call_id not in hosted:
+                moved.append(part)
+            elif isinstance(part, CallPart) and not part.call.provider_executed:
+                parts.append(repaired := self._distinct(part))
+                answer.slots.append(slot := _Slot(repaired.call, answer))
+                for name in (None, part.call.name):
+                    queues.setdefault(part.call.id, {}).setdefault(name, deque()).append(slot)
+            else:
+                parts.append(part)
+        for each in hosted:
+            self.latest.pop(each, None)
+        self.latest.update(queues)
+        if len(parts) < len(message.parts) or not all(map(is_, parts, message.parts)):
+            answer.message = message.evolve(parts=parts)
         if parts:
-            self.rounds.append(made)
+            self.answers.append(answer)
         for part in moved:
             self._settle(part, None)
 
@@ -417,36 +394,41 @@ class _History:
         return part if fresh == name else CallPart(attrs.evolve(part.call, id=fresh))
 
     def _settle(self, part: ResultPart, message: Message | None) -> None:
-        """Gives a result to its call; one that no call asked for is dropped."""
-        slots = self.latest.get(part.call_id)
-        if slots is None:
+        """Gives a result to its call; one that no call asked for is dropped.
+
+        That is the first call without one, if it can be one of the same name; else the last.
+        """
+        if (queues := self.latest.get(part.call_id)) is None:
             return
-        slot = slots.of(part.name)
-        slot.part = part
-        made = self.places[id(slot)]
-        if made.results is None and message is not None and message.role == "tool":
-            made.results = message
+        first = _head(queues[None])
+        named = _head(queues.get(part.name, queues[None]))
+        slot = first if named.result is not None and first.result is None else named
+        slot.result = part
+        slot.answer.results = slot.answer.results or message
 
     def messages(self) -> Iterator[Message]:
         """All messages, results behind their calls."""
-        for made in self.rounds:
-            yield made.message
-            if made.slots:
-                yield _results(made)
+        for answer in self.answers:
+            yield answer.message
+            if answer.slots:
+                yield _results(answer)
 
 
-def _results(made: _Round) -> Message:
-    """The results of a round, each under its call's id and name."""
-    complete = made.message.metadata.get("complete") is not False
+def _head(slots: deque[_Slot]) -> _Slot:
+    while len(slots) > 1 and slots[0].result is not None:
+        slots.popleft()
+    return slots[0]
+
+
+def _results(answer: _Answer) -> Message:
+    """The results of an answer, each under its call's id and name."""
+    complete = answer.message.metadata.get("complete") is not False
     parts: list[ResultPart] = []
-    for slot in made.slots:
-        call, part = slot.call, slot.part
-        if part is None:
-            part = ResultPart.of(call, _missing(call, complete=complete))
-        elif (part.call_id, part.name) != (call.id, call.name):
-            part = attrs.evolve(part, call_id=call.id, name=call.name)
-        parts.append(part)
-    known = made.results or Message("tool")
+    for slot in answer.slots:
+        call, part = slot.call, slot.result or ResultPart.of(slot.call, _missing(slot.call, complete=complete))
+        same = (part.call_id, part.name) == (call.id, call.name)
+        parts.append(part if same else attrs.evolve(part, call_id=call.id, name=call.name))
+    known = answer.results or Message("tool")
     same = len(known.parts) == len(parts) and all(map(is_, parts, known.parts))
     return known if same else known.evolve(parts=parts)
 

@@ -1,4 +1,4 @@
-"""Why a value doesn't fit a schema: every problem with its place, in words that a model can act on.
+"""Why a value doesn't fit a schema: every problem with its place, in words that a model can act on; and what would.
 
 jsonschema-rs validates; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
 every branch of every union at every level: for a recursive union of four, six levels of nesting take it 380 ms, ten
@@ -14,7 +14,20 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from attrs import define, field
 
-from pegboard.schema.json import MOST_PROBLEMS, counted, is_array, is_object, json_text, kind_shown, listed, shown
+from pegboard.schema.json import (
+    MAX_DEPTH,
+    MOST_PROBLEMS,
+    canonical_json,
+    counted,
+    is_array,
+    is_object,
+    json_text,
+    kind_shown,
+    listed,
+    path_text,
+    shown,
+    strict_json,
+)
 from pegboard.schema.references import REFERENCES, References, compiled_by_any_engine
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -25,6 +38,7 @@ _MOST_KNOWN: Final = 20
 _MOST_OPTIONS: Final = 50_000
 _MOST_WANTED: Final = 20
 _Kind: TypeAlias = Literal["type", "value", "missing", "other"]
+_Path: TypeAlias = tuple[str | int, ...]
 
 
 class _SpentError(Exception):
@@ -59,7 +73,7 @@ class _Problem(NamedTuple):
         wanted: For those two: what it must be, to be joined by "or".
     """
 
-    path: tuple[str | int, ...]
+    path: _Path
     reason: str
     kind: _Kind = "other"
     wanted: str = ""
@@ -163,7 +177,7 @@ def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
             return _Problem((), f"must be {_one_of(options)}", "value", _one_of(options))
     wanted = schema.get("type")
     names: list[str] = [wanted] if isinstance(wanted, str) else wanted or []
-    if not names or any(_TYPES[name][1](value) for name in names):
+    if not names or _is_of_any(value, names):
         return None
     meant = [name for name in names if name != "null"] or names
     return _mismatch(" or ".join(_TYPES[name][0] for name in meant), value)
@@ -171,13 +185,17 @@ def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
 
 _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
-    "number": ("a number", lambda value: type(value) in (int, float)),
     "integer": ("an integer", lambda value: type(value) is int or (type(value) is float and value.is_integer())),
+    "number": ("a number", lambda value: type(value) in (int, float)),
     "boolean": ("a boolean", lambda value: isinstance(value, bool)),
     "array": ("an array", lambda value: isinstance(value, list | tuple)),
     "object": ("an object", lambda value: isinstance(value, dict)),
     "null": ("null", lambda value: value is None),
 }
+
+
+def _is_of_any(value: Any, types: Iterable[str]) -> bool:
+    return any(_TYPES[name][1](value) for name in types)
 
 
 def _mismatch(wanted: str, value: Any) -> _Problem:
@@ -490,3 +508,177 @@ _CHECKS: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
     dict: _OBJECT,
     str: _TEXT,
 }
+
+
+# Values made to fit --------------------------------------------------------------------------------------------------
+# What is tried, only where a value doesn't fit, and only in the places that don't:
+#
+# - a string that is the JSON text of a value of the wanted type becomes that value: `"42"`, `"true"`, `"null"`,
+#   `"[1, 2]"`, `'{"a": 1}'` (but not `"True"`, `"yes"`, `"1,000"`: JSON has none of them);
+# - an integer becomes the string of its digits (a fraction doesn't: `1.10` was written, `1.1` would arrive);
+# - a single value becomes an array of it, where the array may hold it, and nothing better fits;
+# - null for a property that may be left out, and mayn't be null, is left out;
+# - a string becomes the one word of an `enum` that differs from it only in case.
+#
+# Never: a boolean from or to a number, a fraction to an integer, words out of a string, an unknown key away. Where
+# several alternatives (`anyOf`) could be meant, the one that takes the fewest changes is; with two such, none.
+
+
+class _Fitted(NamedTuple):
+    """A value as it fits best, what was changed for it, and how far it is from what was given."""
+
+    value: Any
+    changes: tuple[str, ...] = ()
+    cost: int = 0
+
+
+@define
+class Coercion:
+    """One search for what a value was meant as, where it doesn't fit its schema.
+
+    Attributes:
+        search: Finds what fits; its budget is this one's too.
+        only_nulls: Whether nothing is done but to leave out nulls.
+    """
+
+    search: SchemaSearch
+    only_nulls: bool = False
+    _known: dict[tuple[int, int, _Path], _Fitted] = field(factory=dict[tuple[int, int, _Path], _Fitted], init=False)
+    _kept: list[Any] = field(factory=list[Any], init=False)
+    """Every value made on the way: the search knows values by their identity, which must not be taken by another."""
+
+    @classmethod
+    def of(cls, schema: JsonSchema, *, only_nulls: bool = False) -> Coercion:
+        """The search of a schema."""
+        return cls(SchemaSearch(References(schema)), only_nulls)
+
+    def coerced(self, value: Any) -> tuple[Any, tuple[str, ...]]:
+        """The value as it fits best, itself where nothing helps, and what was changed: `"path: from -> to"` each."""
+        try:
+            return self.fitted(self.search.references.root, value, ())[:2]
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            return value, ()  # a keyword that its own draft doesn't know may hold anything
+
+    def fitted(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fitted:
+        """A part of it, as it fits its own schema best."""
+        if not isinstance(schema, dict) or self.search.fits(schema, value):
+            return _Fitted(value)
+        if len(path) > MAX_DEPTH or not self.search.pays(1):
+            return _Fitted(value)
+        key = (id(schema), id(value), path)
+        if (known := self._known.get(key)) is None:
+            self._known[key] = _Fitted(value)  # for a schema within itself
+            known = self._known[key] = self._made_to_fit(schema, value, path)
+            self._kept.append(known.value)
+        return known
+
+    def _made_to_fit(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+        best = _Fitted(value)
+        parts = schema.get("allOf")
+        for part in (*self.search.references.targets(schema), *(parts if is_array(parts) else ())):
+            best = _after(best, self.fitted(part, best.value, path))
+        if self.search.references.legacy and "$ref" in schema:
+            return best
+        for keyword in ("anyOf", "oneOf"):
+            if is_array(branches := schema.get(keyword)):
+                best = _after(best, self._branch(branches, best.value, path))
+        if "if" in schema:
+            way = "then" if self.search.fits(schema["if"], best.value) else "else"
+            best = _after(best, self.fitted(schema.get(way, True), best.value, path))
+        if not self.only_nulls:
+            best = _after(best, self._converted(schema, best.value, path))
+        return _after(best, self._inside(schema, best.value, path))
+
+    def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fitted:
+        """The alternative that takes the fewest changes; none where the value fits one, or several are as near."""
+        if any(self.search.fits(branch, value) for branch in branches):
+            return _Fitted(value)
+        found = [(branch, self.fitted(branch, value, path)) for branch in branches]
+        return _cheapest([each for branch, each in found if self.search.fits(branch, each.value)], value)
+
+    def _converted(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+        """The value as another type, or as the word that was meant."""
+        found: list[_Fitted] = []
+        for candidate, cost in self._candidates(schema, value):
+            self._kept.append(candidate)
+            change = f"{path_text(path)}: {kind_shown(value)} -> {kind_shown(candidate)}"
+            best = _after(_Fitted(candidate, (change,), cost), self._inside(schema, candidate, path))
+            if self.search.fits(schema, best.value):
+                found.append(best)
+        return _cheapest(found, value)
+
+    def _candidates(self, schema: JsonSchema, value: Any) -> Iterator[tuple[Any, int]]:
+        """What else the value could have been meant as, each with its cost."""
+        words: list[Any] = schema["enum"] if is_array(schema.get("enum")) else []
+        if "const" in schema:
+            words = [schema["const"]]
+        types = schema.get("type", [])
+        wanted = {types} if isinstance(types, str) else set(types)
+        wanted = wanted or {next(name for name, (_, is_of) in _TYPES.items() if is_of(word)) for word in words}
+        if isinstance(value, str):
+            yield from ((word, 1) for word in words if isinstance(word, str) and word.casefold() == value.casefold())
+        if _is_of_any(value, wanted) and not words:
+            return
+        read = self._read(value) if isinstance(value, str) else ()
+        yield from ((each, 1) for each in read if _is_of_any(each, wanted))
+        if "string" in wanted and type(value) is int:
+            yield str(value), 1
+        if "array" in wanted and value is not None and not any(is_array(each) for each in read):
+            yield [value], 2
+
+    def _read(self, text: str) -> tuple[Any, ...]:
+        """The value that the string is the JSON text of, if it is one."""
+        if not self.search.pays(len(text) // 100):
+            return ()
+        try:
+            return (strict_json(text.encode()),)
+        except ValueError:
+            return ()
+
+    def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+        """The value with its members made to fit."""
+        if is_object(value):
+            return self._members(schema, value, path)
+        return self._items(schema, value, path) if is_array(value) else _Fitted(value)
+
+    def _members(self, schema: JsonSchema, value: dict[str, Any], path: _Path) -> _Fitted:
+        properties: dict[str, Any] = schema.get("properties") or {}
+        others = schema.get("additionalProperties", True)
+        members, best = dict(value), _Fitted(value)
+        for name, item in value.items():
+            part = properties.get(name, others)
+            may_go = name in properties and name not in (schema.get("required") or ())
+            if item is None and may_go and not self.search.fits(part, None):
+                del members[name]
+                each = _Fitted(None, (f"{path_text((*path, name))}: null -> left out",), 1)
+            else:
+                each = self.fitted(part, item, (*path, name))
+                members[name] = each.value
+            best = _after(best, each)
+        return best._replace(value=members if best.changes else value)
+
+    def _items(self, schema: JsonSchema, value: list[Any], path: _Path) -> _Fitted:
+        first: list[Any] = schema.get("prefixItems") or []
+        rest = schema.get("items", True)
+        if is_array(rest):  # as drafts before 2020-12 have it
+            first, rest = rest, schema.get("additionalItems", True)
+        items, best = list[Any](), _Fitted(value)
+        for place, item in enumerate(value):
+            each = self.fitted(first[place] if place < len(first) else rest, item, (*path, place))
+            items.append(each.value)
+            best = _after(best, each)
+        return best._replace(value=items if best.changes else value)
+
+
+def _after(one: _Fitted, other: _Fitted) -> _Fitted:
+    """What `other` made of `one`."""
+    return _Fitted(other.value, one.changes + other.changes, one.cost + other.cost)
+
+
+def _cheapest(found: Sequence[_Fitted], value: Any) -> _Fitted:
+    """The nearest of several; the value as it was where two are equally near, and differ."""
+    least = min((each.cost for each in found), default=0)
+    best = [each for each in found if each.cost == least]
+    if best and all(canonical_json(each.value) == canonical_json(best[0].value) for each in best):
+        return best[0]
+    return _Fitted(value)

@@ -30,8 +30,8 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import cause_of
 from pegboard.plugins.discovery import Discovery, FoundPlugin
 from pegboard.plugins.load import load
-from pegboard.plugins.manager import PluginManager, gather, manifest_of
-from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, probe, run_jobs
+from pegboard.plugins.manager import PluginManager, gather
+from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, manifest_of, probe, run_jobs
 from pegboard.plugins.side_effects import observed
 from pegboard.registry import ToolRegistry
 from pegboard.schema.converter import JsonRecord

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
-
-from attrs import frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.schema.json import JsonText, StructureError, json_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Handler, checked_schema, takes_context
+from pegboard.tools.handler import Binder, Handler, binder_of, checked_schema, takes_context
 from pegboard.tools.options import CommonOptions, checked_options
-from pegboard.tools.signature import lenient, resolved
+from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved
 from pegboard.tools.spec import NO_INPUT
 from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, check_schemas, made_tool, snake_case
 from pegboard.typing import JsonSchema
@@ -81,94 +78,69 @@ class TypedTool(Generic[Input, Output]):
         """
         name = self.name or snake_case(type(self).__name__)
         takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in _types(type(self), name))
-        taking, input_schema = _taking(self, takes, name)
-        options = checked_options(_options(self, taking), tool=name)
+        make_binder, input_schema = _taking(self, takes, name)
+        options = checked_options(_options(self, make_binder), tool=name)
         facts = {
             "name": name,
             "description": parse_docstring(_written(type(self)).get("__doc__", "")).description,
             "input_schema": input_schema,
         }
-        return made_tool(facts, options, Handler(self.call, lambda: taking.bind, Flavour.of(self.call)), gives)
+        return made_tool(facts, options, Handler(self.call, make_binder, Flavour.of(self.call)), gives)
 
 
 def _is_typed_class(thing: object) -> bool:
     return isinstance(thing, type) and issubclass(thing, TypedTool)
 
 
-@frozen
-class _Input:
-    """Converter of arguments into the input."""
-
-    annotation: Any
-    argument: str | None  # the name of the one argument; `None` where the arguments are the input's fields
-    strict: bool  # whether the type validates too, because the schema is another than its own
-
-    def structured(self, arguments: Mapping[str, Any]) -> Any:
-        """The input that validated arguments make."""
-        if self.argument is None:
-            return self._structure(arguments)
-        if self.argument not in arguments:
-            raise StructureError("required, missing", (self.argument,))
-        try:
-            return self._structure(arguments[self.argument])
-        except StructureError as error:
-            raise error.below(self.argument) from None
-
-    @cached_property
-    def _structure(self) -> Callable[[Any], Any]:
-        from pegboard.schema.structure import strict_structurer, structurer
-
-        if self.annotation is _NONE:
-            return lambda _: None
-        structure = strict_structurer(self.annotation) if self.strict else structurer(self.annotation)
-        return structure or (lambda value: value)
-
-    def bind(self, context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """What `call(context, input)` gets."""
-        return (context, self.structured(arguments)), {}
-
-    def given_to(self, method: Callable[..., Any], otherwise: Callable[[StructureError], Any]) -> Callable[..., Any]:
-        """A method on the input as a function of the arguments; `otherwise` answers where they make no input."""
-
-        def given(arguments: Mapping[str, Any], **context: Any) -> Any:
-            try:
-                structured = self.structured(arguments)
-            except StructureError as error:
-                return otherwise(error)
-            return method(structured, **context)
-
-        def given_context(arguments: Mapping[str, Any], context: ReadonlyContext) -> Any:
-            return given(arguments, context=context)
-
-        return given_context if takes_context(method) else given
-
-
-def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Input, JsonText]:
-    """How the arguments become the input, and their schema: the tool's own, else what the type gives."""
+def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[[], Binder], JsonText]:
+    """What binds arguments to `call`, made once, and their schema: the tool's own, else what the type gives."""
     from pegboard.schema.types import Property, object_schema, schema_of
 
     parameters = list(inspect.signature(tool.call, **lenient()).parameters)
     if len(parameters) != 2 or "call" not in _written(type(tool)):
         hint = "Write call(self, context, input)."
         raise DefinitionError("it has no call that takes a context and an input.", tool=name, hint=hint)
-    parameter = parameters[1]  # what `call` names its input
     own: JsonSchema | None = getattr(tool, "input_schema", None)
-    argument = None
+    text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")
     if takes is None or takes is _NONE:
-        takes, schema = _NONE, json.loads(NO_INPUT)
-    elif (schema := schema_of(takes, tool=name)).get("type") != "object":
-        argument, schema = parameter, object_schema([Property(parameter, takes)], tool=name)
-    text = json_text(schema) if own is None else checked_schema(own, name, "input_schema")
-    return _Input(takes, argument, strict=own is not None), text
+        return (lambda: lambda context, _: ((context, None), {})), text
+    context, one = (
+        Parameter(each, annotation, EMPTY, Kind.POSITIONAL_ONLY)
+        for each, annotation in zip(parameters, (ToolContext, takes), strict=True)
+    )
+    schema = schema_of(takes, tool=name)
+    of_fields = schema.get("type") == "object"
+    if own is None:
+        text = json_text(schema if of_fields else object_schema([Property(one.key, takes)], tool=name))
+    signature = Signature((context, one), EMPTY)
+    return cache(partial(binder_of, signature, strict=own is not None, of_fields=of_fields)), text
 
 
-def _options(tool: TypedTool[Any, Any], taking: _Input) -> dict[str, Any]:
+def _given_to(
+    make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
+) -> Callable[..., Any]:
+    """A method on the input as a function of the arguments; `otherwise` answers where they make no input."""
+
+    def given(arguments: Mapping[str, Any], **context: Any) -> Any:
+        try:
+            (_, structured), _ = make_binder()(ToolContext(), arguments)
+        except StructureError as error:
+            return otherwise(error)
+        return method(structured, **context)
+
+    def given_context(arguments: Mapping[str, Any], context: ReadonlyContext) -> Any:
+        return given(arguments, context=context)
+
+    return given_context if takes_context(method) else given
+
+
+def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> dict[str, Any]:
     """The options that stand as attributes and methods."""
     found: dict[str, Any] = {}
     for name in CommonOptions.__optional_keys__:
         value = getattr(tool, name, "")
         if name in _ON_INPUT and callable(value):
-            found[name] = taking.given_to(value, _ON_INPUT[name])
+            found[name] = _given_to(make_binder, value, _ON_INPUT[name])
         elif value != "":
             found[name] = value
     return found

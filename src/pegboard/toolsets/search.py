@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
-from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from pegboard.errors import suggest
+from pegboard.schema.json import is_object
+from pegboard.schema.references import schemas
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets import search_table as table
 from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
-from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_INDEXED: Final = 20_000  # how many characters of a description are indexed
 _MOST_PARAMETERS: Final = 500  # how many names of parameters are indexed, those that lie outermost first
-_DATA: Final = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are data, in which `properties` means nothing."""
 
 
 def _row_of(spec: ToolSpec) -> Row:
@@ -39,20 +36,9 @@ def _row_of(spec: ToolSpec) -> Row:
 
 def _parameter_names(spec: ToolSpec) -> list[str]:
     """The names of a tool's parameters, nested ones too, each once, outermost first; at most 500."""
-    names: dict[str, None] = {}
-    waiting: deque[Any] = deque([json.loads(spec.input_schema_text)])
-    while waiting and len(names) < _MOST_PARAMETERS:
-        schema: Any = waiting.popleft()
-        if isinstance(schema, list):
-            waiting.extend(cast("list[Any]", schema))
-        elif isinstance(schema, dict):
-            for keyword, value in cast("JsonObject", schema).items():
-                if keyword == "properties" and isinstance(value, dict):
-                    names.update(dict.fromkeys(cast("JsonObject", value)))
-                    waiting.extend(part for part in cast("JsonObject", value).values() if not isinstance(part, list))
-                elif keyword not in _DATA:
-                    waiting.append(value)
-    return list(names)[:_MOST_PARAMETERS]
+    of_schemas = (each.get("properties") for each in schemas(spec.input_schema))
+    names = (name for properties in of_schemas if is_object(properties) for name in properties)
+    return list(dict.fromkeys(names))[:_MOST_PARAMETERS]
 
 
 MOST_NEAR: Final = 3  # how many near misses stand for a question, or for a word of it, that nothing is found for

@@ -161,7 +161,6 @@ def check_once(tool: Tool) -> None:
 
 
 _MOST_TOOLS: Final = 100_000
-_MOST_TEXT: Final = 500
 
 
 @frozen
@@ -251,16 +250,9 @@ def _failed(source: ToolsetAdapter, error: BaseException) -> Offer:
 
 
 def error_text(error: BaseException) -> str:
-    """What was raised, in one short line."""
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001  an exception whose own text can't be had
-        text = ""
-    kind = type(error).__name__
-    line = " ".join(text.split())[:_MOST_TEXT]
-    if isinstance(error, PegboardError):
-        return line or kind
-    return f"{kind}: {line}" if line else kind
+    """What was raised, in one short line; of our own errors the text alone."""
+    text = cause_of(error)
+    return text.removeprefix(f"{type(error).__name__}: ") if isinstance(error, PegboardError) else text
 
 
 def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:

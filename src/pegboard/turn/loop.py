@@ -19,7 +19,7 @@ from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.dispatch.permissions.permissions import ToolPolicy
-from pegboard.errors import CallbackError, ModelError, cause_of, log_failure
+from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, log_failure
 from pegboard.messages import CallPart, Message, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
@@ -153,8 +153,8 @@ class Turn:
             await self._finish()
         assert self._outcome is not None
         if self._error is not None:
-            if hasattr(type(self._error), "outcome"):
-                self._error.outcome = self._outcome  # pyright: ignore[reportAttributeAccessIssue]  asked for just above
+            if isinstance(self._error, PegboardError):
+                self._error.outcome = self._outcome
             raise self._error
         return self._outcome
 
@@ -290,16 +290,13 @@ class Turn:
         return self._with_left_out(await self.registry.process(request, context))
 
     async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
-        """The request's tools, or those that may be offered now."""
-        return await self._resolved(context) if self.request.tools is None else self.request.tools
-
-    async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
-        """The tools that may be offered now; its own permissions narrow them as the registry's do."""
+        """The request's tools, or those that may be offered now; its own permissions narrow these as the registry's."""
+        if self.request.tools is not None:
+            return self.request.tools
         failing = self.on_toolset_error
         tools = await self.registry.resolve(context, where=self.where, active=self.active, on_toolset_error=failing)
-        if (permissions := self.batch.get("permissions")) is None:
-            return tools
-        hidden = [tool.name for tool in tools if permissions.hides(tool)]
+        permissions = self.batch.get("permissions")
+        hidden = [] if permissions is None else [tool.name for tool in tools if permissions.hides(tool)]
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
 
     def _with_left_out(self, request: ModelRequest) -> ModelRequest:
