@@ -48,7 +48,14 @@ from pegboard.schema.adapters import (
     key_schema,
     reach,
 )
-from pegboard.schema.constraints import Constraint, NothingLeftError, constrained, read_metadata, validator_constraint
+from pegboard.schema.constraints import (
+    Constraint,
+    NothingLeftError,
+    constrained,
+    constraints_of,
+    notes_of,
+    validator_constraint,
+)
 from pegboard.schema.converter import ForeignAdapter, has_hook, model_schema, model_writer
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.dump import to_json_data
@@ -324,9 +331,10 @@ class _Reader:
 
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
         try:
-            notes, constraints = read_metadata(annotation.__metadata__)
+            constraints = list(constraints_of(annotation.__metadata__))
         except ValueError as error:
             self.refuse(annotation, path, str(error), "Correct the pattern.")
+        notes = notes_of(annotation.__metadata__)
         adapter = self._noted(annotation.__origin__, notes, path)
         for marker, constraint in constraints:
             adapter = self._constrained(adapter, constraint, marker, annotation, path)
