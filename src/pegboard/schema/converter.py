@@ -135,19 +135,14 @@ def _schema_generator() -> type[Any]:
     return SchemaGenerator
 
 
-def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
-    """What writes a pydantic model or msgspec struct as JSON data; else `None`."""
+def foreign_writer(cls: type[Any]) -> UnstructureHook | None:
+    """What writes an instance of a class of others: the model itself, or the hook that was registered; else `None`."""
     if is_pydantic(cls):
         return lambda value: value.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
         return msgspec.to_builtins
-    return None
-
-
-def registered_writer(cls: type[Any]) -> UnstructureHook | None:
-    """The hook that was registered to write a class that isn't made of fields; else `None`."""
     if not converter.cache_info().currsize:
         return None
     from cattrs.fns import identity  # is loaded: the converter has been made
@@ -325,26 +320,22 @@ class HookField:
     kw_only: bool = True
 
 
-def structure_fields(cls: Any, fields: Iterable[HookField]) -> StructureHook:
-    """The hook that structures a class from its fields; one with a converter is taken as it is."""
-    return _made_of_fields(
-        "structure",
-        cls,
-        fields,
-        _cattrs_forbid_extra_keys=False,
-        _cattrs_prefer_attrib_converters=True,
-        _cattrs_detailed_validation=True,
-        _cattrs_use_alias=False,
-    )
+_OPTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
+    "structure": {
+        "_cattrs_forbid_extra_keys": False,
+        "_cattrs_prefer_attrib_converters": True,
+        "_cattrs_detailed_validation": True,
+        "_cattrs_use_alias": False,
+    },
+    "unstructure": {"_cattrs_use_alias": True},
+}
 
 
-def unstructure_fields(cls: Any, fields: Iterable[HookField]) -> UnstructureHook:
-    """The hook that unstructures a class by its fields, each under its alias."""
-    return _made_of_fields("unstructure", cls, fields, _cattrs_use_alias=True)
+def made_of_fields(way: Literal["structure", "unstructure"], cls: Any, fields: Iterable[HookField]) -> Any:
+    """The hook by which cattrs structures a class from its fields, or unstructures it, each under its alias.
 
-
-def _made_of_fields(way: str, cls: Any, fields: Iterable[HookField], **options: bool) -> Any:
-    """A hook that cattrs makes; it asks for type variables, which the adapters have in already."""
+    One with a converter is taken as it is. Type variables, which cattrs asks for, the adapters have in already.
+    """
     from cattrs import gen
 
     made: Any = cls
@@ -353,7 +344,7 @@ def _made_of_fields(way: str, cls: Any, fields: Iterable[HookField], **options: 
         made.__name__ = made.__qualname__ = "record"
     variables = {each.__name__: Any for each in getattr(cls, "__parameters__", ())}
     make = getattr(gen, f"make_dict_{way}_fn_from_attrs")
-    return make(list(fields), made, converter(), variables, _cattrs_use_linecache=False, **options)
+    return make(list(fields), made, converter(), variables, _cattrs_use_linecache=False, **_OPTIONS[way])
 
 
 def noted_step(error: Exception) -> str | int | None:

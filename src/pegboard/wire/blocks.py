@@ -416,11 +416,7 @@ class StrictBudget(Entries):
 
     schema_of: Callable[[JsonObject], JsonSchema | None] = field(kw_only=True)
     limits: StrictLimits = field(kw_only=True)
-    _plainly: Entries = field(init=False)
     _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._plainly = Entries(self._write_plainly)
 
     def chooser(self, specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
         """Tools that want to be strict themselves come before those that are by default."""
@@ -445,7 +441,9 @@ class StrictBudget(Entries):
         schema = None if written.entry is None else self.schema_of(written.entry)
         if schema is None or _takes(left, self._counted(spec, schema)):
             return written
-        return self._plainly.one(spec)
+        plainly = self.written(spec, strict=False)
+        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
+        return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
     def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
         counts = self._counts.get(spec)
@@ -454,8 +452,3 @@ class StrictBudget(Entries):
                 self._counts.clear()
             counts = self._counts[spec] = counts_of(schema)
         return counts
-
-    def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Entry:
-        plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
-        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
-        return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
