@@ -361,10 +361,10 @@ async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
     import asyncio
 
     from pegboard.tools.context import EMPTY_CONTEXT
-    from pegboard.toolsets.toolset import ToolsetAdapter, ask_all, close_all
+    from pegboard.toolsets.toolset import ask_all, close_all
 
     try:
-        return await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, _PUBLISH_SECONDS)
+        return await ask_all(toolsets, EMPTY_CONTEXT, _PUBLISH_SECONDS)
     finally:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in toolsets)), _CLOSE_SECONDS)

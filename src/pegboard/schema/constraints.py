@@ -57,9 +57,9 @@ class Constraint:
         """Whether a Python value meets it; may raise for one that it can't be asked of."""
         raise NotImplementedError
 
-    def check(self, adapter: TypeAdapter) -> Check | None:
+    def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
         """The constraint as it is put on a type's values, or `None` where it has no meaning for them."""
-        raise NotImplementedError
+        return None
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         """The adapter of the values that meet it, or `None` where it has no meaning for them.
@@ -68,13 +68,14 @@ class Constraint:
             NothingLeftError: No value meets it.
         """
         if isinstance(adapter, ChoiceAdapter):
-            return _chosen(each for each in adapter.choices if self._is_met(each.value))
+            return _chosen(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
             raise NothingLeftError
         check = self.check(adapter.inner if isinstance(adapter, ConstrainedAdapter) else adapter)
         return None if check is None else ConstrainedAdapter.of(adapter, check)
 
-    def _is_met(self, value: Any) -> bool:
+    def is_met(self, value: Any) -> bool:
+        """Whether a Python value meets it; one that it can't be asked of doesn't."""
         try:
             return self.accepts(value)
         except Exception:  # noqa: BLE001  (a comparison may raise anything)
@@ -351,29 +352,15 @@ class _Not(Constraint):
 
     constraint: Constraint
 
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """What the schema of the constraint refuses."""
-        if not isinstance(self.constraint, _OneOf | _Bound | _Length | _Match | _MultipleOf):
-            return None
-        try:
-            met = self.constraint.on(adapter)
-        except NothingLeftError:
-            return adapter
-        if met is adapter:
-            raise NothingLeftError
-        if isinstance(adapter, ChoiceAdapter) and isinstance(met, ChoiceAdapter):
-            met_keys = {each.key for each in met.choices}
-            return _chosen(each for each in adapter.choices if each.key not in met_keys)
-        if isinstance(met, ChoiceAdapter):
-            return self._without(adapter, {"enum": [each.json for each in met.choices]})
-        if isinstance(met, ConstrainedAdapter) and (keywords := met.checks[-1].keywords):
-            return self._without(adapter, keywords)
-        return None
+    def accepts(self, value: Any) -> bool:
+        return not self.constraint.is_met(value)
 
-    def _without(self, adapter: TypeAdapter, keywords: JsonSchema) -> TypeAdapter:
-        accepts = self.constraint.accepts
-        check = Check("must be another value", lambda value: not accepts(value), {"not": keywords})
-        return ConstrainedAdapter.of(adapter, check)
+    def check(self, adapter: TypeAdapter) -> Check | None:
+        """What the schema of the constraint refuses."""
+        check = self.constraint.check(adapter)
+        if check is None or not check.keywords:
+            return None
+        return Check("must be another value", lambda value: not check.accepts(value), {"not": check.keywords})
 
 
 @frozen
@@ -416,41 +403,39 @@ def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAda
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
 
 
-def read_metadata(given: Iterable[object]) -> tuple[JsonSchema, list[tuple[object, Constraint]]]:
-    """The metadata of an `Annotated`: notes for the schema, and constraints, each with the object that makes it.
+def notes_of(metadata: Iterable[object]) -> JsonSchema:
+    """The keywords of people and models in the metadata of an `Annotated`.
 
     A text is the description (of several the last, which stands furthest out), so is what has `documentation`
     (`typing_extensions.Doc`) or a text as `description`. A mapping is written into the schema as it is; so is one
     that something has as `json_schema` or `extra_json_schema`, for unions, in which Python wants hashable metadata.
-    Constraints are known by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`,
-    `multiple_of`, `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The
-    validators of attrs ask what they do on a field. Other objects are passed over.
+    """
+    notes: JsonSchema = {}
+    for each in metadata:
+        if isinstance(each, type):
+            continue
+        for given in (each, getattr(each, "json_schema", None), getattr(each, "extra_json_schema", None)):
+            if isinstance(given, Mapping):
+                notes.update(cast("Mapping[str, Any]", given))
+        for text in (each, getattr(each, "documentation", None), getattr(each, "description", None)):
+            if isinstance(text, str):
+                notes["description"] = text
+    return notes
+
+
+def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Constraint]]:
+    """The constraints in the metadata of an `Annotated`, each with the object that makes it.
+
+    They are known by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
+    `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The validators of attrs
+    ask what they do on a field. Other objects are passed over.
 
     Raises:
         ValueError: A pattern that Python can't compile.
     """
-    notes: JsonSchema = {}
-    constraints: list[tuple[object, Constraint]] = []
-    for each in given:
-        if isinstance(each, Mapping):
-            notes.update(cast("Mapping[str, Any]", each))
-        elif isinstance(each, str):
-            notes["description"] = each
-        elif not isinstance(each, type):
-            notes.update(_notes(each))
-            constraints.extend((each, constraint) for constraint in _constraints(each))
-    return notes, constraints
-
-
-def _notes(marker: object) -> JsonSchema:
-    notes: JsonSchema = {}
-    for name in ("json_schema", "extra_json_schema"):
-        if isinstance(schema := getattr(marker, name, None), Mapping):
-            notes.update(cast("Mapping[str, Any]", schema))
-    for name in ("documentation", "description"):
-        if isinstance(text := getattr(marker, name, None), str):
-            notes["description"] = text
-    return notes
+    for each in metadata:
+        if not isinstance(each, Mapping | str | type):
+            yield from ((each, constraint) for constraint in _constraints(each))
 
 
 def _constraints(marker: object) -> Iterator[Constraint]:

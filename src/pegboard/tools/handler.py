@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
@@ -13,7 +13,6 @@ from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError
 from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency
 from pegboard.typing import JsonSchema
@@ -94,7 +93,7 @@ class Handler:
     blocking: bool = True
     make_unstructure: Callable[[], Callable[[Any], Any] | None] = lambda: None
     wraps_result: bool = False
-    injects: tuple[Injection, ...] = ()
+    injects: tuple[Parameter, ...] = ()
 
 
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
@@ -161,6 +160,7 @@ def input_schema_of(
 
 def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
     """The schema of what the model may fill; it is right by construction and needs no check."""
+    from pegboard.schema.constraints import notes_of
     from pegboard.schema.fields import MISSING
     from pegboard.schema.types import Property, object_schema
 
@@ -171,23 +171,14 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
             additional = each.annotation
             continue
         description = described.get(each.name) or described.get(each.key)
-        if description and _is_described(each.annotation):
-            description = None
+        if "description" in notes_of(getattr(each.annotation, "__metadata__", ())):
+            description = None  # a text in `Annotated` wins over the docstring's
         if each.kind is Kind.VAR_POSITIONAL:
             properties.append(Property(each.key, list[each.annotation], description, []))
         else:
             default = MISSING if each.default is EMPTY else each.default
             properties.append(Property(each.key, each.annotation, description, default))
     return object_schema(properties, tool=tool, additional=additional)
-
-
-def _is_described(annotation: Any) -> bool:
-    """Whether a text stands in `Annotated`, which wins over the docstring's."""
-    for marker in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
-        texts = (marker, getattr(marker, "documentation", None), getattr(marker, "description", None))
-        if any(isinstance(each, str) for each in texts) or (isinstance(marker, Mapping) and "description" in marker):
-            return True
-    return False
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
@@ -341,7 +332,7 @@ def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[
     return args
 
 
-async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
+async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
     """Opens what the parameters of a tool need, so that binding finds it; `close_services` closes it.
 
     Where one isn't provided or can't be opened, a `ToolError` has the model learn that the tool isn't set up, and the
@@ -349,8 +340,8 @@ async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
     """
     for each in injects:
         try:
-            if context.provides(each.kind) or not each.is_optional:
-                await context.use(each.kind)
+            if context.provides(each.service) or not each.is_optional:
+                await context.use(each.service)
         except MissingServiceError as error:
             text = f"{context.tool} isn't set up here, so it can't run. Do without it, or say so."
             raise ToolError(text) from error
@@ -361,15 +352,15 @@ async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
             raise ToolError(text) from error
 
 
-def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]:
+def filled(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
     """What the parameters get, by name, once it is `opened`.
 
     Where it isn't provided: `None`, as in a context that was made for a check; nothing for one with a default.
     """
     values: dict[str, Any] = {}
     for each in injects:
-        if context.provides(each.kind):
-            values[each.name] = context.service(each.kind)
+        if context.provides(each.service):
+            values[each.name] = context.service(each.service)
         elif not each.is_optional:
             values[each.name] = None
     return values

@@ -50,7 +50,7 @@ class FilteredToolset(WrapperToolset):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools that are left."""
-        offer = await self._inner.offer(context)
+        offer = await super().tools(context)
         kept, faults = await filter_tools(offer, self._predicate, context)
         left = set(kept)
         dropped = [
@@ -148,7 +148,7 @@ class PreparedToolset(WrapperToolset):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What the function gives for the inner toolset's tools."""
-        offer = await self._inner.offer(context)
+        offer = await super().tools(context)
         tools, problems = check_tools(self.name, await settle(self._prepare(context, tuple(offer))))
         names = {tool.spec.name for tool in tools}
         dropped = [
@@ -212,7 +212,7 @@ class CachedToolset(WrapperToolset):
             known = cache.get(key)
             if known is not None and self._clock() < known[1]:
                 return known[0]
-            offer = await self._inner.offer(context)
+            offer = await super().tools(context)
             if not offer.has_failed:
                 cache.pop(key, None)
                 cache[key] = (offer, self._clock() + self._ttl)
