@@ -60,7 +60,7 @@ class Health:
 
 @frozen(eq=False)
 class _Hosted:
-    """The `CallHost` of calls that dispatch runs."""
+    """The host of calls that dispatch runs, as their contexts ask it."""
 
     async def ask(
         self,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline, Watchdog
-    from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -217,7 +216,7 @@ class CallServices:
     result_store: ResultStore | None = None
     operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
-    host: CallHost | None = None
+    host: Any = None
     tools: tuple[Tool, ...] = ()
     instructions: str | None = None
     longest: float | None = None

@@ -416,8 +416,10 @@ def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[lis
     return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
 
 
-def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, *, passed: bool) -> str:
+def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, faults: Faults, *, passed: bool) -> str:
     """The part of the predicate that decides for this tool, and the tool's facts; functions aren't called again."""
+    if (fault := faults.get(tool.spec.name)) is not None:
+        return f"{predicate} failed: {fault}"
     if predicate.calls_functions:
         return f"{predicate} is {'' if passed else 'not '}so"
     try:

@@ -54,7 +54,7 @@ class FilteredToolset(WrapperToolset):
         kept, faults = await filter_tools(offer, self._predicate, context)
         left = set(kept)
         dropped = [
-            Dropped(tool.spec.name, "filtered", self._reason(tool, context, faults.get(tool.spec.name)))
+            Dropped(tool.spec.name, "filtered", explain_filter(self._predicate, tool, context, faults, passed=False))
             for tool in offer
             if tool not in left
         ]
@@ -63,11 +63,6 @@ class FilteredToolset(WrapperToolset):
             for name, cause in faults.items()
         ]
         return Offer(kept, (*offer.problems, *first_problems(self.name, problems)), (*offer.dropped, *dropped))
-
-    def _reason(self, tool: Tool, context: ReadonlyContext, fault: str | None) -> str:
-        if fault is not None:
-            return f"{self._predicate} failed: {fault}"
-        return explain_filter(self._predicate, tool, context, passed=False)
 
 
 def prefixed_name(prefix: str, name: str) -> str:
