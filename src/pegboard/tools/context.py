@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import Factory, define, field, frozen
 
@@ -138,6 +139,16 @@ class CallInternals:
             await self.container.close(error)
 
 
+class _OfRequest(Generic[T]):
+    """Property of a call's context that is the request's of the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._read: Callable[[object], T] = attrgetter(f"request.{name}")
+
+    def __get__(self, context: object, owner: type) -> T:
+        return self._read(context)
+
+
 @define
 class ToolContext:
     """Context of one running call; `ToolContext()` is good for a test.
@@ -146,7 +157,7 @@ class ToolContext:
     memory and artifacts for as long as it lives, and knows no other tools.
 
     Attributes:
-        request: The user and the model that the call runs for.
+        request: The user and the model that the call runs for. The context has its attributes, too: `context.user`.
         call_id: The call's id.
         tool: The tool's name.
         values: Shared by the processors, the callbacks and the tools of the turn; without a turn, by those of the
@@ -181,67 +192,18 @@ class ToolContext:
     depth: int = 0
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
-    # Its request -------------------------------------------------------------------------------------------------
-
-    @property
-    def user(self) -> str | None:
-        """Who asks."""
-        return self.request.user
-
-    @property
-    def agent(self) -> str | None:
-        """The agent's name."""
-        return self.request.agent
-
-    @property
-    def agent_description(self) -> str | None:
-        """What the agent is for."""
-        return self.request.agent_description
-
-    @property
-    def model(self) -> str | None:
-        """The model's name."""
-        return self.request.model
-
-    @property
-    def provider(self) -> str | None:
-        """The model's provider."""
-        return self.request.provider
-
-    @property
-    def session(self) -> str | None:
-        """The conversation's id."""
-        return self.request.session
-
-    @property
-    def invocation(self) -> str | None:
-        """The id of the turn."""
-        return self.request.invocation
-
-    @property
-    def message(self) -> str | None:
-        """The id of the model's message that holds the calls."""
-        return self.request.message
-
-    @property
-    def branch(self) -> str | None:
-        """Which agent called which, where agents call agents."""
-        return self.request.branch
-
-    @property
-    def messages(self) -> Sequence[Any]:
-        """The conversation so far, as the host keeps it."""
-        return self.request.messages
-
-    @property
-    def work_dir(self) -> str | None:
-        """The folder that relative paths start from; the process's own where it is `None`."""
-        return self.request.work_dir
-
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Anything else from the host."""
-        return self.request.extra
+    user = _OfRequest[str | None]()
+    agent = _OfRequest[str | None]()
+    agent_description = _OfRequest[str | None]()
+    model = _OfRequest[str | None]()
+    provider = _OfRequest[str | None]()
+    session = _OfRequest[str | None]()
+    invocation = _OfRequest[str | None]()
+    message = _OfRequest[str | None]()
+    branch = _OfRequest[str | None]()
+    messages = _OfRequest[Sequence[Any]]()
+    work_dir = _OfRequest[str | None]()
+    extra = _OfRequest[Mapping[str, Any]]()
 
     # What the call leaves behind ---------------------------------------------------------------------------------
 
