@@ -217,21 +217,17 @@ class CommandHooks:
     Args:
         before: Asked before a call.
         after: Told after a call that has run.
-        broken: What is wrong with other settings of this kind: then no call runs.
     """
 
-    def __init__(self, before: Sequence[HookSettings], after: Sequence[HookSettings] = (), broken: str = "") -> None:
+    def __init__(self, before: Sequence[HookSettings], after: Sequence[HookSettings] = ()) -> None:
         self._before = tuple(before)
         self._after = tuple(after)
-        self._broken = broken
 
     @hookimpl
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> ChangeArguments | Ask | Deny | Abort | None:
         """Asks the programs that are about the tool."""
-        if self._broken:
-            raise HookError(f"no call runs while settings of hooks are wrong: {self._broken}")
         verdict = _Verdict(ChangeArguments(dict(arguments)).arguments)
         context.values[_verdict_key(context)] = verdict
         for hook in self._before:

@@ -25,6 +25,9 @@ class Hooks:
     Args:
         settings: `before` and `after`, lists of tables (see `HookSettings`); `tools`, tables by name (see
             `ToolSettings`); `folders` and `watch` (see `FileToolset`).
+
+    Raises:
+        ValueError: Something is wrong with a hook before calls, or a key is unknown.
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
@@ -39,13 +42,11 @@ class Hooks:
         from pegboard_hooks.command_hooks import CommandHooks
 
         broken: list[str] = []
-        try:
-            check_keys(self._settings, _KEYS, "plugins.hooks")
-        except ValueError as error:
-            broken.append(str(error))
+        check_keys(self._settings, _KEYS, "plugins.hooks")
         before, after = [*self._hooks("before", broken)], [*self._hooks("after", self._faults)]
-        self._faults = [*broken, *self._faults]
-        hooks = CommandHooks(before, after, "; ".join(broken))
+        if broken:
+            raise ValueError("; ".join(broken))
+        hooks = CommandHooks(before, after)
         for name in _ROUND_CALLS:  # the class itself has none, so that it costs calls nothing
             setattr(self, name, getattr(hooks, name))
 
@@ -107,10 +108,11 @@ class Hooks:
         Raises:
             ValueError: They aren't absolute paths.
         """
-        if not self._settings.keys().isdisjoint(("before", "after", "tools")):
-            from pegboard_hooks.program import Programs
+        if not self._settings:
+            return
+        from pegboard_hooks.program import Programs
 
-            register(Programs(self._programs))
+        register(Programs(self._programs))
         folders: Any = self._settings.get("folders", ())
         if not folders:
             return
@@ -119,6 +121,10 @@ class Hooks:
         if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
             raise ValueError("plugins.hooks.folders: has to be a list of absolute paths")
         register(FileToolset(cast("list[str]", folders), watches=self._settings.get("watch") is True))
+
+    @hookimpl
+    def pegboard_guards_calls(self) -> None:
+        """Has no call run where it has settings and isn't loaded."""
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
