@@ -140,7 +140,7 @@ class ToolRegistry(Contributions):
     @property
     def grants(self) -> Grants:
         """What people have allowed for longer than one call; `registry.grants.forget(context)` takes it back."""
-        return self._at_work().grants
+        return self._at_work().shared.grants
 
     @property
     def pipeline(self) -> Pipeline:
@@ -208,7 +208,7 @@ class ToolRegistry(Contributions):
             request = request.evolve(tools=await self.resolve(context))
         else:
             self._check_own(request.tools)
-        run = self._at_work().threads.run
+        run = self._at_work().shared.threads.run
         return await pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
 
     async def processors(self) -> Pipeline:
@@ -570,7 +570,7 @@ class ToolRegistry(Contributions):
 
     async def _load_plugins(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
-        await self.lazy_plugins.load(hooks, self._at_work().threads.run)
+        await self.lazy_plugins.load(hooks, self._at_work().shared.threads.run)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
@@ -581,7 +581,7 @@ class ToolRegistry(Contributions):
         """
         executor = self._catalogue.extras.get("executors", {}).get(name)
         if executor is None:
-            executor = await self._at_work().threads.run(self._provided, "executors", name)
+            executor = await self._at_work().shared.threads.run(self._provided, "executors", name)
         if executor is None:
             raise LookupError(not_provided("executors", name, self.known("executors")))
         return executor
@@ -593,7 +593,8 @@ class ToolRegistry(Contributions):
 
             with self._lock:
                 if self._dispatcher is None:
-                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants)
+                    what = self.limits, self.services, self._grants, self._find, self._executor
+                    self._dispatcher = Dispatcher.of(*what)
         return self._dispatcher
 
     def _services_of_calls(self) -> CallServices:
@@ -602,8 +603,8 @@ class ToolRegistry(Contributions):
             services = self._call_services
             if services is None or services.catalogue is not self._catalogue:
                 self._check_rules()
-                services = self._call_services = self._at_work().prepare(
-                    self._catalogue, self._find, self._permissions, self._approver, self._executor
+                self._call_services = services = self._at_work().prepare(
+                    self._catalogue, self._permissions, self._approver
                 )
         return services
 

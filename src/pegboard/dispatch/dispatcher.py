@@ -13,7 +13,6 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
-from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside, time_stands_still
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
@@ -25,8 +24,6 @@ from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, stat
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import CallStoppedError, PendingError, log_failure
-from pegboard.threads import WorkerPool
-from pegboard.timeout import Watchdog
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -62,6 +59,8 @@ class Health:
 class _Hosted:
     """The host of calls that dispatch runs, as their contexts ask it."""
 
+    operations: Operations
+
     async def ask(
         self,
         context: ToolContext,
@@ -84,7 +83,7 @@ class _Hosted:
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         services = _state_of(context).services
-        own_rules = services.permissions if services.current is None else None
+        own_rules = services.current.permissions if services.current.are_own else None
         given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -115,10 +114,7 @@ class _Hosted:
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Goes on after the call's first result; what comes of it replaces that result, once."""
-        call = _state_of(context)
-        operations = call.services.operations
-        assert operations is not None
-        return operations.go_on(call, work)
+        return self.operations.go_on(_state_of(context), work)
 
 
 def _result_texts(services: Services) -> ResultTexts | None:
@@ -138,53 +134,48 @@ def _state_of(context: ToolContext) -> CallState:
 
 @define(eq=False)
 class Dispatcher:
-    """Dispatcher of one registry: all that its calls share.
+    """Dispatcher of one registry.
 
     Attributes:
-        limits: What calls may use.
-        services: What the host provides.
-        grants: What people have allowed.
-        locks: Where calls wait for each other.
-        threads: Where plain functions run, but for those of tools.
-        tool_threads: Where those of tools run.
-        approvals: Queue of requests that wait for a person.
+        shared: What its calls share, whatever is registered.
         result_store: The full texts of results that were cut.
         operations: What goes on after its first result.
-        current: The registry's permissions.
         observers: Get every event.
-        watchdog: Notices a coroutine that blocks the loop.
     """
 
-    limits: Limits
-    services: Services
-    grants: Grants
-    locks: LockManager
-    threads: WorkerPool = field(factory=WorkerPool)
-    tool_threads: WorkerPool = field(factory=WorkerPool)
-    approvals: ApprovalQueue = field(factory=ApprovalQueue)
-    result_store: ResultStore = field(factory=ResultStore)
-    operations: Operations = field(factory=Operations)
-    current: CurrentPermissions = field(factory=CurrentPermissions)
+    shared: CallServices
+    result_store: ResultStore
+    operations: Operations
     observers: Observers = field(factory=Observers)
-    watchdog: Watchdog = field(factory=Watchdog)
 
     @classmethod
-    def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
-        """A dispatcher for one registry."""
-        made = cls(limits, services, grants or MemoryGrants(), LockManager(limits.max_concurrency))
-        made.result_store.texts = partial(_result_texts, services)
-        services.off_loop = made.threads.run
-        services.observe = log_failure
-        return made
-
-    def prepare(
-        self,
-        catalogue: Any,
+    def of(
+        cls,
+        limits: Limits,
+        provided: Services,
+        grants: Grants | None,
         find: Callable[[str], Tool],
-        permissions: Permissions | None,
-        approver: AnyApprover | None,
         executor: Callable[[str], Awaitable[Any]],
-    ) -> CallServices:
+    ) -> Dispatcher:
+        """A dispatcher for one registry."""
+        store, operations = ResultStore(texts=partial(_result_texts, provided)), Operations()
+        shared = CallServices(
+            find,
+            limits=limits,
+            locks=LockManager(limits.max_concurrency),
+            grants=grants or MemoryGrants(),
+            remote=partial(_run_remote, executor),
+            result_store=store,
+            begin_operation=operations.begin,
+            host=_Hosted(operations),
+            provided=provided,
+            begin=state_for,
+            run=run_alone,
+        )
+        provided.off_loop = shared.threads.run
+        return cls(shared, store, operations)
+
+    def prepare(self, catalogue: Any, permissions: Permissions | None, approver: AnyApprover | None) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
@@ -192,42 +183,24 @@ class Dispatcher:
         callbacks = Callbacks(*map(catalogue.callbacks, hooks))  # it has them in this order
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
-        return CallServices(
-            find,
-            self.threads,
-            callbacks,
-            self.limits,
-            self.tool_threads,
-            log_failure,
-            locks=self.locks,
-            permissions=self.current.permissions,
-            current=self.current,
-            grants=self.grants,
-            approvals=self.approvals,
+        return self.shared.evolve(
+            callbacks=callbacks,
             approver=approver,
-            remote=partial(_run_remote, executor),
             events=events,
-            result_store=self.result_store,
-            operations=self.operations,
-            watchdog=self.watchdog,
-            host=_Hosted(),
             catalogue=catalogue,
             tools=tools,
             named={tool.name: tool for tool in tools},
-            provided=self.services,
             pipeline=pipeline_for(callbacks),
-            begin=state_for,
-            run=run_alone,
         )
 
     def rule_by(self, permissions: Permissions | None) -> None:
         """Sets what counts from now on, also for calls that are under way and haven't started."""
-        self.current.permissions = permissions or DEFAULT_PERMISSIONS
+        self.shared.current.permissions = permissions or DEFAULT_PERMISSIONS
 
     def health(self) -> Health:
         """What can't be ended, and what was lost."""
-        abandoned = self.threads.abandoned + self.tool_threads.abandoned
-        return Health(abandoned, self.watchdog.given_up, self.watchdog.blocked, self.observers.dropped)
+        abandoned, watchdog = self.shared.threads.abandoned + self.shared.tool_threads.abandoned, self.shared.watchdog
+        return Health(abandoned, watchdog.given_up, watchdog.blocked, self.observers.dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
         """Ends what is left: background work first, then its observers, then the executors and threads."""
@@ -238,8 +211,8 @@ class Dispatcher:
 
             await close_executors(executors)
         self.result_store.close()
-        self.threads.close()
-        self.tool_threads.close()
+        self.shared.threads.close()
+        self.shared.tool_threads.close()
 
     def batch(
         self,
@@ -295,17 +268,16 @@ class Dispatcher:
         return batch
 
     async def _open(self, state: CallState, resumed: ResumedCall) -> None:
-        grants = state.services.grants
-        assert grants is not None
+        services = state.services
         try:
-            tool = state.services.find(state.call.name)
+            tool = services.find(state.call.name)
         except CallError:
             tool = None
         try:
-            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request, tool)
+            authorized = await services.threads.run(resumed.authorize, services.grants, state.context.request, tool)
         except CallError as error:
             state.error = error
-            if error.kind == "rejected" and resumed.ends_turn and state.services.limits.rejection_ends_turn:
+            if error.kind == "rejected" and resumed.ends_turn and services.limits.rejection_ends_turn:
                 state.ends = "rejected"
         except Exception as error:  # noqa: BLE001  a host's store
             state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be noted as used.")
@@ -344,12 +316,12 @@ async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallStat
 
 def _with(services: CallServices, options: BatchOptions) -> CallServices:
     """The services of one batch."""
-    names, given = ("approver", "permissions", "instructions"), options.items()
+    names, given = ("approver", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
     if (longest := options.get("timeout")) != services.longest:
         changes["longest"] = longest
-    if "permissions" in changes:
-        changes["current"] = None
+    if (permissions := options.get("permissions")) is not None:
+        changes["current"] = CurrentPermissions(permissions, are_own=True)
     if (most := options.get("max_concurrency")) is not None:
         changes["slots"] = Semaphore(most)
     if (results := options.get("results")) is not None:

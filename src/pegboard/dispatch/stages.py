@@ -205,9 +205,9 @@ async def _repair(state: CallState, error: CallError) -> None:
 
 
 async def _end(state: CallState) -> None:
-    operations = state.services.operations
-    if state.goes_on and operations is not None and state.result is not None and not state.result.is_error:
-        operations.begin(state)  # the result of a long-running tool becomes a pending one
+    begin_operation = state.services.begin_operation
+    if state.goes_on and begin_operation is not None and state.result is not None and not state.result.is_error:
+        begin_operation(state)  # the result of a long-running tool becomes a pending one
     failure = state.error
     for stage in state.services.pipeline.afterwards:
         if stage is not on_error:

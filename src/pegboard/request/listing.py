@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -17,14 +17,12 @@ from pegboard.request.exporter import (
     Entry,
     ExportedTools,
     Loss,
-    ResponseReader,
     convert_schema,
     description_of,
     losses_of,
     passthrough,
     refusal,
 )
-from pegboard.request.model_request import ModelRequest
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -54,17 +52,11 @@ class MCP:
         """Every loss and every refusal of one tool."""
         return self._written.one(spec, strict).losses
 
-    def request(self, request: ModelRequest) -> NoReturn:  # noqa: ARG002  as `Exporter` has it
-        """Raises an `ExportError`: it is a form for listings."""
+    def request(self, *_given: Any, **_named: Any) -> NoReturn:
+        """Raises an `ExportError`, as `response` and `reader` do: it is a form for listings."""
         raise ExportError("it lists tools; no model takes requests in this form", exporter=self.name)
 
-    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> NoReturn:  # noqa: ARG002
-        """Raises an `ExportError`: it is a form for listings."""
-        raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
-
-    def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
-        """Raises an `ExportError`: it is a form for listings."""
-        raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
+    response = reader = request
 
 
 def _write(spec: ToolSpec, strict: bool | None) -> Entry:

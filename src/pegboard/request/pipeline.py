@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 from attrs import Factory, field, frozen
 
-from pegboard.callbacks import Callback, ChainError, by_name, settle
+from pegboard.callbacks import Callback, by_name, settle
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
@@ -44,8 +44,8 @@ class Runner:
         """What a function answers, plain or async.
 
         Raises:
-            ChainError: It raised, whatever it was, or gave no answer in time.
-            asyncio.CancelledError: The caller was cancelled.
+            BaseException: Whatever it raised.
+            TimeoutError: It gave no answer in time.
         """
 
         async def answered() -> Any:
@@ -55,12 +55,7 @@ class Runner:
         try:
             return await within(self.timeout, answered())
         except LimitExpiredError:
-            late = TimeoutError(f"gave no answer within {self.timeout:g} s")
-            raise ChainError(link, late) from late
-        except BaseException as error:  # a plugin's SystemExit costs its own part only
-            if cancels_the_call(error):
-                raise
-            raise ChainError(link, error) from error
+            raise TimeoutError(f"gave no answer within {self.timeout:g} s") from None
 
 
 _ProcessorFunction: TypeAlias = Callable[..., Any]
@@ -95,7 +90,7 @@ class Placed:
 
 def _link(processor: Processor) -> Callback:
     try:
-        return Callback(by_name(processor.function, _TAKES), str(processor.owner))
+        return Callback(by_name(processor.function, _TAKES))
     except TypeError as error:
         raise RegistrationError(f"request processor {processor.name!r}: {error}") from None
 
@@ -142,19 +137,13 @@ class Processor:
         return next(iter(docstring_of(self.function).description.splitlines()), "")
 
     async def ask(self, request: Any, context: Any, runner: Runner) -> Any:
-        """What it makes of a request.
+        """What it makes of a request; a built-in one bounds what it asks of others by itself.
 
         Raises:
-            ChainError: It raised, or gave no answer in time.
+            BaseException: As `Runner.ask`.
         """
-        if not self.built_in:
-            return await runner.ask(self.link, request, context, runner, runner.services)
-        try:  # it bounds what it asks of others by itself
-            return await settle(self.link.function(request, context, runner, runner.services))
-        except BaseException as error:  # a callback of the host's, say, that counts tokens
-            if cancels_the_call(error):
-                raise
-            raise ChainError(self.link, error) from error
+        arguments = (request, context, runner, runner.services)
+        return await (settle(self.link.function(*arguments)) if self.built_in else runner.ask(self.link, *arguments))
 
 
 _Observer: TypeAlias = Callable[[str, BaseException], None]  # called with who failed, and how
@@ -355,12 +344,13 @@ async def _processed(
 ) -> ModelRequest:
     try:
         return answered(await processor.ask(request, context, runner), request, processor.owner)
-    except Exception as raised:  # noqa: BLE001  what a plugin gives may be anything
-        error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
-    cause = error_text(error)
-    if processor.owner.plugin is None:
-        raise ProcessorError(cause, processor=processor.name) from error
-    return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))
+    except BaseException as error:  # a plugin's SystemExit costs its own part only
+        if cancels_the_call(error):
+            raise
+        cause = error_text(error)
+        if processor.owner.plugin is None:
+            raise ProcessorError(cause, processor=processor.name) from error
+        return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))
 
 
 def answered(answer: object, request: ModelRequest, owner: Origin) -> ModelRequest:

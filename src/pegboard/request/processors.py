@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.callbacks import Callback, ChainError, by_name, quick
+from pegboard.callbacks import Callback, by_name, quick
 from pegboard.errors import RegistrationError
 from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
@@ -39,10 +39,11 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
         if request.tools is None or tool.name not in request.tools:  # an earlier one has taken it out
             continue
         try:
-            link = Callback(by_name(tool.process_request, ("request", "context", "services")), str(tool.origin))
+            link = Callback(by_name(tool.process_request, ("request", "context", "services")))
             request = answered(await runner.ask(link, request, context, runner.services), request, tool.origin)
-        except Exception as raised:  # noqa: BLE001  what a tool gives may be anything
-            error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
+        except BaseException as error:  # whatever a tool raises
+            if cancels_the_call(error):
+                raise
             problem = ProcessorProblem("tool_requests", error_text(error), tool.origin, tool.name, error)
             request = request.with_problems(problem)
     return request
@@ -97,17 +98,13 @@ async def _of_toolset(
     try:
         given: Any = getattr(toolset, "instructions", None)
         if callable(given):
-            given = await runner.ask(Callback(by_name(given, ("context",)), str(origin)), context)
+            given = await runner.ask(Callback(by_name(given, ("context",))), context)
         return _checked(given)
-    except ChainError as failed:
-        error = failed.__cause__ or failed
-    except BaseException as raised:
-        if cancels_the_call(raised):
+    except BaseException as error:
+        if cancels_the_call(error):
             raise
-        error = raised
-    return ProcessorProblem(
-        _INSTRUCTIONS, f"toolset {toolset_name(toolset)!r}: {error_text(error)}", origin, error=error
-    )
+        cause = f"toolset {toolset_name(toolset)!r}: {error_text(error)}"
+        return ProcessorProblem(_INSTRUCTIONS, cause, origin, error=error)
 
 
 def _checked(given: Any, *, foreign: bool = True) -> tuple[str, ...]:

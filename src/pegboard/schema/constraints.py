@@ -57,9 +57,9 @@ class Constraint:
         """Whether a Python value meets it; may raise for one that it can't be asked of."""
         raise NotImplementedError
 
-    def check(self, adapter: TypeAdapter) -> Check | None:
+    def check(self, adapter: TypeAdapter) -> Check | None:  # noqa: ARG002  (as all have it)
         """The constraint as it is put on a type's values, or `None` where it has no meaning for them."""
-        raise NotImplementedError
+        return None
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         """The adapter of the values that meet it, or `None` where it has no meaning for them.
@@ -68,13 +68,14 @@ class Constraint:
             NothingLeftError: No value meets it.
         """
         if isinstance(adapter, ChoiceAdapter):
-            return _chosen(each for each in adapter.choices if self._is_met(each.value))
+            return _chosen(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
             raise NothingLeftError
         check = self.check(adapter.inner if isinstance(adapter, ConstrainedAdapter) else adapter)
         return None if check is None else ConstrainedAdapter.of(adapter, check)
 
-    def _is_met(self, value: Any) -> bool:
+    def is_met(self, value: Any) -> bool:
+        """Whether a Python value meets it; one that it can't be asked of doesn't."""
         try:
             return self.accepts(value)
         except Exception:  # noqa: BLE001  (a comparison may raise anything)
@@ -351,29 +352,15 @@ class _Not(Constraint):
 
     constraint: Constraint
 
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """What the schema of the constraint refuses."""
-        if not isinstance(self.constraint, _OneOf | _Bound | _Length | _Match | _MultipleOf):
-            return None
-        try:
-            met = self.constraint.on(adapter)
-        except NothingLeftError:
-            return adapter
-        if met is adapter:
-            raise NothingLeftError
-        if isinstance(adapter, ChoiceAdapter) and isinstance(met, ChoiceAdapter):
-            met_keys = {each.key for each in met.choices}
-            return _chosen(each for each in adapter.choices if each.key not in met_keys)
-        if isinstance(met, ChoiceAdapter):
-            return self._without(adapter, {"enum": [each.json for each in met.choices]})
-        if isinstance(met, ConstrainedAdapter) and (keywords := met.checks[-1].keywords):
-            return self._without(adapter, keywords)
-        return None
+    def accepts(self, value: Any) -> bool:
+        return not self.constraint.is_met(value)
 
-    def _without(self, adapter: TypeAdapter, keywords: JsonSchema) -> TypeAdapter:
-        accepts = self.constraint.accepts
-        check = Check("must be another value", lambda value: not accepts(value), {"not": keywords})
-        return ConstrainedAdapter.of(adapter, check)
+    def check(self, adapter: TypeAdapter) -> Check | None:
+        """What the schema of the constraint refuses."""
+        check = self.constraint.check(adapter)
+        if check is None or not check.keywords:
+            return None
+        return Check("must be another value", lambda value: not check.accepts(value), {"not": check.keywords})
 
 
 @frozen

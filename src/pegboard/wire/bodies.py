@@ -171,21 +171,21 @@ INPUT: Final = "input"
 MOST_INVALID: Final = 2_000
 """Characters of arguments that were no JSON: enough for the model to see what went wrong."""
 
-_MOST_SHOWN: Final = 1_000
+_NO_JSON: Final = "arguments that are no JSON"
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
     """A call's arguments as a JSON object; what is none stands as text in one, under `INVALID_JSON`. Never raises."""
-    given = call.arguments
-    if isinstance(given, Mapping):
-        parsed = _plain(given)
-        return {INVALID: "arguments that are no JSON"} if parsed is None else parsed
-    text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else given
-    parsed = parsed_object(text)
-    if parsed is not None:
-        return parsed
+    if isinstance(call.arguments, Mapping):
+        try:
+            taken = dict(call.arguments)
+        except Exception:  # noqa: BLE001  whatever a host's mapping makes of being read
+            return {INVALID: _NO_JSON}
+        return {INVALID: _NO_JSON} if json_faults(taken) else taken
+    text = _text(call.arguments)
     cut = text if len(text) <= MOST_INVALID else f"{text[:MOST_INVALID]} … ({len(text):,} characters)"
-    return {INVALID: writable(cut)}
+    parsed = parsed_object(text)
+    return {INVALID: cut} if parsed is None else parsed
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -221,31 +221,15 @@ def parsed_object(text: str) -> JsonObject | None:
     return value if is_object(value) and not json_faults(value) else None
 
 
-def _plain(given: Mapping[str, Any]) -> JsonObject | None:
-    """A mapping as a plain object; `None` where it is no JSON, or a host's that breaks when it is looked at."""
-    try:
-        taken = dict(given)
-    except Exception:  # noqa: BLE001  whatever a host's mapping makes of being read
-        return None
-    return None if json_faults(taken) else taken
-
-
 def _text(given: str | bytes | Mapping[str, Any]) -> str:
     if isinstance(given, bytes):
-        return given.decode(errors="replace")
+        return given.decode(errors="backslashreplace")
     if isinstance(given, str):
         return writable(given)
     try:
-        return writable(str(json_text(dict(given))))
+        return writable(json_text(dict(given)))
     except Exception:  # noqa: BLE001  no JSON, or a host's mapping that breaks when it is read
-        return str(json_text({INVALID: writable(_shown(given))}))
-
-
-def _shown(arguments: Mapping[str, Any]) -> str:
-    try:
-        return repr(arguments)[:_MOST_SHOWN]
-    except Exception:  # noqa: BLE001  whatever a host's object makes of being shown
-        return type(arguments).__name__
+        return str(json_text({INVALID: _NO_JSON}))
 
 
 ANSWER_TEXT: Final = 16 << 20

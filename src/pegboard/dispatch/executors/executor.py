@@ -35,11 +35,10 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run, time_limit
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import CallPipeline, CallServices, CallState
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
 from pegboard.schema.converter import JsonRecord, read_record
 from pegboard.schema.json import StructureError, digest_of, problem
-from pegboard.threads import WorkerPool
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import CONTENT_TYPES, Content, ToolResult
@@ -294,7 +293,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) ->
     except BaseException as error:  # an executor's SystemExit costs its own call only
         if call.has_raised(error) or cancels_the_call(error):
             raise
-        raise _failure(state, tool, error) from error
+        raise _failure(tool, error) from error
     return _settled(tool, response, result)
 
 
@@ -363,9 +362,8 @@ def _settled(tool: Tool, response: ExecutionResponse, result: ToolResult) -> Too
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-def _failure(state: CallState, tool: Tool, error: BaseException) -> CallError:
-    if state.services.observe is not None:
-        state.services.observe(f"executor {tool.policy.executor!r}", error)
+def _failure(tool: Tool, error: BaseException) -> CallError:
+    log_failure(f"executor {tool.policy.executor!r}", error)
     text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
     return CallError("crashed", text, detail=detail_of(error))
 
@@ -430,11 +428,9 @@ class LocalExecutor:
         self._executors: Final = dict(executors or {})
         self._services: Final = CallServices(
             self._find,
-            WorkerPool(),
             limits=attrs.evolve(limits, repair=False),  # that has been tried where the call comes from
-            observe=log_failure,
             locks=LockManager(limits.max_concurrency),
-            permissions=permissions,
+            current=CurrentPermissions(permissions),
             remote=partial(run_remote, self._executor),
         )
 
@@ -523,7 +519,7 @@ class _Host:
             state.asks = None
             return
         arguments, context = json.dumps(state.arguments), state.context.request
-        preview = await preview_of(tool, arguments, context, observe=state.services.observe)
+        preview = await preview_of(tool, arguments, context)
         facts: dict[str, Any] = {"reason": asks.reason, "always": list(asks.always)}
         if preview is not None and preview.details:
             facts["details"] = preview.details
