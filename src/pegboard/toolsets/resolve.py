@@ -556,6 +556,3 @@ def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
         yield ToolsetProblem("", f"active: no tool is called {name!r}.{near}")
     if len(unknown) > MOST_PROBLEMS:
         yield ToolsetProblem("", f"active: nor has anybody {len(unknown) - MOST_PROBLEMS} more of the names")
-
-
-__all__ = ["Explanation", "ResolvedTools", "resolve_static", "resolve_tools"]
