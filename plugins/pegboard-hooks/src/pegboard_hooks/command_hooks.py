@@ -34,7 +34,7 @@ from pegboard.schema.converter import json_key, read_table
 from pegboard.schema.json import digest_of, strict_json
 from pegboard.tools.visible import visible
 from pegboard.toolsets.expression import parse_predicate
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 BEFORE: Final = "PreToolUse"
 AFTER: Final = "PostToolUse"
@@ -297,13 +297,13 @@ async def _asked(
     }
     log, name = operator_log().getChild("hooks"), visible(" ".join(hook.command))[:200]
     try:
-        check_runs(hook.words, hook.folder(None))
+        hook.check_runs(hook.words, folder)
         run = await run_program(
             hook.words,
             given=json.dumps(facts).encode() + b"\n",
             seconds=hook.timeout,
             cwd=hook.folder(folder),
-            env=hook.environment(),
+            env=hook.environment(hook.words),
         )
         answer = Answer.read(run, event)
         if event == BEFORE and answer.arguments is not None and (problems := tool.check(answer.arguments)):

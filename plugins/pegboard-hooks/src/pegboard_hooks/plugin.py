@@ -10,6 +10,8 @@ from pegboard import Limits, hookimpl
 if TYPE_CHECKING:
     import click
 
+    from pegboard_hooks.program import ProgramSettings
+
 _LIMITS: Final = Limits()
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _KEYS: Final = ("before", "after", "tools", "folders", "watch")
@@ -33,7 +35,7 @@ class Hooks:
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
         self._settings = settings
         self._faults: list[str] = []
-        self._programs: dict[str, tuple[Sequence[str], str | None]] = {}
+        self._programs: dict[str, tuple[Sequence[str], ProgramSettings]] = {}
         if not settings.keys() <= {"tools", "folders", "watch"}:
             self._guard_calls()
 
@@ -68,7 +70,7 @@ class Hooks:
             except ValueError as error:
                 faults.append(str(error))
                 continue
-            self._programs[place] = hook.words, hook.folder(None)
+            self._programs[place] = hook.words, hook
             yield hook
 
     @hookimpl
@@ -92,7 +94,7 @@ class Hooks:
                 try:
                     tool = read_table(ToolSettings, table, place)
                     register(command_tool(name, tool))
-                    self._programs[place] = tool.with_holes, tool.folder(None)
+                    self._programs[place] = tool.with_holes, tool
                 except PegboardError as error:
                     self._faults.append(f"{place}: {error}")
                 except ValueError as error:
