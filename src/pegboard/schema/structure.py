@@ -46,10 +46,10 @@ from pegboard.schema.converter import (
     foreign_reader,
     is_msgspec,
     is_pydantic,
+    made_of_fields,
     noted_step,
     refused_by,
     same,
-    structure_fields,
     structure_hook,
     unstructure_hook,
 )
@@ -305,7 +305,7 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
         )
         for each in adapter.members
     )
-    return structure_fields(adapter.cls, fields)
+    return made_of_fields("structure", adapter.cls, fields)
 
 
 def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:

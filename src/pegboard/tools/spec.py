@@ -603,17 +603,3 @@ def _read(wire: str, value: Any) -> Any:
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")
 _DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _ in _FACTS.values() if name not in _ALWAYS}
-
-
-__all__ = [
-    "ARGUMENT_KINDS",
-    "EXCLUSIVE",
-    "FREEFORM_SCHEMA",
-    "NO_INPUT",
-    "SHARED",
-    "ArgumentKind",
-    "Concurrency",
-    "Grammar",
-    "ToolAnnotations",
-    "ToolSpec",
-]

@@ -582,6 +582,3 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     base = own if owner.plugin is None else owner
     origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)
     return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
-
-
-__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "subscribe", "toolset_name", "with_instructions"]
