@@ -292,7 +292,7 @@ def test_all_texts_of_a_tool_are_indexed():
     assert name == "getUser"
     assert texts == [
         "getUser get user",
-        "User facts crm outer rows choice inner cell right left",
+        "User facts crm outer rows choice inner right cell left",
         "Tells of a user.",
     ]
 
@@ -303,8 +303,8 @@ def test_names_of_parameters_are_found_at_any_depth_and_data_is_none():
         "rows",
         "choice",
         "inner",
-        "cell",
         "right",
+        "cell",
         "left",
     ]
 

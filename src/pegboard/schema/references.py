@@ -90,12 +90,11 @@ def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) 
 
 
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
-    """`root` and every schema written within it, definitions too."""
+    """`root` and every schema written within it, definitions too, the outermost first."""
     waiting = [root]
-    while waiting:
-        schema = waiting.pop()
+    for schema in waiting:  # grows as subschemas are found
         yield schema
-        waiting.extend(part for _, part in parts_of(schema))
+        waiting += [part for _, part in parts_of(schema)]
 
 
 def bare(schema: Any) -> Any:

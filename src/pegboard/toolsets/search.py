@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from pegboard.errors import suggest
+from pegboard.schema.json import is_object
+from pegboard.schema.references import schemas
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets import search_table as table
 from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
-from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _MOST_INDEXED: Final = 20_000  # how many characters of a description are indexed
 _MOST_PARAMETERS: Final = 500  # how many names of parameters are indexed, those that lie outermost first
-_DATA: Final = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are data, in which `properties` means nothing."""
 
 
 def _row_of(spec: ToolSpec) -> Row:
@@ -39,19 +37,8 @@ def _row_of(spec: ToolSpec) -> Row:
 
 def _parameter_names(spec: ToolSpec) -> list[str]:
     """The names of a tool's parameters, nested ones too, each once, outermost first; at most 500."""
-    names: dict[str, None] = {}
-    waiting: deque[Any] = deque([json.loads(spec.input_schema_text)])
-    while waiting and len(names) < _MOST_PARAMETERS:
-        schema: Any = waiting.popleft()
-        if isinstance(schema, list):
-            waiting.extend(cast("list[Any]", schema))
-        elif isinstance(schema, dict):
-            for keyword, value in cast("JsonObject", schema).items():
-                if keyword == "properties" and isinstance(value, dict):
-                    names.update(dict.fromkeys(cast("JsonObject", value)))
-                    waiting.extend(part for part in cast("JsonObject", value).values() if not isinstance(part, list))
-                elif keyword not in _DATA:
-                    waiting.append(value)
+    parts = (part.get("properties") for part in schemas(json.loads(spec.input_schema_text)))
+    names = dict.fromkeys(name for each in parts if is_object(each) for name in each)
     return list(names)[:_MOST_PARAMETERS]
 
 
