@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
-SIDE_BY_SIDE = "-n", "2", "--dist", "worksteal"
+# One process more than CI has cores: tests wait for processes, locks and time limits a fifth of their time.
+SIDE_BY_SIDE = "-n", "3", "--dist", "worksteal"
 KEPT, ADDED = "--cov", "--cov-append"
 # Per cent, branches included; what is left out is named in pyproject.toml. What runs in child processes only isn't
 # measured, and counts as not run: the tried faults, `registry serve` over standard input, logins.
@@ -47,7 +48,7 @@ def install_checkout(session: nox.Session, *groups: str, options: Sequence[str] 
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:
-    """Runs pytest in two processes side by side, or on what is named behind `--`."""
+    """Runs pytest in processes side by side, or on what is named behind `--`."""
     session.run("pytest", *(session.posargs or (*SIDE_BY_SIDE, *options)))
 
 

@@ -330,9 +330,9 @@ LADEN_PARTS = (
 )
 
 SERVED_CALL = (
-    "of 450 us over the SDK's server over HTTP, 240 are what a call takes otherwise too: resolving, the batch, its "
-    "stages; the rest are more turns of the event loop, names, rate and time that are checked, and events kept to be "
-    "sent again; httptools instead of h11 would save both servers 150"
+    "over the SDK's server over HTTP, with parts left out one by one: 90 us for the checks of Host, rate and time and "
+    "for events kept to be sent again, 180 for what this client may be offered, the rest is the call: 130 us in a loop "
+    "of calls, three times that between two requests, and in a crowd little more than in the loop"
 )
 SERVED_LIST = "seven tenths are the SDK's: it checks and writes a list that is longer; making the entries is a seventh"
 SERVED_START = "the command, the configuration, the installed plugins and the registry, on top of the SDK's own imports"

@@ -50,7 +50,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         # 44,400 of them restructured; new since are rules that resolve as tools do, isolation, `registry torture`,
         # toolsets that publish, tools of the host's, answers of a type, calls as other systems write them, services
         # that plugins bring, values and state of a turn, calls that start early, providers' own formats of answers.
-        "lines": Limit(49_180, goal=44_000),
+        "lines": Limit(48_740, goal=44_000),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -65,8 +65,8 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded": Limit(265, goal=250),
         "modules loaded, ours": Limit(65),
     },
-    # Of the core and of the first plugins; 3,600 of them are attempts to get past rules and approvals.
-    "tests": {"lines": Limit(71_350, goal=63_000)},
+    # Of the core and of the first plugins; 2,600 of them are attempts to get past rules and approvals.
+    "tests": {"lines": Limit(70_090, goal=63_000)},
 }
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pegboard.request.pipeline import Pipeline
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
+    from pegboard.toolsets.toolset import Toolset
 
 _MOST_UNDER_WAY: Final = 256
 
@@ -59,9 +60,6 @@ class ToolRegistry(Contributions):
 
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock. It may
     be used from any thread and from any task at once.
-
-    Attributes:
-        limits: What calls may use, where their tool sets nothing else.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
@@ -142,7 +140,7 @@ class ToolRegistry(Contributions):
     @property
     def grants(self) -> Grants:
         """What people have allowed for longer than one call; `registry.grants.forget(context)` takes it back."""
-        return self._at_work().grants
+        return self._at_work().shared.grants
 
     @property
     def pipeline(self) -> Pipeline:
@@ -177,8 +175,8 @@ class ToolRegistry(Contributions):
         Args:
             context: Of the user and the model.
             where: A predicate, or its text (`"read_only and not tag:network"`).
-            active: Names to keep, in this order; `None` keeps all, `[]` none.
-            order: Names to list first; the rest follow alphabetically.
+            active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
+            order: Names to list first; the rest follow by name, or as in `active`. Others are passed over.
             toolsets: Names of the toolsets that are asked; `None` asks all.
             on_toolset_error: `"skip"`: a failing toolset costs only its own tools; `"fail"`: it raises.
 
@@ -186,22 +184,11 @@ class ToolRegistry(Contributions):
             ExpressionError: The predicate's text doesn't parse.
             ToolsetError: A toolset failed and `on_toolset_error` is `"fail"`.
         """
-        from pegboard.toolsets.resolve import resolve_tools
-
         await self._load_plugins("register_toolsets", "register_predicates")
-        catalogue = self._catalogue
-        resolved = await resolve_tools(
-            catalogue.ordered,
-            [each for each in catalogue.toolsets if toolsets is None or each.name in toolsets],
-            context,
-            where=self._predicate(where),
-            default=self._default(),
-            active=active,
-            order=order,
-            contested=catalogue.contested,
-            on_toolset_error=on_toolset_error,
-            toolset_timeout=self.limits.toolset_timeout,
-            predicate_timeout=self.limits.predicate_timeout,
+        asked = [each for each in self._catalogue.toolsets if toolsets is None or each.name in toolsets]
+        predicate = self._predicate(where)
+        resolved = await self._resolved(
+            asked, context, where=predicate, active=active, order=order, on_toolset_error=on_toolset_error
         )
         return attrs.evolve(resolved, registry=self)
 
@@ -221,7 +208,7 @@ class ToolRegistry(Contributions):
             request = request.evolve(tools=await self.resolve(context))
         else:
             self._check_own(request.tools)
-        run = self._at_work().threads.run
+        run = self._at_work().shared.threads.run
         return await pipeline.process(request, context, run=run, observe=log_failure, services=self.services)
 
     async def processors(self) -> Pipeline:
@@ -583,7 +570,7 @@ class ToolRegistry(Contributions):
 
     async def _load_plugins(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
-        await self.lazy_plugins.load(hooks, self._at_work().threads.run)
+        await self.lazy_plugins.load(hooks, self._at_work().shared.threads.run)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
@@ -594,7 +581,7 @@ class ToolRegistry(Contributions):
         """
         executor = self._catalogue.extras.get("executors", {}).get(name)
         if executor is None:
-            executor = await self._at_work().threads.run(self._provided, "executors", name)
+            executor = await self._at_work().shared.threads.run(self._provided, "executors", name)
         if executor is None:
             raise LookupError(not_provided("executors", name, self.known("executors")))
         return executor
@@ -606,7 +593,8 @@ class ToolRegistry(Contributions):
 
             with self._lock:
                 if self._dispatcher is None:
-                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants)
+                    what = self.limits, self.services, self._grants, self._find, self._executor
+                    self._dispatcher = Dispatcher.of(*what)
         return self._dispatcher
 
     def _services_of_calls(self) -> CallServices:
@@ -615,8 +603,8 @@ class ToolRegistry(Contributions):
             services = self._call_services
             if services is None or services.catalogue is not self._catalogue:
                 self._check_rules()
-                services = self._call_services = self._at_work().prepare(
-                    self._catalogue, self._find, self._permissions, self._approver, self._executor
+                self._call_services = services = self._at_work().prepare(
+                    self._catalogue, self._permissions, self._approver
                 )
         return services
 
@@ -676,19 +664,22 @@ class ToolRegistry(Contributions):
         """
         is_static = name in self._catalogue.tools
         await self._load_plugins(*(() if is_static else ("register_toolsets",)), "register_predicates")
-        catalogue = self._catalogue
-        toolsets = () if name in catalogue.tools else catalogue.toolsets
+        toolsets = () if name in self._catalogue.tools else self._catalogue.toolsets
         if not (self._where or toolsets):
             return None
+        return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)
+
+    async def _resolved(self, toolsets: Sequence[Toolset], context: ReadonlyContext, **options: Any) -> ResolvedTools:
+        """What is registered now, resolved within the registry's limits; options as for `resolve_tools`."""
         from pegboard.toolsets.resolve import resolve_tools
 
-        asker = context.request if isinstance(context, ToolContext) else context
         return await resolve_tools(
-            catalogue.ordered,
+            self._catalogue.ordered,
             toolsets,
-            asker,
+            context,
             default=self._default(),
-            contested=catalogue.contested,
+            contested=self._catalogue.contested,
             toolset_timeout=self.limits.toolset_timeout,
             predicate_timeout=self.limits.predicate_timeout,
+            **options,
         )

@@ -10,18 +10,17 @@ from pegboard.catalogue import Problem
 from pegboard.cli import tool_texts
 from pegboard.cli.tool_texts import (
     listing_json,
-    listing_of,
     listing_plain,
     listing_rows,
     notice_text,
     schema_text,
+    sections_of,
     show_json,
     show_text,
     summary_of,
     type_words,
     version_text,
 )
-from pegboard.plugins.cache import list_json
 from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -243,14 +242,18 @@ def test_the_schema_is_laid_out():
 def test_the_listing_has_the_same_texts(tools):
     """What the warm command prints is what the cold one prints."""
     problems = [Problem("p", "d", "c")]
-    made = listing_of(tools, problems, version="1.2", commands=[("list", "List\x1b")], notices=["and this"])
-    assert list_json([tool.listed for tool in made.tools], made.problems) == listing_json(tools, problems)
-    assert "".join(tool.line for tool in made.tools) == listing_plain(tools)
-    assert [tool.shown for tool in made.tools] == [show_text(tool) for tool in tools]
-    assert [f"{tool.listed[:-1]}{tool.more}}}\n" for tool in made.tools] == [show_json(tool) for tool in tools]
-    assert made.version == version_text("1.2") == "registry (pegboard) 1.2"
-    assert made.notice == notice_text(problems, ["and this"])
-    assert made.commands == (("list", r"List\u{1b}"),)
+    made = sections_of(tools, problems, commands=[("list", "List\x1b")], notices=["and this"])
+    texts = {name: data.decode().split("\0") if data else [] for name, data in made.items()}
+    assert texts[b"plain"] == ([listing_plain(tools)] if tools else [])
+    assert texts[b"shown"] == [show_text(tool) for tool in tools]
+    assert texts[b"schema"] == [schema_text(tool) for tool in tools]
+    listed = texts[b"listed"]
+    assert all(each in listing_json(tools, problems) for each in [*listed, *texts[b"problems"]])
+    more = made[b"more"].decode().split("\0")
+    assert [f"{listed[at][:-1]}{more[at]}}}\n" for at in range(len(tools))] == [show_json(tool) for tool in tools]
+    assert texts[b"version"] == [version_text()]
+    assert texts[b"notice"] == [notice_text(problems, ["and this"])]
+    assert texts[b"commands"] == ["list\tList\\u{1b}\n"]
 
 
 def test_the_notice_names_the_first_problems():

@@ -19,18 +19,17 @@ from pegboard.cli import warm
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import (
     listing_json,
-    listing_of,
     listing_plain,
     listing_rows,
     schema_text,
+    sections_of,
     show_json,
     show_text,
 )
-from pegboard.cli.warm import WARM_OPTIONS, answer, cached_names, index_file
+from pegboard.cli.warm import WARM_OPTIONS, answer
 from pegboard.plugins.cache import Stamps, write_snapshot
-from pegboard.plugins.snapshot import environment
+from pegboard.plugins.snapshot import environment, own_version
 from pegboard.tools.spec import Origin, ToolSpec
-from pegboard.toolsets import search as index_module
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
 FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")
@@ -66,7 +65,7 @@ def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
     stamps.add(str(watched))
     place = environment()
     assert place is not None
-    assert write_snapshot(place, listing_of(tools, problems, version="9.9", commands=COMMANDS), stamps)
+    assert write_snapshot(place, sections_of(tools, problems, commands=COMMANDS), stamps)
     return Path(place.path)
 
 
@@ -122,7 +121,7 @@ class TestAnswers:
         assert said("schema", tool.name) == (0, schema_text(tool), "")
 
     def test_the_version(self, said):
-        assert said("--version") == (0, "registry (pegboard) 9.9\n", "")
+        assert said("--version") == (0, f"registry (pegboard) {own_version()}\n", "")
 
     def test_no_error_output_no_notice(self, said, monkeypatch):
         monkeypatch.setattr(sys, "stderr", None)
@@ -438,8 +437,6 @@ def test_the_table_of_options_names_commands_and_options():
     assert all(option.startswith("--") for options in WARM_OPTIONS.values() for option in options)
 
 
-# The kept index of a search ------------------------------------------------------------------------------------------
-
 # The kept index -----------------------------------------------------------------------------------------------------
 
 
@@ -479,7 +476,6 @@ class TestKept:
         assert warmly("search", "text") == NOTHING
         assert say("search", "text") == (0, WORDS, "")
         assert warmly("search", "text") == (0, WORDS, "")
-        assert cached_names(place, "text", 5) == ["count_words"]
 
     def test_each_form_is_the_same_warm_and_cold(self, say, warmly, place):
         for argv in (["file", "text"], ["text", "file", "--limit=1"], ["--json", "file", "text"], ["w", "count_words"]):
@@ -505,58 +501,7 @@ class TestKept:
         say("search", "text")
         assert warmly("search", *argv) == NOTHING
 
-    def test_without_a_place_to_keep_anything(self, say, warmly, place, monkeypatch):
-        say("search", "text")
-        real = warm.environment
-        places = iter([real(), None])
-        monkeypatch.setattr(warm, "environment", lambda: next(places))
-        assert warmly("search", "text") == NOTHING
-
-    def test_it_is_private(self, say, place):
-        say("search", "text")
-        file = Path(index_file(place))
-        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-        assert file.parent.parent == Path(place.path).parent.parent
-
-    def test_one_on_which_others_have_rights_is_made_anew(self, say, warmly, place):
-        say("search", "text")
-        Path(index_file(place)).chmod(0o644)
-        assert warmly("search", "text") == NOTHING
-        assert say("search", "text")[1] == WORDS
-        assert Path(index_file(place)).stat().st_mode & 0o777 == 0o600
-
-    @pytest.mark.parametrize(
-        "spoil",
-        [
-            lambda data: b"",
-            lambda data: b"no database" * 1000,
-            lambda data: data[:4096],
-            lambda data: data[: len(data) // 2],
-            lambda data: data[:4096] + b"\xff" * (len(data) - 4096),
-            lambda data: data[:100] + b"\xff" * 4000 + data[4100:],
-        ],
-    )
-    def test_one_that_is_damaged_is_made_anew(self, say, warmly, place, spoil):
-        say("search", "text")
-        file = Path(index_file(place))
-        file.write_bytes(spoil(file.read_bytes()))
-        assert warmly("search", "text") == NOTHING
-        assert say("search", "text") == (0, WORDS, "")
-        assert warmly("search", "text") == (0, WORDS, "")
-
-    def test_another_versions_is_made_anew(self, say, warmly, place, monkeypatch):
-        with monkeypatch.context() as patched:
-            patched.setattr("pegboard.toolsets.search_table.FORMAT", 99)
-            patched.setattr(
-                "pegboard.toolsets.search_table._CREATION",
-                index_module.table._CREATION.replace("user_version = 1", "user_version = 99"),
-            )
-            say("search", "text")
-        assert warmly("search", "text") == NOTHING
-        assert say("search", "text")[1] == WORDS
-        assert warmly("search", "text")[1] == WORDS
-
-    def test_it_is_brought_up_to_date_tool_by_tool(self, say, warmly, settled, place, monkeypatch):
+    def test_it_follows_the_listing(self, say, warmly, settled, place):
         say("search", "text")
         manifest = settled.root / "demo_tools" / "pegboard-manifest.json"
         data = json.loads(manifest.read_text())
@@ -565,43 +510,24 @@ class TestKept:
         manifest.write_text(json.dumps(data))
         os.utime(manifest, (OLD + 5, OLD + 5))
         assert warmly("search", "text") == NOTHING
-        indexed = []
-        row_of = index_module._row_of
-        monkeypatch.setattr(index_module, "_row_of", lambda spec: indexed.append(spec.name) or row_of(spec))
         assert say("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
-        assert indexed == ["wipe_out"]
         assert "wipe_out" in warmly("search", "out")[1]
 
-    def test_a_new_listing_of_the_same_tools_needs_no_new_index(self, say, warmly, place, monkeypatch):
-        say("search", "text")
-        Path(place.path).unlink()
+    def test_a_listing_that_was_kept_without_an_index_gets_one(self, say, warmly, place):
         say("list")
         assert warmly("search", "text") == NOTHING
-        monkeypatch.setattr(index_module, "_row_of", None)
         assert say("search", "text") == (0, WORDS, "")
-        assert warmly("search", "text") == (0, WORDS, "")
+        assert warmly("search", "text") == warmly("list", "count_words") == (0, WORDS, "")
+
+    def test_one_that_sqlite_cannot_read_is_left_to_the_whole_command(self, say, warmly, place, monkeypatch):
+        monkeypatch.setattr("pegboard.toolsets.search.ToolIndex.dump", lambda _: b"no database" * 1000)
+        say("search", "text")
+        assert warmly("search", "text") == NOTHING
 
     def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, say, warmly, place, home):
         (home / "cache" / "pegboard").write_text("in the way")
         assert say("search", "text") == (0, WORDS, "")
         assert warmly("search", "text") == NOTHING
-
-    def test_an_index_that_is_too_large_is_not_kept(self, say, place, monkeypatch):
-        monkeypatch.setattr(warm, "MOST_BYTES", 10)
-        assert say("search", "text") == (0, WORDS, "")
-        assert not Path(index_file(place)).exists()
-
-    def test_a_name_that_the_listing_lacks_is_left_to_the_whole_command(self, say, warmly, place, monkeypatch):
-        say("search", "text")
-        monkeypatch.setattr(warm, "cached_names", lambda *_: ["gone"])
-        assert warmly("search", "text") == NOTHING
-
-    def test_a_place_with_signs_of_addresses_in_it(self, say, warmly, settled, home, monkeypatch):
-        odd = home / "a?b#c%41"
-        odd.mkdir()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(odd))
-        say("search", "text")
-        assert warmly("search", "text") == (0, WORDS, "")
 
 
 # As a process -------------------------------------------------------------------------------------------------------

@@ -38,6 +38,12 @@ def make():
 
 
 @pytest.fixture
+def told(caplog):
+    """What the operator is told: who failed, and how."""
+    return lambda: [(each.args[0], each.exc_info[1]) for each in caplog.records if each.exc_info]
+
+
+@pytest.fixture
 def threads():
     pool = WorkerPool()
     yield pool
@@ -48,9 +54,7 @@ def threads():
 def prepare(threads):
     """The state of one call of `tool`, with callbacks (functions of what their stage offers)."""
 
-    def prepare(
-        tool, arguments=None, *, before=(), on_error=(), after=(), limits=DEFAULT_LIMITS, context=None, observe=None
-    ):
+    def prepare(tool, arguments=None, *, before=(), on_error=(), after=(), limits=DEFAULT_LIMITS, context=None):
         def links(functions):
             return tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
 
@@ -60,7 +64,7 @@ def prepare(threads):
             return tool
 
         callbacks = Callbacks(links(before), links(after), links(on_error))
-        services = CallServices(find, threads, callbacks, limits, threads, observe, pipeline=pipeline_for(callbacks))
+        services = CallServices(find, threads, callbacks, limits, threads, pipeline=pipeline_for(callbacks))
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
         return CallState(call, context or ToolContext(), services)

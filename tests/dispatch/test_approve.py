@@ -24,7 +24,7 @@ from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.state import CallServices, CallState
+from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.threads import WorkerPool
@@ -43,11 +43,11 @@ SHELL = Tool(
 def prepared():
     threads = WorkerPool()
 
-    def prepared(
-        line, *rules, tool=SHELL, mode="default", grants=None, permissions=True, context=None, limits=DEFAULT_LIMITS
-    ):
-        services = CallServices(lambda name: tool, threads, limits=limits)
-        services = services.evolve(permissions=Permissions(rules, mode) if permissions else None, grants=grants)
+    def prepared(line, *rules, tool=SHELL, mode="default", grants=None, context=None, limits=DEFAULT_LIMITS):
+        current = CurrentPermissions(Permissions(rules, mode))
+        services = CallServices(
+            lambda name: tool, threads, limits=limits, current=current, grants=grants or MemoryGrants()
+        )
         made = CallState(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), services)
         made.tool, made.arguments = tool, {"line": line}
         return made
@@ -66,7 +66,6 @@ def test_what_is_allowed_asks_nothing(prepared):
     for allowed in (
         prepared("ls", Rule("bash", "*", "allow")),
         prepared("ls", mode="bypass"),
-        prepared("ls", permissions=False),
     ):
         assert permit(allowed) is None
         assert allowed.asks is None
@@ -231,7 +230,6 @@ def test_nobody_to_ask_denies_and_says_so():
     for services in (
         surroundings(None),
         surroundings(lambda *_: None),
-        surroundings(lambda *_: Once()).evolve(approvals=None),
     ):
         error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
@@ -291,20 +289,6 @@ def test_a_payload_reaches_the_tool():
     assert sent(a_work(surroundings(ScriptedApprover([Once()])))).context.confirmation is None
 
 
-async def test_without_rules_what_was_asked_is_asked():
-    """Nothing can say that it is covered by now."""
-    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
-
-    approvals, grants = surroundings().approvals, MemoryGrants()
-    with ScriptedApprover([Always(), Always()]) as approver:
-        states = [a_work(surroundings(approver, approvals=approvals, grants=grants), tool) for _ in range(2)]
-        for state in states:
-            permit(state)
-            state.services = state.services.evolve(permissions=None)
-        await asyncio.gather(*map(approve, states))
-    assert all(state.approval is not None for state in states)
-
-
 def a_call(script=(), **options):
     return a_work(surroundings(ScriptedApprover(script), **options), a_tool("work"))
 
@@ -336,12 +320,11 @@ def again_with(state, answer, script=(), **options):
 
 
 def test_rules_come_first():
-    """What they allow isn't asked, what they deny is denied; without permissions everything runs."""
+    """What they allow isn't asked, what they deny is denied."""
     asks(a_call(rules=[Rule("edit", "*.txt", "allow")]))
     error = refused(asks, a_call(rules=[Rule("edit", "*.txt", "deny")]))
     assert error.kind == "denied"
     assert "the permission 'edit' isn't given" in error.text
-    asks(a_call(permissions=None))
     asks(a_call(permissions=Permissions(mode="bypass")))
     assert refused(asks, a_call(permissions=Permissions(mode="never_ask"))).kind == "denied"
 
@@ -546,7 +529,7 @@ def test_modes_and_rules_answer_questions_too():
     assert confirms(a_call(rules=[Rule("confirmation", "work", "allow")])).confirmed
     assert refused(confirms, a_call(rules=[Rule("confirmation", "work", "deny")])).kind == "denied"
     assert refused(confirms, a_call(permissions=Permissions(mode="never_ask"))).kind == "denied"
-    assert confirms(a_call([Once()], permissions=None)).confirmed
+    assert confirms(a_call([Once()])).confirmed
 
 
 @pytest.mark.parametrize(

@@ -337,16 +337,17 @@ def test_after_sees_the_failure_of_on_error_too(make, send, diary):
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), asyncio.CancelledError("secret")])
-def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_only(make, send, diary, stage, error):
-    told = []
+def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_only(
+    make, send, diary, told, *, stage, error
+):
     function = diary.failing_tool if stage == "on_error" else diary.tool
     callbacks = {stage: [later(nothing), later(raising(error)), diary.callback("next")]}
-    state = send(make(function), observe=lambda who, what: told.append((who, what)), **callbacks)
+    state = send(make(function), **callbacks)
     assert state.result.kind == "callback_failure"
     assert state.result.text == "probe was not completed: a check round it failed."
     assert "plugin 1" in state.result.detail
     assert "secret" in state.result.detail
-    assert told == [("callback of plugin 1", error)]
+    assert told() == [("callback of plugin 1", error)]
     assert ("next" in diary) is (stage == "after")
 
 
@@ -367,11 +368,11 @@ def test_a_failing_callback_does_not_swallow_what_ends_the_turn(make, send):
 
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
-def test_a_callbacks_tool_error_speaks_to_the_model_as_a_tools_does(make, send, diary, stage):
-    told, function = [], diary.failing_tool if stage == "on_error" else diary.tool
+def test_a_callbacks_tool_error_speaks_to_the_model_as_a_tools_does(make, send, diary, told, stage):
+    function = diary.failing_tool if stage == "on_error" else diary.tool
     raises = [raising(ToolError("for the model", hint="try later"))]
-    result = send(make(function), observe=lambda *failure: told.append(failure), **{stage: raises}).result
-    assert (result.kind, result.text, told) == ("tool_failure", "for the model\ntry later", [])
+    result = send(make(function), **{stage: raises}).result
+    assert (result.kind, result.text, told()) == ("tool_failure", "for the model\ntry later", [])
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
@@ -485,8 +486,7 @@ async def test_other_calls_run_while_a_callback_waits(make, prepare, diary, is_p
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("is_plain", [True, False])
-async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, stage, is_plain):
-    told = []
+async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, told, *, stage, is_plain):
     let_go = threading.Event()
 
     def hangs(*_):
@@ -498,12 +498,12 @@ async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, 
     function = diary.failing_tool if stage == "on_error" else diary.tool
     limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.02)
     callbacks = {stage: [hangs if is_plain else hangs_too]}
-    stuck = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
+    stuck = prepare(make(function), limits=limits, **callbacks)
     other = prepare(make(lambda: "fine"))
     await asyncio.gather(run_stages(stuck), run_stages(other))
     let_go.set()
     assert (stuck.result.kind, other.result.text) == ("callback_failure", "fine")
-    ((who, error),) = told
+    ((who, error),) = told()
     assert (who, str(error)) == ("callback of plugin 0", "gave no answer within 0.02 s")
     assert "hangs" in stuck.result.detail
 
@@ -667,9 +667,9 @@ def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registr
 def wrap(prepare, make):
     """What comes of a tool (an async function without arguments) with these wrappers, the outermost first."""
 
-    def wrap(inner, *functions, limits=DEFAULT_LIMITS, observe=None, arguments=None):
+    def wrap(inner, *functions, limits=DEFAULT_LIMITS, arguments=None):
         links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
-        state = prepare(make(), limits=limits, observe=observe)
+        state = prepare(make(), limits=limits)
         state.tool = make()
         state.arguments = {} if arguments is None else arguments
         state.services = state.services.evolve(callbacks=Callbacks(wrap=links))
@@ -794,19 +794,17 @@ def test_what_the_tool_raises_stays_the_tools(wrap, notes, error):
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), StopIteration()])
-def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wrap, notes, error):
-    told = []
-
+def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wrap, notes, told, error):
     async def broken(context, tool, arguments, call_next):
         await call_next()
         raise error
 
     with pytest.raises(CallError) as caught:
-        wrap(notes.tool, notes.wrapper("one"), broken, observe=lambda who, _: told.append(who))
+        wrap(notes.tool, notes.wrapper("one"), broken)
     assert caught.value.kind == "callback_failure"
     assert caught.value.text == "probe was not completed: a check round it failed."
     assert "broken of plugin 1" in caught.value.detail
-    assert told == ["callback of plugin 1"]
+    assert [who for who, _ in told()] == ["callback of plugin 1"]
 
 
 def test_a_wrapper_may_word_the_tools_error_for_the_model(wrap):

@@ -231,7 +231,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additiona
 def state_of(make, threads):
     """Makes the work of one call, over some tools and repairers."""
 
-    def state_of(call, *tools, repairers=(), limits=None, observe=None, **facts):
+    def state_of(call, *tools, repairers=(), limits=None, **facts):
         known = {tool.name: tool for tool in tools or (make(print, name="read_file", schema=SCHEMA),)}
 
         def look(name):
@@ -241,7 +241,7 @@ def state_of(make, threads):
 
         callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
         facts.setdefault("tools", tuple(known.values()))
-        services = CallServices(look, threads, callbacks, limits or Limits(), threads, observe, **facts)
+        services = CallServices(look, threads, callbacks, limits or Limits(), threads, **facts)
         return CallState(call, ToolContext(ReadonlyContext(messages=["hello"])), services)
 
     return state_of
@@ -470,18 +470,16 @@ def failing(error):
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit(3), asyncio.CancelledError("secret")])
-def test_a_repairer_that_raises_gives_an_error_with_both(state_of, error):
-    seen = []
+def test_a_repairer_that_raises_gives_an_error_with_both(state_of, told, error):
     state = state_of(
         ToolCall("read_file", {"a": "1"}),
         repairers=[failing(error)],
-        observe=lambda who, failed: seen.append((who, failed)),
     )
     left = travel(state)
     assert (left.kind, left.text, left.problems) == ("invalid_arguments", state.error.text, state.error.problems)
     assert type(error).__name__ in left.detail
     assert "It was to repair: Invalid arguments for read_file" in left.detail
-    assert seen == [("repairer of plugin 0", error)]
+    assert told() == [("repairer of plugin 0", error)]
 
 
 @pytest.mark.parametrize("answer", [3, "{}", [], True], ids=str)

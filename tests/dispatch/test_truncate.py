@@ -43,13 +43,8 @@ NO_STORE = StoreAccess()
 
 
 @pytest.fixture
-def seen():
-    return []
-
-
-@pytest.fixture
-def kept(tmp_path, seen):
-    keeping = ResultStore(parent=str(tmp_path), observe=lambda owner, error: seen.append((owner, type(error))))
+def kept(tmp_path):
+    keeping = ResultStore(parent=str(tmp_path))
     yield keeping
     keeping.close()
 
@@ -143,7 +138,7 @@ def test_the_metadata_says_how_much_there_was(kept):
 
 
 def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
-    keeping = ResultStore(parent=str(tmp_path / "missing"), observe=lambda *_: None)
+    keeping = ResultStore(parent=str(tmp_path / "missing"))
     result = truncated(ToolResult(NUMBERS), THREE_LINES, StoreAccess(keeping))
     assert result.text.startswith("1\n2\n3\n[")
     assert result.text.endswith("The rest was not kept; ask for less at once.]")
@@ -517,15 +512,13 @@ def test_a_text_that_is_too_long_by_itself_is_not_kept(tmp_path):
     assert ResultStore(most=0).keep("a") is None
 
 
-def test_where_nothing_can_be_written_nothing_is_kept_and_the_operator_learns_why(tmp_path, seen):
-    keeping = ResultStore(
-        parent=str(tmp_path / "missing"), observe=lambda owner, error: seen.append((owner, type(error)))
-    )
+def test_where_nothing_can_be_written_nothing_is_kept_and_the_operator_learns_why(tmp_path, told):
+    keeping = ResultStore(parent=str(tmp_path / "missing"))
     assert keeping.keep("a") is None
-    assert seen == [("keeping a result", FileNotFoundError)]
+    assert [(who, type(error)) for who, error in told()] == [("keeping a result", FileNotFoundError)]
 
 
-def test_a_full_disk_leaves_no_half_text(kept, seen, monkeypatch, tmp_path):
+def test_a_full_disk_leaves_no_half_text(kept, told, monkeypatch, tmp_path):
     class Full:
         def __enter__(self):
             return self
@@ -544,7 +537,7 @@ def test_a_full_disk_leaves_no_half_text(kept, seen, monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "fdopen", opened)
     assert kept.keep("a" * 100) is None
-    assert seen == [("keeping a result", OSError)]
+    assert [(who, type(error)) for who, error in told()] == [("keeping a result", OSError)]
     (folder,) = tmp_path.iterdir()
     assert list(folder.iterdir()) == []
     assert len(kept) == 0

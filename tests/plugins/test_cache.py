@@ -15,7 +15,6 @@ import pytest
 from installed import OLD, install, write
 from pegboard.plugins.cache import (
     CachedManifests,
-    Listing,
     Stamps,
     _digest,
     _settings_digest,
@@ -227,30 +226,32 @@ def test_what_cannot_be_removed_stays(tmp_path, monkeypatch):
 # When no snapshot is kept
 
 
+SECTIONS = {b"plain": b"text"}
+
+
 @pytest.fixture
 def place(tmp_path) -> Environment:
-    return Environment(b"key", str(tmp_path / "cache/snapshots/x"), None)
+    return Environment(b"key", str(tmp_path / "cache/snapshots/x"))
 
 
 def test_none_is_kept_of_what_cannot_be_relied_on(place, tmp_path, monkeypatch):
-    """No place for it; not settled, or not to be watched; too much; a folder that can't be written."""
+    """Not settled, or not to be watched; too much; a folder that can't be written."""
     fresh, unwatched = Stamps(), Stamps()
     fresh.add(str(write(tmp_path / "new")))
     unwatched.complete = False
-    assert not write_snapshot(None, Listing(()), Stamps())
-    assert not write_snapshot(place, Listing(()), fresh)
-    assert not write_snapshot(place, Listing(()), unwatched)
+    assert not write_snapshot(place, SECTIONS, fresh)
+    assert not write_snapshot(place, SECTIONS, unwatched)
     (tmp_path / "cache").touch()
-    assert not write_snapshot(place, Listing(()), Stamps())
+    assert not write_snapshot(place, SECTIONS, Stamps())
     (tmp_path / "cache").unlink()
     monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOT_BYTES", 1)
-    assert not write_snapshot(place, Listing(()), Stamps())
+    assert not write_snapshot(place, SECTIONS, Stamps())
 
 
 def test_so_many_are_kept(place, monkeypatch, tmp_path):
     monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOTS", 2)
     for number in range(4):
-        assert write_snapshot(Environment(b"", str(tmp_path / f"s/{number}"), None), Listing(()), Stamps())
+        assert write_snapshot(Environment(b"", str(tmp_path / f"s/{number}")), SECTIONS, Stamps())
         os.utime(tmp_path / f"s/{number}", (time.time() - 100 + number,) * 2)
     assert len(list((tmp_path / "s").iterdir())) == 2
 

@@ -17,8 +17,9 @@ import pytest
 from annotated_types import Ge, Le
 
 from pegboard import FatalToolError, Grammar, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
-from pegboard.plugins.manager import gather, manifest_of
+from pegboard.plugins.manager import gather
 from pegboard.plugins.manifest import manifest_text
+from pegboard.plugins.probe import manifest_of
 from pegboard.testing import Report, check_plugin
 from pegboard.testing.calls import Subject
 from pegboard.testing.check import Findings, _ArgumentCheck, _check_budget, _check_examples, _check_spec

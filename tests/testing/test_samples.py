@@ -19,12 +19,7 @@ from strategies import type_cases
 
 def samples_of(schema) -> list:
     samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
-    return [sample.value for sample in samples.of(schema)]
-
-
-def labels(schema) -> dict:
-    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
-    return {sample.label: sample.value for sample in samples.of(schema)}
+    return list(samples.of(schema))
 
 
 @given(SCHEMAS)
@@ -108,7 +103,7 @@ def test_the_authors_own_examples_come_first() -> None:
 
 
 def test_a_default_is_tried() -> None:
-    assert labels({"type": "string", "maxLength": 9, "default": "here"})["its default"] == "here"
+    assert "here" in samples_of({"type": "string", "maxLength": 9, "default": "here"})
 
 
 def test_every_option_and_alternative_is_tried() -> None:
@@ -148,7 +143,7 @@ def test_a_property_without_a_value_is_left_out_and_told() -> None:
         "properties": {"a": {"const": 1}, "b": {"type": "string", "pattern": "(?:x{2}y){3}[^\\s]q?$", "maxLength": 2}},
     }
     samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
-    assert next(samples.of(schema)).value == {"a": 1}
+    assert next(samples.of(schema)) == {"a": 1}
     assert list(samples.missed) == ["b"]
 
 
@@ -187,7 +182,7 @@ def test_draft_4_flags_are_no_bounds() -> None:
 
 
 def test_a_whole_number_is_tried_as_a_fraction() -> None:
-    assert isinstance(labels({"type": "integer"})["a whole number as a fraction"], float)
+    assert any(isinstance(value, float) for value in samples_of({"type": "integer"}))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.schema.json import StructureError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import binder_of, binder_of_one, opened
-from pegboard.tools.services import Injected, Injection, injected_kind
+from pegboard.tools.services import Injected, injected_kind
 from pegboard.tools.signature import signature_of
 from pegboard.tools.tool import Tool, tool
 from pegboard.tools.typed import tool_of
@@ -299,7 +299,10 @@ def test_what_is_injected_is_hidden_from_the_model():
 
     made = tool_of(function)
     assert list(made.spec.input_schema["properties"]) == ["a"]
-    assert made.handler.injects == (Injection("db", Database), Injection("log", Database, is_optional=True))
+    assert [(each.name, each.service, each.is_optional) for each in made.handler.injects] == [
+        ("db", Database, False),
+        ("log", Database, True),
+    ]
 
 
 @pytest.mark.parametrize("place", range(7))

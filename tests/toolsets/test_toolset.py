@@ -23,7 +23,7 @@ from pegboard.toolsets.toolset import (
     Step,
     ToolMapper,
     Toolset,
-    ToolsetAdapter,
+    WrapperToolset,
     _close,
     ask_all,
     check_once,
@@ -342,7 +342,7 @@ def bare(name="bare", **facts):
 
 def test_a_tool_without_a_handler_is_run_by_its_toolset():
     toolset = CallingToolset(tools=[bare("a")])
-    (tool,) = asyncio.run(ToolsetAdapter(toolset).offer(EMPTY_CONTEXT))
+    (tool,) = asyncio.run(WrapperToolset(toolset).tools(EMPTY_CONTEXT))
     assert called(tool, {"x": 1}, ToolContext(ReadonlyContext(user="ann"))) == {"ran": "a"}
     assert toolset.calls == [("a", {"x": 1}, "ann")]
 
@@ -353,15 +353,15 @@ class Plain(PlainToolset):
 
 
 def test_a_plain_call_runs_where_plain_functions_run():
-    (tool,) = asyncio.run(ToolsetAdapter(Plain(tools=[bare("a")])).offer(EMPTY_CONTEXT))
+    (tool,) = asyncio.run(WrapperToolset(Plain(tools=[bare("a")])).tools(EMPTY_CONTEXT))
     assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
     assert called(tool, {}) == "a"
 
 
 def test_the_same_tool_is_served_by_the_same_tool():
     """What is compiled for it is compiled once."""
-    source = ToolsetAdapter(CallingToolset(tools=[bare("a")]))
-    first, second = (asyncio.run(source.offer(EMPTY_CONTEXT)) for _ in range(2))
+    source = WrapperToolset(CallingToolset(tools=[bare("a")]))
+    first, second = (asyncio.run(source.tools(EMPTY_CONTEXT)) for _ in range(2))
     assert first[0] is second[0]
 
 
@@ -385,7 +385,7 @@ def test_whatever_a_change_raises_costs_only_the_tool(error):
 
 
 def asked(*toolsets, timeout=30):
-    return asyncio.run(ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, timeout))
+    return asyncio.run(ask_all([WrapperToolset(toolset) for toolset in toolsets], EMPTY_CONTEXT, timeout))
 
 
 def causes(offer):
@@ -476,7 +476,7 @@ def test_one_that_cancels_its_own_task_costs_only_its_own():
 
 async def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
     hanging = Hanging()
-    waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], EMPTY_CONTEXT, 30))
+    waiting = asyncio.ensure_future(ask_all([WrapperToolset(hanging)], EMPTY_CONTEXT, 30))
     await hanging.asked.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -509,7 +509,7 @@ class Dying(Hanging):
 
 
 async def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
-    offers = await ask_all([ToolsetAdapter(Dying())], EMPTY_CONTEXT, 0.01)
+    offers = await ask_all([WrapperToolset(Dying())], EMPTY_CONTEXT, 0.01)
     await asyncio.sleep(0)
     (offer,) = offers
     gc.collect()
@@ -523,4 +523,4 @@ def exits(tool, context):
 def test_what_has_a_handler_keeps_it():
     late, _ = late_tool(make_tool("late"))
     tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
-    assert list(asyncio.run(ToolsetAdapter(CallingToolset(tools=tools)).offer(EMPTY_CONTEXT))) == tools
+    assert list(asyncio.run(WrapperToolset(CallingToolset(tools=tools)).tools(EMPTY_CONTEXT))) == tools

@@ -38,7 +38,7 @@ from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.testing import ScriptedModel
 from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome
 from pegboard.turn.loop import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
-from pegboard.turn.options import TurnLimits, called, rounds
+from pegboard.turn.options import TurnLimits, called
 
 ADD = ToolCall("add", {"a": 1, "b": 2}, "c1")
 MORE = ToolCall("add", {"a": 3, "b": 4}, "c2")
@@ -299,8 +299,8 @@ class TestStopping:
         async def never(so_far):
             seen.append(so_far.rounds)
 
-        outcome, _ = turn([ADD, MORE], stop_when=[never, rounds(2)])
-        assert (outcome.ended, outcome.detail, seen) == ("stopped", "2 rounds", [1, 2])
+        outcome, _ = turn([ADD, MORE], stop_when=[never, lambda so_far: "enough" if so_far.rounds == 2 else None])
+        assert (outcome.ended, outcome.detail, seen) == ("stopped", "enough", [1, 2])
 
     @pytest.mark.parametrize(
         ("action", "value", "end"),

@@ -79,6 +79,7 @@ def test_it_loads_with_its_hooks():
     assert record.hooks == (
         "pegboard_after_tool",
         "pegboard_before_tool",
+        "pegboard_guards_calls",
         "pegboard_on_stop",
         "pegboard_on_tool_error",
         "pegboard_register_commands",
@@ -92,11 +93,21 @@ def test_the_entry_point_names_the_class():
     assert getattr(pegboard_guard, attribute) is Guard
 
 
-def test_a_wrong_setting_keeps_the_plugin_off_the_board_and_says_why():
-    registry, record = board(doom_lop=4)
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"doom_lop": 4}, "doom_lop: unknown key. Did you mean 'doom_loop'"),
+        ({"doom_loop": "4"}, "doom_loop must be 0 (off) or a whole number from 2 on, got a text"),
+        ({"journal": {"file": 3}}, "journal: "),
+    ],
+)
+def test_while_a_setting_is_wrong_no_call_runs_and_the_operator_learns_why(settings, wrong):
+    registry, record = board(**settings)
+    result = registry.call_sync("look", {})
     assert record.status == "quarantined"
-    assert "doom_loop" in record.cause
-    assert not registry.call_sync("look", {}).is_error
+    assert "no call runs" in record.cause
+    assert wrong in record.cause
+    assert (result.kind, wrong in result.detail, wrong in result.text) == ("denied", True, False)
 
 
 def test_two_registries_share_nothing():

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,11 @@ def act() -> str:
     return "acted"
 
 
-def asked(*command: str) -> ToolRegistry:
+def asked(*command: str, **more: Any) -> ToolRegistry:
     """A registry with a hook that is asked before each call."""
     registry = ToolRegistry()
     registry.register(act)
-    register_plugin(registry, CommandHooks([HookSettings(command=command)]), "hooks")
+    register_plugin(registry, CommandHooks([HookSettings(command=command, **more)]), "hooks")
     return registry
 
 
@@ -49,6 +50,10 @@ def project(home, tmp_path, monkeypatch) -> Path:
     (project / "check.sh").write_text(f"#!/bin/sh\necho >> {mark}\n")
     (project / "check.py").write_text(f"#!{sys.executable}\nopen({str(mark)!r}, 'w')\n")
     (project / "check.awk").write_text(f'BEGIN {{ print > "{mark}" }}\n')
+    (project / "check.mk").write_text(f"all:\n\techo >> {mark}\n")
+    (project / "check.pl").write_text(f"open(F, '>', '{mark}')\n")
+    for module in ("json", "check_module"):
+        (project / f"{module}.py").write_text((project / "check.py").read_text())
     for script in project.glob("check.*"):
         script.chmod(0o755)
     (tmp_path / "outside").mkdir()
@@ -91,6 +96,17 @@ nohup sh {0}/check.sh
 xargs -a /dev/null sh {0}/check.sh
 awk -f {0}/check.awk
 awk -f{0}/check.awk
+find {0} -maxdepth 0 -exec sh {0}/check.sh ;
+find {0} -maxdepth 0 -exec {0}/check.sh ;
+make -f {0}/check.mk
+make --file={0}/check.mk
+make -sf{0}/check.mk
+perl {0}/check.pl
+sh -c .{2}{0}/check.sh
+sh -c '{0}/check.sh'
+bash --rcfile {0}/check.sh -ic true
+python3 -c exec(open("{0}/check.py").read())
+python3 -ic exec(open("{0}/check.py").read())
 env python3 {0}/check.py
 env {0}/check.sh
 nice {1}/link.sh
@@ -105,12 +121,39 @@ check.sh
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_script_of_a_project_runs_as_a_hook_before_it_is_trusted(project, tmp_path, command):
-    words = [word.format(project, tmp_path / "outside") for word in command.split()]
+    words = [word.format(project, tmp_path / "outside", " ") for word in command.split()]
     try:
         registry = asked(*words)
     except ValueError:  # each call's folder would have another
         return
     assert registry.call_sync("act", {}, ReadonlyContext(work_dir=str(project))).is_error
+    assert not (project / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "BASH_ENV={0}/check.sh",
+        "BASH_ENV=check.sh",
+        "ENV={1}/link.sh",
+        "PERL5OPT=-d:check {0}/check.pl",
+        "NODE_OPTIONS=--require={0}/check.pl",
+    ],
+)
+@pytest.mark.parametrize("inherits", [False, True])
+def test_nor_does_one_that_a_variable_names(project, tmp_path, monkeypatch, setting, inherits):
+    variable, _, value = setting.format(project, tmp_path / "outside").partition("=")
+    monkeypatch.setenv(variable, value)
+    more = {"inherit": (variable,)} if inherits else {"env": {variable: value}}
+    result = asked("bash", "-c", "true", **more).call_sync("act", {}, ReadonlyContext(work_dir=str(project)))
+    assert "isn't trusted as it is" in (result.detail or "")
+    assert not (project / "mark").exists()
+
+
+@pytest.mark.parametrize("words", [["-c", "import json"], ["-m", "check_module"], ["-Bm", "json.tool"], ["-"]])
+def test_python_imports_nothing_from_the_calls_folder(project, words):
+    registry = asked(sys.executable, *words)
+    registry.call_sync("act", {}, ReadonlyContext(work_dir=str(project)))
     assert not (project / "mark").exists()
 
 

@@ -62,10 +62,9 @@ def test_hooks_and_tools_are_those_of_the_settings(tmp_path):
 )
 def test_while_hooks_before_calls_cant_be_read_no_call_runs(settings, wrong):
     registry, record = board({**settings, "tools": {"run": TRUE}})
-    assert (record.status, wrong in (record.cause or "")) == ("partial", True)
-    for name in ("greet", "run"):
-        result = registry.call_sync(name)
-        assert (result.kind, wrong in (result.detail or "")) == ("callback_failure", True)
+    assert (record.status, wrong in (record.cause or "")) == ("quarantined", True)
+    result = registry.call_sync("greet")
+    assert (result.kind, wrong in (result.detail or "")) == ("denied", True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from pegboard.config.config import trust
-from pegboard_hooks.program import ProgramSettings, check_program, check_runs, program_path, run_program
+from pegboard_hooks.program import ProgramSettings, check_program, program_path, run_program
 
 
 def ran(script, **options):
@@ -100,7 +100,7 @@ def test_variables_are_named_to_be_handed_over(monkeypatch):
     monkeypatch.setenv("SECRET", "s")
     monkeypatch.setenv("GIVEN", "g")
     settings = ProgramSettings(inherit=("GIVEN", "MISSING"), env={"OWN": "o"})
-    found = settings.environment(MORE="m")
+    found = settings.environment(["true"], MORE="m")
     assert {"GIVEN": "g", "OWN": "o", "MORE": "m"}.items() <= found.items()
     assert not {"SECRET", "MISSING"} & found.keys()
 
@@ -129,23 +129,23 @@ def test_a_script_of_a_project_runs_as_the_user_has_trusted_it(script):
     commands = [str(script)], ["sh", str(script), "x"], ["python3", "-u", str(script)]
     for words in commands:
         with pytest.raises(PermissionError, match="came with a project, and isn't trusted"):
-            check_runs(words, None)
+            ProgramSettings().check_runs(words)
     trust(script)
     for words in commands:
-        check_runs(words, None)
+        ProgramSettings().check_runs(words)
     script.write_text("#!/bin/sh\necho evil\n")
     for words in (*commands, ["sh", script.name]):
         with pytest.raises(PermissionError, match="registry config trust"):
-            check_runs(words, str(script.parent))
+            ProgramSettings(cwd=str(script.parent)).check_runs(words)
 
 
 def test_one_that_came_with_no_project_just_runs(script):
     (script.parent / ".git").rmdir()
-    check_runs([str(script)], None)
-    check_runs(["sh", "-c", "echo"], None)
+    ProgramSettings().check_runs([str(script)])
+    ProgramSettings().check_runs(["sh", "-c", "echo"])
 
 
 @pytest.mark.parametrize("words", [["nosuch"], ["/nosuch/program"], ["sh", "/nosuch/script"]])
 def test_what_isnt_there_doesnt_run(words):
     with pytest.raises(FileNotFoundError, match="nosuch"):
-        check_runs(words, None)
+        ProgramSettings().check_runs(words)

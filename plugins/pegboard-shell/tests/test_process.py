@@ -87,11 +87,13 @@ async def test_a_long_output_is_cut_in_the_middle_and_kept_whole(board):
     assert kept.text.startswith("10000\n")
 
 
-async def test_children_that_are_left_are_ended(run, is_running):
-    result = await run("sleep 10000 & echo $!; sleep 10000 >/dev/null 2>&1 & echo $!")
+async def test_children_that_are_left_are_ended(run, fifo, is_running):
+    begun = fifo()
+    quiet = f"(echo > {begun}; exec sleep 10000) > /dev/null 2>&1 & echo $!; read said < {begun}"
+    result = await run(f"sleep 10000 & echo $!; {quiet}")
     assert result.metadata["exit_code"] == 0
     assert not any(map(is_running, pids_in(result.text)))
-    assert "had left running was ended" in result.text  # a child that has only begun may not be counted
+    assert "had left running was ended" in result.text  # a child that has only been forked may not be counted
 
 
 DAEMON = """

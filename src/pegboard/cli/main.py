@@ -162,7 +162,7 @@ def command_helps(found: FoundPlugin, session: Session) -> Mapping[str, str]:
     manifest = session.manifest(found)
     if manifest is not None:
         return manifest.commands
-    from pegboard.plugins.manager import short_helps
+    from pegboard.plugins.probe import short_helps
 
     return short_helps(brought_commands(found, session.settings(found)))
 
@@ -231,8 +231,8 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
     try:
         with redirect_stdout():
             loaded = gathered(found.origin, found.load, settings, [])
-            implementation = loaded.implementations[hook]
-            implementation.function(*(argument for _ in implementation.argnames))
+            if (implementation := loaded.implementations.get(hook)) is not None:
+                implementation.function(*(argument for _ in implementation.argnames))
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
         raise
     except BaseException as error:
@@ -245,9 +245,8 @@ PROGRAM = "registry"
 def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         from pegboard.cli.tool_texts import version_text
-        from pegboard.plugins.snapshot import own_version
 
-        click.echo(version_text(own_version()))
+        click.echo(version_text())
         context.exit()
 
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
-from pegboard.plugins.cache import ListedTool, Listing, list_json
+from pegboard.plugins.snapshot import own_version
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
@@ -188,18 +188,6 @@ def _hints(spec: ToolSpec) -> Iterator[tuple[str, bool]]:
     return ((name, value) for name, value in named if value is not None)
 
 
-def _listed_tool(tool: Tool) -> ListedTool:
-    return ListedTool(
-        tool.name,
-        visible(tool.origin.plugin or ""),
-        _summary(tool),
-        _tool_json(tool),
-        schema_text(tool),
-        _more(tool),
-        show_text(tool),
-    )
-
-
 def _summary(tool: Tool) -> str:
     return summary_of(tool.spec) if tool.offered else f"{_UNOFFERED} {summary_of(tool.spec)}".rstrip()
 
@@ -259,40 +247,45 @@ def schema_text(tool: Tool) -> str:
     return visible_json(json.dumps(json.loads(tool.spec.input_schema_text), ensure_ascii=False, indent=2)) + "\n"
 
 
-def listing_of(
-    tools: Iterable[Tool],
+def sections_of(
+    tools: Collection[Tool],
     problems: Collection[Problem] = (),
     *,
-    version: str = "",
     commands: Iterable[tuple[str, str]] = (),
     notices: Iterable[str] = (),
-) -> Listing:
-    """Everything that the warm command prints of these tools, for `write_snapshot`.
+    index: bytes = b"",
+) -> dict[bytes, bytes]:
+    """What the warm command prints, for `write_snapshot`; one text a tool, joined by NUL in the registry's order.
 
     Args:
-        tools: In the registry's order.
+        tools: All of them.
         problems: What went wrong with plugins.
-        version: pegboard's.
         commands: Names and one line of help of all commands that completion offers.
         notices: More lines for standard error.
+        index: By which tools are searched; empty where none was made yet.
     """
-    return Listing(
-        tuple(map(_listed_tool, tools)),
-        problems_json(problems),
-        notice_text(problems, notices),
-        version_text(version),
-        tuple((name, visible(words)) for name, words in commands),
-    )
+    texts = {
+        b"plain": listing_plain(tools),
+        b"listed": "\0".join(map(_tool_json, tools)),
+        b"more": "\0".join(map(_more, tools)),
+        b"schema": "\0".join(map(schema_text, tools)),
+        b"shown": "\0".join(map(show_text, tools)),
+        b"problems": problems_json(problems),
+        b"notice": notice_text(problems, notices),
+        b"version": version_text(),
+        b"commands": "".join(f"{name}\t{visible(words)}\n" for name, words in commands),
+    }
+    return {**{name: text.encode() for name, text in texts.items()}, b"index": index}
 
 
 _written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()  # listing the same tools again takes a third
 
 
 def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> str:
-    """What `list --json` prints."""
-    return list_json(
-        [_written.get(tool) or _written.setdefault(tool, _tool_json(tool)) for tool in tools], problems_json(problems)
-    )
+    """What `list --json` prints: a tool a line, so that lines can be searched and compared."""
+    listed = [_written.get(tool) or _written.setdefault(tool, _tool_json(tool)) for tool in tools]
+    inside = "\n" + ",\n".join(listed) + "\n" if listed else ""
+    return f'{{"tools":[{inside}],"problems":{problems_json(problems)}}}\n'
 
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
@@ -321,6 +314,6 @@ def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> s
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))
 
 
-def version_text(version: str) -> str:
+def version_text() -> str:
     """What `--version` prints, without a line end."""
-    return f"registry (pegboard) {version}"
+    return f"registry (pegboard) {own_version()}"

@@ -4,28 +4,17 @@ It is made of what a bare Python has loaded, and declines whatever it isn't sure
 So what it takes must mean to it exactly what it means there; `WARM_OPTIONS` is what it takes.
 """
 
-# pathlib costs more than everything else that is done here:
-# ruff: noqa: PTH118, PTH120
 from __future__ import annotations
 
 import os
 import sys
 
-from pegboard.files import open_private, read_private, write_private
-from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot, stamp_of
+from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pegboard.plugins.snapshot import Environment
-    from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.toolsets.search import Found, ToolIndex
-
-FOLDER = "search"
-MOST_BYTES = 128 * 1024 * 1024
-_MOST_FILES = 24
-_CATALOGUE, _SNAPSHOT = "catalogue", "snapshot"
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
     "list": {"--json": False, "--names": False, "--plugin": True},
@@ -38,84 +27,6 @@ TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False,
 """The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
 SEARCH_LIMIT = 10  # how many tools `search` shows by default
-
-
-def index_file(place: Environment) -> str:
-    """Where the index of an environment is."""
-    snapshots, name = os.path.split(place.path)
-    return os.path.join(os.path.dirname(snapshots), FOLDER, name)
-
-
-def cached_names(place: Environment, text: str, limit: int) -> list[str] | None:
-    """The names that a question finds among the tools of the environment's snapshot, best first.
-
-    Returns:
-        `None` where no index is kept for this snapshot, or none that can be read.
-    """
-    import sqlite3
-
-    from pegboard.toolsets import search_table as table
-
-    path = index_file(place)
-    try:
-        os.close(open_private(path))
-        connection = sqlite3.connect(_address(path), uri=True)
-    except (OSError, sqlite3.Error):
-        return None
-    try:
-        if not table.is_of_this_format(connection) or table.facts(connection).get(_SNAPSHOT) != _stamp(place):
-            return None
-        return [name for name, _ in table.best(connection, text, limit)]
-    except sqlite3.Error:
-        return None
-    finally:
-        connection.close()
-
-
-def search_cached(place: Environment, offered: ResolvedTools, text: str, limit: int) -> tuple[Found, ...]:
-    """What a question finds among these tools, by the kept index, which is brought up to date and kept again."""
-    index, known = _loaded(index_file(place))
-    facts = {_CATALOGUE: offered.digest, _SNAPSHOT: _stamp(place)}
-    if index.update(tool.spec for tool in offered) or known != facts:
-        _save(index_file(place), index.dump(facts))
-    return index.search(text, limit=limit)
-
-
-def _address(path: str) -> str:
-    """A file for SQLite, only to be read, and never changed while it is."""
-    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    return f"file:{escaped}?mode=ro&immutable=1"
-
-
-def _stamp(place: Environment) -> str:
-    """What changes when the environment's snapshot does."""
-    return stamp_of(os.fsencode(place.path)).decode()
-
-
-def _loaded(path: str) -> tuple[ToolIndex, dict[str, str]]:
-    """The kept index and what is noted of it; a new one where there is none, or it can't be used."""
-    from pegboard.toolsets.search import ToolIndex
-
-    try:
-        index = ToolIndex(saved=read_private(path, MOST_BYTES))
-    except (OSError, ValueError):
-        return ToolIndex(), {}
-    return index, dict(index.facts)
-
-
-def _save(path: str, data: bytes) -> None:
-    """Keeps an index; where that can't be, the next search makes it anew."""
-    from pathlib import Path
-
-    from pegboard.plugins.cache import prune
-
-    if len(data) > MOST_BYTES:
-        return
-    try:
-        write_private(path, data)
-    except OSError:
-        return
-    prune(Path(path).parent, most=_MOST_FILES)
 
 
 class Declined(Exception):  # noqa: N818  not an error: the whole command answers instead
@@ -282,10 +193,10 @@ def _one(snapshot: Snapshot, request: Request) -> list[int]:
 
 
 def _search(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    limit, place = request.options.get("--limit", str(SEARCH_LIMIT)), environment()
-    if place is None or not request.arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
+    limit, index = request.options.get("--limit", str(SEARCH_LIMIT)), snapshot.section(b"index")
+    if not index or not request.arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
-    names = cached_names(place, " ".join(request.arguments), int(limit)) if int(limit) else None
+    names = _found(index, " ".join(request.arguments), int(limit)) if int(limit) else []
     if not names:
         raise Declined  # the whole command knows what is near
     lines = _lines(snapshot)
@@ -293,6 +204,22 @@ def _search(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
     if "--json" in request.options:
         return _json_of(snapshot, places), b""
     return _listing(lines, places), snapshot.section(b"notice")
+
+
+def _found(index: bytes, text: str, limit: int) -> list[str]:
+    """The names that a question finds by an index that `ToolIndex.dump` has written, best first."""
+    import sqlite3
+
+    from pegboard.toolsets.search_table import best
+
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.deserialize(index)
+        return [name for name, _ in best(connection, text, limit)]
+    except sqlite3.Error:
+        return []
+    finally:
+        connection.close()
 
 
 _ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema": _schema}

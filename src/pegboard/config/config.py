@@ -45,6 +45,7 @@ def is_named(plugin: str, distribution: str | None, names: Collection[str]) -> b
 PluginSettings: TypeAlias = Mapping[str, Any]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _MAX_BYTES: Final = 256 * 1024
+_MOST_TRUSTED: Final = 100_000_000
 _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
@@ -306,7 +307,7 @@ def trust(file: str | Path) -> str:
     """
     path = str(Path(file).resolve())
     try:
-        digest = _digest(read_bounded(path, _MAX_BYTES))
+        digest = _digest(read_bounded(path, _MOST_TRUSTED))
         write_state(_TRUSTED, {"files": {**_trusted(), path: digest}})
     except OSError as error:
         raise ConfigError(f"can't be trusted: {reason(error)}", file=str(file)) from None
@@ -335,14 +336,23 @@ def is_trusted(file: str | Path, content: bytes) -> bool:
     return _trusted().get(str(Path(file).resolve())) == _digest(content)
 
 
-def may_bind(file: str | Path, content: bytes) -> bool:
-    """Whether a file that settings name may decide what runs: it was trusted as it is, or came with no project.
+def may_bind(file: str | Path, content: bytes | None = None) -> bool:
+    """Whether a file that settings name may decide what runs: it came with no project, or was trusted as it is.
 
     What lies below a `pegboard.toml`, but the user's own, or in a git checkout came with a project.
+
+    Args:
+        file: The file.
+        content: What is in it, where that has been read.
+
+    Raises:
+        OSError: It can't be read.
     """
     places, own = {Path(file).absolute(), Path(file).resolve()}, Path(user_folder("config"), CONFIG_NAME)
     marks = {folder / mark for place in places for folder in place.parents for mark in (CONFIG_NAME, ".git")}
-    return is_trusted(file, content) or not any(mark.exists() for mark in marks - {own})
+    if not any(mark.exists() for mark in marks - {own}):
+        return True
+    return is_trusted(file, read_bounded(str(file), _MOST_TRUSTED) if content is None else content)
 
 
 def _digest(content: bytes) -> str:

@@ -22,7 +22,6 @@ from pegboard.dispatch.approval.pending import (
     confirmation_of,
     digest_of_call,
 )
-from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import emit_answer, emit_request
@@ -43,11 +42,8 @@ def permit(state: CallState) -> Awaitable[None] | None:
         CallError: `denied`.
     """
     services, tool = state.services, state.tool
-    # As `permissions_of` has it: each call passes here, and a function more is measured.
-    permissions = services.permissions if services.current is None else services.current.permissions
     assert tool is not None
-    if permissions is None:
-        return None
+    permissions = services.current.permissions
     state.permitted_by, state.judged = permissions, None
     cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
@@ -59,12 +55,6 @@ def permit(state: CallState) -> Awaitable[None] | None:
         return state.services.threads.run(_decide, state, permissions, policy)
     _decide(state, permissions, policy)
     return None
-
-
-def permissions_of(state: CallState) -> Permissions | None:
-    """What counts for this call now."""
-    services = state.services
-    return services.permissions if services.current is None else services.current.permissions
 
 
 async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
@@ -177,8 +167,7 @@ def asking_tool(state: CallState) -> Tool:
 
 def granted_to(state: CallState) -> tuple[Rule, ...]:
     """What people have allowed in this call's session."""
-    grants = state.services.grants
-    return () if grants is None else grants.rules(session_key(state.context.request), tool_key(asking_tool(state)))
+    return state.services.grants.rules(session_key(state.context.request), tool_key(asking_tool(state)))
 
 
 def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
@@ -253,25 +242,22 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     if state.held is not None:
         await state.held.wait()
     services, own = state.services, state.services.approver
-    if services.approvals is None:
-        raise unanswerable(request)
     approvers = cast("Sequence[Any]", () if own is None else own if isinstance(own, Sequence) else (own,))
-    before = granted_to(state), permissions_of(state)
+    before = granted_to(state), services.current.permissions
 
     def covered() -> bool:  # by now, though not when the request was made
         granted = granted_to(state)
-        return (granted, permissions_of(state)) != before and decide(granted).action == "allow"
+        return (granted, services.current.permissions) != before and decide(granted).action == "allow"
 
     emit_request(state, request)
     with time_stands_still(state):
         answer, shown = await services.approvals.ask(
             request,
             state.context,
-            (*(link.function for link in services.callbacks.approve), *approvers) or None,
+            (*(link.function for link in services.callbacks.approve), *approvers),
             covered=covered,
             grants=services.grants,
             seconds=services.limits.approval_timeout,
-            observe=services.observe,
         )
     emit_answer(state, request, answer.to_json()["answer"])
     if isinstance(answer, Later):
@@ -280,11 +266,11 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             state.ends = "rejected"
         raise RejectedError(request.call.name, answer)
-    after = permissions_of(state)
-    if after is not None and not isinstance(answer, Reject):  # rules, and links, may have changed while it was asked
+    if not isinstance(answer, Reject):  # rules, and links, may have changed while it was asked
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
-            raise RefusedError.of(denial(after, asking_tool(state), decision, request.permission))
+            permissions = services.current.permissions
+            raise RefusedError.of(denial(permissions, asking_tool(state), decision, request.permission))
     state.context.confirmation = (
         confirmation_of(shown, answer, _history(state), _kept(state)) or state.context.confirmation
     )
@@ -300,7 +286,7 @@ def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> 
         approved=state.approval is not None,
         earlier=_history(state),
         once=_once(state, request),
-        own_rules=state.services.current is None,
+        own_rules=state.services.current.are_own,
         kept=_kept(state) if kept is None else kept,
     )
     return SuspendedError(state.pending)
@@ -350,22 +336,20 @@ async def ask_inside(state: CallState, asked: Ask) -> None:
         RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
         SuspendedError: `confirmation_required`: the answer comes later.
     """
-    permissions = permissions_of(state)
-    prompt = None if permissions is None else _prompt_of(state, permissions, asked, granted_to(state))
-    if permissions is None or prompt is None or _was_allowed(state, asked.permission, asked.patterns):
+    current = state.services.current
+    prompt = _prompt_of(state, current.permissions, asked, granted_to(state))
+    if prompt is None or _was_allowed(state, asked.permission, asked.patterns):
         return
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return _decide_asked(state, permissions_of(state) or permissions, asked, granted)
+        return _decide_asked(state, current.permissions, asked, granted)
 
     await ask_person(state, _request_for(state, prompt, "permission"), decide)
 
 
 def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     """Whether the rules let a running call access something; see `ToolContext.allows`."""
-    permissions, context = permissions_of(state), state.context
-    if permissions is None:
-        return True
+    permissions, context = state.services.current.permissions, state.context
     if state.access is None or state.access[0] is not permissions:
         facts: Any = {"grants": granted_to(state), "context": context.request, "judged": state.judged}
         state.access = permissions, permissions.access(asking_tool(state), state.arguments, **facts)
@@ -392,14 +376,14 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
-    tool, permissions = asking_tool(state), permissions_of(state) or Permissions()
+    tool, current = asking_tool(state), state.services.current
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return (permissions_of(state) or permissions).decide_asked(tool, QUESTION, (tool.name,), grants=granted)
+        return current.permissions.decide_asked(tool, QUESTION, (tool.name,), grants=granted)
 
     decision = decide(granted_to(state))
     if decision.action == "deny":
-        raise RefusedError.of(denial(permissions, tool, decision, QUESTION))
+        raise RefusedError.of(denial(current.permissions, tool, decision, QUESTION))
     if decision.action == "allow":
         return Confirmation(hint, confirmed=True, payload=payload)
     await ask_person(state, _question(state, hint, payload, reason=decision.reason), decide)
@@ -478,8 +462,8 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 def decide_again(state: CallState) -> Awaitable[None] | None:
     """Decides right before the tool runs, for the first time or once more, where anything may be otherwise by now."""
     known = state.permitted_by
-    may_change = known is not None and policy_of(known, asking_tool(state)).may_change
-    if state.approval is None and known is permissions_of(state) and not may_change:
+    may_change = known is None or policy_of(known, asking_tool(state)).may_change
+    if state.approval is None and known is state.services.current.permissions and not may_change:
         return None
     state.asks = None
     deciding = permit(state)
@@ -508,9 +492,7 @@ async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        permissions = permissions_of(state)
-        if permissions is None:
-            return asks.decision
+        permissions = state.services.current.permissions
         own = permissions.decide(tool, arguments, grants=granted, context=context)
         demanded = (_decide_asked(state, permissions, each, granted) for each in state.demands)
         return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))

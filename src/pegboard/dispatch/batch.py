@@ -440,8 +440,7 @@ class Batch:
         try:
             has_spoken = await Chain((link,), services).ask(link)
         except ChainError as error:  # the host's own fault; its calls go on
-            if services.observe is not None:
-                services.observe("steering", error)
+            log_failure("steering", error)
             return
         if has_spoken:
             self.interrupt("interrupted", self.on_steering)

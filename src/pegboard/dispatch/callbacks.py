@@ -80,8 +80,7 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
     """The model learns that something failed; the operator, who and how, and what was being handled."""
     if isinstance(error, CallError | ToolError):
         return error  # what the callback says, as a tool does, or what it asked for was denied
-    if state.services.observe is not None:
-        state.services.observe(_title_of(link), error)
+    log_failure(_title_of(link), error)
     if isinstance(state.error, FatalToolError):
         state.fatal = state.error
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"

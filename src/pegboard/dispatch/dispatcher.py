@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import define, field, frozen
@@ -13,21 +13,16 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
-from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside, time_stands_still
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
-from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
+from pegboard.dispatch.stages import DispatchHost, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
-from pegboard.errors import CallStoppedError, PendingError, log_failure
-from pegboard.threads import WorkerPool
-from pegboard.timeout import Watchdog
-from pegboard.tools.call import CallError, Confirmation, ToolCall
+from pegboard.errors import PendingError, log_failure
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import Limits
@@ -58,133 +53,54 @@ class Health:
     dropped_events: int = 0
 
 
-@frozen(eq=False)
-class _Hosted:
-    """The `CallHost` of calls that dispatch runs."""
-
-    async def ask(
-        self,
-        context: ToolContext,
-        permission: str,
-        patterns: Sequence[str],
-        always: Sequence[str],
-        metadata: Mapping[str, Any],
-    ) -> None:
-        """Comes back where the rules, or a person, let the call go on."""
-        await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
-
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        return allows_inside(_state_of(context), permission, subject)
-
-    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        return await confirm_inside(_state_of(context), hint, payload)
-
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        suspend_inside(_state_of(context), hint, payload, kept, request)
-
-    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        services = _state_of(context).services
-        own_rules = services.permissions if services.current is None else None
-        given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
-        return {name: value for name, value in given.items() if value is not None}
-
-    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool by the same rules as any call: of the same request, for the same user and session.
-
-        It holds what its caller holds, and has its own time limit. What it asks of the host is added to its caller's.
-
-        Raises:
-            FatalToolError: The inner tool ends the turn.
-            TurnAbortedError: A callback ends the turn.
-        """
-        outer = _state_of(context)
-        outer.calls += 1
-        inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
-        with time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
-            await run_alone(inner)
-        if inner.fatal is not None:
-            raise inner.fatal
-        outer.ends = outer.ends or inner.ends
-        if (asked := inner.context.internals.pending_actions) is not None:
-            context.actions.add(asked.actions, asked.state)
-        assert inner.result is not None
-        if inner.result.kind == "confirmation_required":
-            text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
-            return ToolResult.error("denied", text)
-        return inner.result
-
-    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on after the call's first result; what comes of it replaces that result, once."""
-        call = _state_of(context)
-        operations = call.services.operations
-        assert operations is not None
-        return operations.go_on(call, work)
-
-
 def _result_texts(services: Services) -> ResultTexts | None:
     return services.use_now(ResultTexts, ToolContext()) if ResultTexts in services else None
 
 
-def _state_of(context: ToolContext) -> CallState:
-    """The call that this context belongs to.
-
-    Raises:
-        CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
-    """
-    if not isinstance(context.internals.frame, CallState):
-        raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
-    return context.internals.frame
-
-
 @define(eq=False)
 class Dispatcher:
-    """Dispatcher of one registry: all that its calls share.
+    """Dispatcher of one registry.
 
     Attributes:
-        limits: What calls may use.
-        services: What the host provides.
-        grants: What people have allowed.
-        locks: Where calls wait for each other.
-        threads: Where plain functions run, but for those of tools.
-        tool_threads: Where those of tools run.
-        approvals: Queue of requests that wait for a person.
+        shared: What its calls share, whatever is registered.
         result_store: The full texts of results that were cut.
         operations: What goes on after its first result.
-        current: The registry's permissions.
         observers: Get every event.
-        watchdog: Notices a coroutine that blocks the loop.
     """
 
-    limits: Limits
-    services: Services
-    grants: Grants
-    locks: LockManager
-    threads: WorkerPool = field(factory=WorkerPool)
-    tool_threads: WorkerPool = field(factory=WorkerPool)
-    approvals: ApprovalQueue = field(factory=ApprovalQueue)
-    result_store: ResultStore = field(factory=ResultStore)
-    operations: Operations = field(factory=Operations)
-    current: CurrentPermissions = field(factory=CurrentPermissions)
+    shared: CallServices
+    result_store: ResultStore
+    operations: Operations
     observers: Observers = field(factory=Observers)
-    watchdog: Watchdog = field(factory=Watchdog)
 
     @classmethod
-    def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
-        """A dispatcher for one registry."""
-        made = cls(limits, services, grants or MemoryGrants(), LockManager(limits.max_concurrency))
-        made.result_store.texts = partial(_result_texts, services)
-        services.off_loop = made.threads.run
-        services.observe = log_failure
-        return made
-
-    def prepare(
-        self,
-        catalogue: Any,
+    def of(
+        cls,
+        limits: Limits,
+        provided: Services,
+        grants: Grants | None,
         find: Callable[[str], Tool],
-        permissions: Permissions | None,
-        approver: AnyApprover | None,
         executor: Callable[[str], Awaitable[Any]],
-    ) -> CallServices:
+    ) -> Dispatcher:
+        """A dispatcher for one registry."""
+        store, operations = ResultStore(texts=partial(_result_texts, provided)), Operations()
+        shared = CallServices(
+            find,
+            limits=limits,
+            locks=LockManager(limits.max_concurrency),
+            grants=grants or MemoryGrants(),
+            remote=partial(_run_remote, executor),
+            result_store=store,
+            begin_operation=operations.begin,
+            host=DispatchHost(operations.go_on),
+            provided=provided,
+            begin=state_for,
+            run=run_alone,
+        )
+        provided.off_loop = shared.threads.run
+        return cls(shared, store, operations)
+
+    def prepare(self, catalogue: Any, permissions: Permissions | None, approver: AnyApprover | None) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         self.rule_by(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
@@ -192,42 +108,24 @@ class Dispatcher:
         callbacks = Callbacks(*map(catalogue.callbacks, hooks))  # it has them in this order
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
-        return CallServices(
-            find,
-            self.threads,
-            callbacks,
-            self.limits,
-            self.tool_threads,
-            log_failure,
-            locks=self.locks,
-            permissions=self.current.permissions,
-            current=self.current,
-            grants=self.grants,
-            approvals=self.approvals,
+        return self.shared.evolve(
+            callbacks=callbacks,
             approver=approver,
-            remote=partial(_run_remote, executor),
             events=events,
-            result_store=self.result_store,
-            operations=self.operations,
-            watchdog=self.watchdog,
-            host=_Hosted(),
             catalogue=catalogue,
             tools=tools,
             named={tool.name: tool for tool in tools},
-            provided=self.services,
             pipeline=pipeline_for(callbacks),
-            begin=state_for,
-            run=run_alone,
         )
 
     def rule_by(self, permissions: Permissions | None) -> None:
         """Sets what counts from now on, also for calls that are under way and haven't started."""
-        self.current.permissions = permissions or DEFAULT_PERMISSIONS
+        self.shared.current.permissions = permissions or DEFAULT_PERMISSIONS
 
     def health(self) -> Health:
         """What can't be ended, and what was lost."""
-        abandoned = self.threads.abandoned + self.tool_threads.abandoned
-        return Health(abandoned, self.watchdog.given_up, self.watchdog.blocked, self.observers.dropped)
+        abandoned, watchdog = self.shared.threads.abandoned + self.shared.tool_threads.abandoned, self.shared.watchdog
+        return Health(abandoned, watchdog.given_up, watchdog.blocked, self.observers.dropped)
 
     async def aclose(self, executors: Mapping[str, Any]) -> None:
         """Ends what is left: background work first, then its observers, then the executors and threads."""
@@ -238,8 +136,8 @@ class Dispatcher:
 
             await close_executors(executors)
         self.result_store.close()
-        self.threads.close()
-        self.tool_threads.close()
+        self.shared.threads.close()
+        self.shared.tool_threads.close()
 
     def batch(
         self,
@@ -295,17 +193,16 @@ class Dispatcher:
         return batch
 
     async def _open(self, state: CallState, resumed: ResumedCall) -> None:
-        grants = state.services.grants
-        assert grants is not None
+        services = state.services
         try:
-            tool = state.services.find(state.call.name)
+            tool = services.find(state.call.name)
         except CallError:
             tool = None
         try:
-            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request, tool)
+            authorized = await services.threads.run(resumed.authorize, services.grants, state.context.request, tool)
         except CallError as error:
             state.error = error
-            if error.kind == "rejected" and resumed.ends_turn and state.services.limits.rejection_ends_turn:
+            if error.kind == "rejected" and resumed.ends_turn and services.limits.rejection_ends_turn:
                 state.ends = "rejected"
         except Exception as error:  # noqa: BLE001  a host's store
             state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be noted as used.")
@@ -344,12 +241,12 @@ async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallStat
 
 def _with(services: CallServices, options: BatchOptions) -> CallServices:
     """The services of one batch."""
-    names, given = ("approver", "permissions", "instructions"), options.items()
+    names, given = ("approver", "instructions"), options.items()
     changes: dict[str, Any] = {name: value for name, value in given if name in names and value is not None}
     if (longest := options.get("timeout")) != services.longest:
         changes["longest"] = longest
-    if "permissions" in changes:
-        changes["current"] = None
+    if (permissions := options.get("permissions")) is not None:
+        changes["current"] = CurrentPermissions(permissions, are_own=True)
     if (most := options.get("max_concurrency")) is not None:
         changes["slots"] = Semaphore(most)
     if (results := options.get("results")) is not None:

@@ -11,7 +11,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.callbacks import Callback, ChainError, settle
-from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, suggest
+from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import LateHandler, Tool
@@ -229,14 +229,14 @@ async def _ask(state: CallState, error: CallError) -> None:
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
     request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
-    answered = await Chain(services.callbacks.repair, services, state, partial(_failure, state, error)).answers(request)
+    answered = await Chain(services.callbacks.repair, services, state, partial(_failure, error)).answers(request)
     if answered is None:
         return _repair_name(state, error)
     answer, link = answered
     try:
         call = _call_of(answer, state.call)
     except TypeError as failed:
-        raise _failure(state, error, link, failed) from failed
+        raise _failure(error, link, failed) from failed
     renamed = f"{call.name!r:.80} for {state.call.name!r:.80}"
     _take(state, call, f"by {link.owner}: {'other arguments' if call.name == state.call.name else renamed}")
     return None
@@ -283,10 +283,9 @@ def _take(state: CallState, call: ToolCall, done: str) -> None:
     state.context.tool = call.name
 
 
-def _failure(state: CallState, error: CallError, link: Callback, failed: BaseException) -> CallError:
+def _failure(error: CallError, link: Callback, failed: BaseException) -> CallError:
     """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
-    if state.services.observe is not None:
-        state.services.observe(f"repairer of {link.owner}", failed)
+    log_failure(f"repairer of {link.owner}", failed)
     failure = f"{ChainError(link, failed)}\n{detail_of(failed)}"
     return _again(error, f"The repair failed: {failure}\nIt was to repair: {error.detail or error.text}")
 

@@ -15,7 +15,7 @@ import attrs
 
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, reader_of, truncated
-from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
+from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.text import nearest_notation
 from pegboard.schema.validator import Validator
@@ -334,8 +334,8 @@ def failure_result(state: CallState, error: BaseException) -> ToolResult:
     """The error result for what ended a call. Never raises."""
     if isinstance(error, FatalToolError):
         state.fatal = error
-    elif state.services.observe is not None and not isinstance(error, _FORESEEN):
-        state.services.observe(state.call.name, error)
+    elif not isinstance(error, _FORESEEN):
+        log_failure(state.call.name, error)
     policy = None if state.tool is None else state.tool.policy.expose_errors
     expose = state.services.limits.expose_errors if policy is None else policy
     return error_result(state.call.name, error, limits_of(state), expose=expose)

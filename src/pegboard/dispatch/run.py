@@ -283,7 +283,7 @@ def _give_up(state: CallState, deadline: Deadline) -> None:
     state.context.cancelled = True
     if (portal := state.context.internals.portal) is not None:
         portal.close()
-    if deadline.was_ignored and state.services.watchdog is not None:
+    if deadline.was_ignored:
         state.services.watchdog.given_up += 1
 
 

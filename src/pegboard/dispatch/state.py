@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback
+from pegboard.dispatch.approval.grants import Grants, MemoryGrants
+from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionPrompt, Permissions
 from pegboard.threads import WorkerPool
+from pegboard.timeout import Watchdog
 from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -21,13 +25,11 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
-    from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
-    from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.permissions.evaluation import Evaluation
-    from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.truncate import ResultStore
-    from pegboard.timeout import Deadline, Watchdog
+    from pegboard.timeout import Deadline
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
@@ -145,23 +147,17 @@ class CallPipeline:
     afterwards: tuple[StageFunction, ...] = ()
 
 
-class BackgroundWork(Protocol):
-    """Work that goes on after the first result of its call."""
-
-    def begin(self, state: CallState) -> object:
-        """Makes the result of a long-running tool a pending one."""
-        ...
-
-    def go_on(self, state: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on in the background; gives the operation's id."""
-        ...
-
-
 @define(eq=False)
 class CurrentPermissions:
-    """The registry's permissions as they are now: a host may change them while calls are under way."""
+    """Permissions as they are now: a host may change the registry's while calls are under way.
 
-    permissions: Permissions | None = None
+    Attributes:
+        permissions: What may run.
+        are_own: Whether they are those of one batch, in place of the registry's.
+    """
+
+    permissions: Permissions = DEFAULT_PERMISSIONS
+    are_own: bool = False
 
 
 @frozen(eq=False)
@@ -174,18 +170,16 @@ class CallServices:
         callbacks: The chains round each call.
         limits: What a call may use.
         tool_threads: Where those of tools run: tools that hang take no thread from callbacks.
-        observe: Gets what only the operator should see: who failed, and how.
         locks: Where calls wait for each other.
         slots: How many of the batch may run at once; `None` is no limit.
-        permissions: What may run; `None` lets everything run.
-        current: Holds what counts in their place, where they are the registry's and may change; or `None`.
+        current: What may run.
         grants: What people have allowed for longer than one call.
         approvals: Queue of requests that wait for a person.
         approver: Asks a person; `None`: no person can be asked.
         remote: Runs a call in the executor that its tool names; `None`: tools run here only.
         events: Gets each `CallEvent`, or `None`.
-        result_store: Keeps the full text of results that were cut.
-        operations: What goes on after its first result.
+        result_store: Keeps the full text of results that were cut; `None` keeps none.
+        begin_operation: Makes the result of a long-running tool a pending one; `None`: nothing can go on here.
         watchdog: Notices a coroutine that blocks the loop.
         host: What running calls may ask for.
         tools: The tools of the request that the calls answer; without one, those that are registered.
@@ -200,23 +194,21 @@ class CallServices:
     """
 
     find: Callable[[str], Tool]
-    threads: WorkerPool
+    threads: WorkerPool = field(factory=WorkerPool)
     callbacks: Callbacks = Callbacks()
     limits: Limits = DEFAULT_LIMITS
     tool_threads: WorkerPool = field(factory=WorkerPool)
-    observe: Callable[[str, BaseException], None] | None = None
     locks: LockManager = field(factory=LockManager)
     slots: Semaphore | None = None
-    permissions: Permissions | None = None
-    current: CurrentPermissions | None = None
-    grants: Grants | None = None
-    approvals: ApprovalQueue | None = None
+    current: CurrentPermissions = field(factory=CurrentPermissions)
+    grants: Grants = field(factory=MemoryGrants)
+    approvals: ApprovalQueue = field(factory=ApprovalQueue)
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
     result_store: ResultStore | None = None
-    operations: BackgroundWork | None = None
-    watchdog: Watchdog | None = None
+    begin_operation: Callable[[CallState], object] | None = None
+    watchdog: Watchdog = field(factory=Watchdog)
     host: CallHost | None = None
     tools: tuple[Tool, ...] = ()
     instructions: str | None = None

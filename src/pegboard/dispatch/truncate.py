@@ -421,7 +421,6 @@ class ResultStore:
         most_bytes: How many bytes they may have in all; a longer text isn't kept at all.
         parent: The folder to make the folder in; the system's temporary folder by default.
         reader: The name of the tool by which the model reads on, or `None`; set by `kept_result_tool`.
-        observe: Gets what only the operator should see, such as a disk that is full.
         texts: Gives the `ResultTexts` that are provided, or `None`.
     """
 
@@ -429,7 +428,6 @@ class ResultStore:
     most_bytes: int = 512 << 20
     parent: str | None = None
     reader: str | None = None
-    observe: Callable[[str, BaseException], None] = log_failure
     texts: Callable[[], ResultTexts | None] = field(default=lambda: None, kw_only=True)
     _kept: dict[str, StoredResult] = field(factory=dict[str, StoredResult], init=False)
     _folder: str | None = field(default=None, init=False)
@@ -459,7 +457,7 @@ class ResultStore:
                 texts.keep(name, text, session=session)
                 return StoredResult(name, None, size, session)
         except Exception as error:  # noqa: BLE001  a plugin's store: a file does instead
-            self.observe("keeping a result", error)
+            log_failure("keeping a result", error)
         try:
             try:
                 path = self._write(name, text)
@@ -468,7 +466,7 @@ class ResultStore:
                     self._folder = None
                 path = self._write(name, text)
         except OSError as error:
-            self.observe("keeping a result", error)
+            log_failure("keeping a result", error)
             return None
         kept = StoredResult(name, path, size, session)
         self._add(kept)
@@ -518,7 +516,7 @@ class ResultStore:
             texts = self.texts()
             text = None if texts is None else texts.load(key, session=session)
         except Exception as error:
-            self.observe("reading a result", error)
+            log_failure("reading a result", error)
             raise LookupError(f"the result {key[:40]!r} can't be read now ({type(error).__name__})") from error
         if text is None:
             raise LookupError(f"no result {key[:40]!r} is kept")

@@ -10,12 +10,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from pegboard.catalogue import PublishedTools
 from pegboard.config.config import lacks_secrets, normalised
@@ -35,60 +35,6 @@ _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
 _FORMAT: Final = 2
 _FAILED_SECONDS: Final = 3600
-_OF_TOOLS: Final = ("listed", "schema", "more", "shown")
-
-
-@frozen
-class ListedTool:
-    """One tool's texts; hidden characters are visible in all of them.
-
-    Attributes:
-        name: Its name in the registry.
-        plugin: Its plugin's name; `""` for the host's.
-        summary: One line without tabs.
-        listed: Its object in `list --json`, without line ends.
-        schema: What `schema` prints.
-        more: What `show --json` has beyond `listed`: members, each after a comma; `""` for nothing.
-        shown: What `show` prints.
-    """
-
-    name: str
-    plugin: str
-    summary: str
-    listed: str
-    schema: str
-    more: str
-    shown: str
-
-    @property
-    def line(self) -> str:
-        """Its line in a plain list: name, plugin and summary, with tabs between."""
-        return f"{self.name}\t{self.plugin}\t{self.summary}\n"
-
-
-@frozen
-class Listing:
-    """All that there is to print.
-
-    Attributes:
-        tools: In the registry's order, by name.
-        problems: The JSON array that stands as `problems` in `list --json`.
-        notice: What `list` writes to standard error; `""` for nothing, else with a line end.
-        version: What `--version` prints, without a line end.
-        commands: The names of all commands and a line of help for each, as completion offers them.
-    """
-
-    tools: tuple[ListedTool, ...]
-    problems: str = "[]"
-    notice: str = ""
-    version: str = ""
-    commands: tuple[tuple[str, str], ...] = ()
-
-
-def list_json(listed: Collection[str], problems: str) -> str:
-    """`list --json` of ready objects: a tool a line, so that lines can be searched and compared."""
-    inside = "\n" + ",\n".join(listed) + "\n" if listed else ""
-    return f'{{"tools":[{inside}],"problems":{problems}}}\n'
 
 
 @define
@@ -282,20 +228,19 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, until: int = 0) -> bool:
-    """Keeps a listing for the warm command; gives whether it could be kept.
+def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int = 0) -> bool:
+    """Keeps what the warm command prints; gives whether it could be kept.
 
     Nothing is kept where the stamps can't tell every later change, as of a file that changed a moment ago.
 
     Args:
         place: The environment, taken before anything was loaded.
-        listing: What to print.
-        stamps: What the listing rests on, taken before it was read.
-        until: When it ends to hold, in seconds since 1970; 0 for no end.
+        sections: What is read by name.
+        stamps: What the sections rest on, taken before it was read.
+        until: When they end to hold, in seconds since 1970; 0 for no end.
     """
-    if place is None or not stamps.settled or not stamps.complete:
+    if not stamps.settled or not stamps.complete:
         return False
-    sections = dict(_sections(listing))
     fields = [place.key, str(until).encode(), str(len(sections)).encode()]
     offset = 0
     for name, data in sections.items():
@@ -311,17 +256,6 @@ def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, 
         return False
     prune(Path(place.path).parent, most=_MOST_SNAPSHOTS)
     return True
-
-
-def _sections(listing: Listing) -> Iterator[tuple[bytes, bytes]]:
-    """What the warm command reads, by name. Texts of tools are joined by NUL, in the order of the lines of `plain`."""
-    yield b"plain", "".join(tool.line for tool in listing.tools).encode()
-    for kind in _OF_TOOLS:
-        yield kind.encode(), "\0".join(getattr(tool, kind) for tool in listing.tools).encode()
-    yield b"problems", listing.problems.encode()
-    yield b"notice", listing.notice.encode()
-    yield b"version", listing.version.encode()
-    yield b"commands", "".join(f"{name}\t{words}\n" for name, words in listing.commands).encode()
 
 
 def forget_snapshots() -> None:

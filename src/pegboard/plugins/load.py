@@ -141,7 +141,7 @@ class _Loading:
                 self._report(problem)
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
-                        self.manager.note(found, "disabled", problem.cause)
+                        self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
@@ -315,7 +315,7 @@ def _offers() -> _Offers:
 def _read_offers(_block: str, _autoload: str) -> _Offers:
     """Which plugins offer what, and who gets it. Read once a process."""
     from pegboard.plugins.discovery import discover  # as in `load`
-    from pegboard.plugins.manifest import read_manifest
+    from pegboard.plugins.manifest import stale_manifest
 
     offers: dict[tuple[str, str], list[FoundPlugin]] = {}
     claims = Claims()
@@ -328,11 +328,7 @@ def _read_offers(_block: str, _autoload: str) -> _Offers:
     for found in discovery.entries:
         if is_named(found.name, found.distribution, blocked):
             continue
-        try:
-            manifest = read_manifest(found, stale=True)
-        except ManifestError:  # `registry doctor` reports it
-            continue
-        for kind, name in () if manifest is None else manifest.offers:
+        for kind, name in stale_manifest(found).offers:
             offers.setdefault((kind, name), []).append(found)
             claims.add(kind, [name], found.origin)
     return offers, claims

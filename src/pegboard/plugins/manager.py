@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from attrs import define, field
 
-from pegboard.callbacks import ONLY, Callback, by_name
+from pegboard.callbacks import ONLY, Callback, by_name, quick
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status, limit_of
 from pegboard.config.config import with_secrets
 from pegboard.errors import (
@@ -37,7 +37,6 @@ from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
 if TYPE_CHECKING:
-    import click
     import pluggy
 
     from pegboard.plugins.discovery import FoundPlugin
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from pegboard.tools.services import ServiceScope
 
 _MOST_NAME: Final = 1_000
+GUARDS: Final = "pegboard_guards_calls"
 _KINDS: Final = {
     "pegboard_register_predicates": "predicates",
     "pegboard_register_processors": "processors",
@@ -265,46 +265,6 @@ _REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]]
 }
 
 
-def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
-    """The first sentence of each command's help."""
-    return {name: command.get_short_help_str(limit=200) for name, command in commands.items()}
-
-
-def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
-    """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
-    implementation = loaded.implementations.get("pegboard_register_commands")
-    if implementation is None:
-        return {}
-    import click
-
-    group = click.Group()
-    try:
-        implementation.function(*(group for _ in implementation.argnames))
-        return short_helps(group.commands)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        loaded.faults.append(f"pegboard_register_commands raised {cause_of(error, loaded.secrets)}")
-    return dict.fromkeys(group.commands, "")
-
-
-def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
-    """What the plugin brought, as data: its tools' specs, and the names of everything else."""
-    from pegboard.plugins.manifest import PluginManifest, RequestFacts
-
-    requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
-    return PluginManifest(
-        plugin=loaded.origin.plugin or "",
-        distribution=loaded.origin.distribution,
-        version=loaded.origin.version,
-        tools=tuple(tool.spec for tool in loaded.tools),
-        hooks=loaded.hooks,
-        toolsets=tuple(toolset.name for toolset in loaded.toolsets),
-        commands=_command_helps(loaded),
-        faults=tuple(loaded.faults),
-        requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
-        **{kind: tuple(things) for kind, things in loaded.extras.items()},  # pyright: ignore[reportArgumentType]  names
-    )
-
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 _REFRESH: Final = "run 'registry list --refresh', or, as its author, 'registry manifest write'"
 
@@ -323,6 +283,7 @@ class _Plugin:
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     loaded: LoadedPlugin | None = None
     offers: frozenset[tuple[str, str]] = frozenset()
+    guards: bool = False
     failure: PluginError | None = None
     lock: threading.RLock = field(factory=threading.RLock)
 
@@ -363,14 +324,18 @@ class PluginManager:
     on_stale: Callable[[str], None] | None = None
     claims: Claims = field(factory=Claims, init=False)
     _plugins: dict[str, _Plugin] = field(factory=dict[str, _Plugin], init=False)
+    _denying: dict[str, Callback] = field(factory=dict[str, Callback], init=False)
 
-    def note(self, found: FoundPlugin, status: Status, cause: str) -> None:
-        """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
+    def note(self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False) -> None:
+        """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: though it should be."""
+        if status == "quarantined" or missing:
+            from pegboard.plugins.manifest import stale_manifest  # as in `load`
+
+            manifest = stale_manifest(found)
+            cause = self._deny_without(found.origin, cause, guards=GUARDS in manifest.hooks)
+            if not missing:
+                self._report(found.name, found.distribution, cause, manifest.offers)
         self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
-        if status == "quarantined":
-            from pegboard.plugins.manifest import offers_of  # as in `load`
-
-            self._report(found.name, found.distribution, cause, offers_of(found))
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Lists plugins by what their manifests say; none of their code is imported.
@@ -380,9 +345,9 @@ class PluginManager:
         tools: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
-        expected = [(self._expect(found), found, manifest) for found, manifest in known]
+        expected = [(self._new(found.origin, found.load), found, manifest) for found, manifest in known]
         for plugin, _, manifest in expected:
-            plugin.offers = manifest.offers
+            plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
             self._listed_tools(plugin, manifest)
             self.claim(plugin.origin, plugin.listed.values(), manifest)
         for plugin, found, manifest in expected:
@@ -444,21 +409,23 @@ class PluginManager:
 
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
-        from pegboard.plugins.manifest import offers_of  # which few processes need
+        from pegboard.plugins.manifest import stale_manifest  # which few processes need
 
-        plugin = self._expect(found)
-        plugin.offers = offers_of(found)
+        plugin, manifest = self._new(found.origin, found.load), stale_manifest(found)
+        plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
     def register(self, thing: Any, origin: Origin) -> PluginRecord:
         """Registers a plugin that the host has as an object, a module or a class; gives its record."""
         plugin = self._new(origin, lambda: thing)
+        plugin.guards = hasattr(thing, GUARDS)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
     def forget(self, name: str) -> Mapping[str, tuple[Callback, ...]]:
         """Forgets a plugin, which can't be loaded any more; gives the callbacks of the others."""
+        self._denying.pop(name, None)
         if (plugin := self._plugins.pop(name, None)) is not None and plugin.loaded is None:
             plugin.failure = PluginError(name, "it was unloaded", distribution=plugin.origin.distribution)
         return self._chains()
@@ -486,9 +453,6 @@ class PluginManager:
         place = 1 + max((each.place for each in self._plugins.values()), default=-1)
         self._plugins[name] = plugin = _Plugin(name, origin, place, fetch, self.settings.get(name, _NOTHING))
         return plugin
-
-    def _expect(self, found: FoundPlugin) -> _Plugin:
-        return self._new(found.origin, found.load)
 
     def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
         for written in manifest.tools:
@@ -538,7 +502,7 @@ class PluginManager:
             self.registry.lazy_plugins.remove(plugin.name)
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
-        cause = cause_of(error)
+        cause = self._deny_without(plugin.origin, cause_of(error), guards=plugin.guards)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.failure.__cause__ = error
         operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
@@ -546,6 +510,19 @@ class PluginManager:
         record = earlier or PluginRecord(plugin.name, plugin.origin.distribution, plugin.origin.version)
         self._record(attrs.evolve(record, status="quarantined", cause=cause))
         self._report(plugin.name, plugin.origin.distribution, cause, plugin.offers)
+
+    def _deny_without(self, origin: Origin, cause: str, *, guards: bool) -> str:
+        """Has no call run where a plugin that isn't loaded was to guard them; gives the cause to report."""
+        name = origin.plugin or ""
+        if not guards or not self.settings.get(name):
+            return cause
+        cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
+        from pegboard.tools.content import ToolResult
+
+        text = f"No call runs while plugin {name!r}, which guards calls, isn't loaded; registry doctor says why."
+        refusal = ToolResult.error("denied", text, detail=f"plugin {name!r}: {cause}")
+        self._denying[name] = Callback(quick(lambda *_call: refusal), f"plugin {name!r}")
+        return cause
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
@@ -622,10 +599,13 @@ class PluginManager:
             ]
             if members:
                 chains[stage] = tuple(callback for _, callback in sorted(members, key=lambda member: member[0]))
+        if self._denying:
+            chains["before_tool"] = (*self._denying.values(), *chains.get("before_tool", ()))
         return chains
 
     def _record(self, record: PluginRecord) -> None:
-        self.registry.change(lambda catalogue: catalogue.evolve(plugins={**catalogue.plugins, record.name: record}))
+        own, chains = {record.name: record}, self._chains()
+        self.registry.change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
 
     def _report(
         self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()

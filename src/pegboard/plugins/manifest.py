@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
@@ -436,13 +437,11 @@ def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest 
         raise ManifestError(f"{path}: {error}") from None
 
 
-def offers_of(found: FoundPlugin) -> frozenset[tuple[str, str]]:
-    """What a plugin's manifest offers; nothing where it has none that can be read."""
-    try:
-        manifest = read_manifest(found, stale=True)
-    except ManifestError:
-        return frozenset()
-    return frozenset() if manifest is None else manifest.offers
+def stale_manifest(found: FoundPlugin) -> PluginManifest:
+    """What a plugin's manifest has of it, however old; an empty one where there is none that can be read."""
+    with suppress(ManifestError):
+        return read_manifest(found, stale=True) or PluginManifest(found.name)
+    return PluginManifest(found.name)
 
 
 def read_manifest_file(path: Path) -> JsonObject:

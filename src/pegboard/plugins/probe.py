@@ -31,6 +31,8 @@ from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
 
 if TYPE_CHECKING:
+    import click
+
     from pegboard.catalogue import PublishedTools
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manager import LoadedPlugin
@@ -253,6 +255,46 @@ def _marked(mark: str) -> list[int]:
 # In the child process -------------------------------------------------------------------------------------------------
 
 
+def short_helps(commands: Mapping[str, click.Command]) -> dict[str, str]:
+    """The first sentence of each command's help."""
+    return {name: command.get_short_help_str(limit=200) for name, command in commands.items()}
+
+
+def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
+    """A line of help for each command that the plugin adds to `registry`, by name; a hook that raises is a fault."""
+    implementation = loaded.implementations.get("pegboard_register_commands")
+    if implementation is None:
+        return {}
+    import click
+
+    group = click.Group()
+    try:
+        implementation.function(*(group for _ in implementation.argnames))
+        return short_helps(group.commands)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
+        loaded.faults.append(f"pegboard_register_commands raised {cause_of(error, loaded.secrets)}")
+    return dict.fromkeys(group.commands, "")
+
+
+def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
+    """What the plugin brought, as data: its tools' specs, and the names of everything else."""
+    from pegboard.plugins.manifest import PluginManifest, RequestFacts
+
+    requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
+    return PluginManifest(
+        plugin=loaded.origin.plugin or "",
+        distribution=loaded.origin.distribution,
+        version=loaded.origin.version,
+        tools=tuple(tool.spec for tool in loaded.tools),
+        hooks=loaded.hooks,
+        toolsets=tuple(toolset.name for toolset in loaded.toolsets),
+        commands=_command_helps(loaded),
+        faults=tuple(loaded.faults),
+        requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
+        **{kind: tuple(things) for kind, things in loaded.extras.items()},  # pyright: ignore[reportArgumentType]  names
+    )
+
+
 def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
     """The plugin that a job is about."""
     from pegboard.plugins.discovery import FoundPlugin
@@ -263,7 +305,7 @@ def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
 def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What a plugin brings; where it has tools to publish, first without them: asking for them may end the process."""
     from pegboard.catalogue import PublishedTools
-    from pegboard.plugins.manager import gathered, manifest_of
+    from pegboard.plugins.manager import gathered
     from pegboard.tools.spec import Origin
 
     notes: list[str] = []
@@ -320,10 +362,10 @@ async def _asked(toolsets: Sequence[OwnedToolset]) -> list[Offer]:
     import asyncio
 
     from pegboard.tools.context import EMPTY_CONTEXT
-    from pegboard.toolsets.toolset import ToolsetAdapter, ask_all, close_all
+    from pegboard.toolsets.toolset import ask_all, close_all
 
     try:
-        return await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, _PUBLISH_SECONDS)
+        return await ask_all(toolsets, EMPTY_CONTEXT, _PUBLISH_SECONDS)
     finally:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(close_all([each]) for each in toolsets)), _CLOSE_SECONDS)

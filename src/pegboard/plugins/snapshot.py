@@ -46,15 +46,13 @@ class Environment:
     Attributes:
         key: All of it, as bytes without NUL.
         path: The file of its snapshot.
-        project: The project's `pegboard.toml`, or `None`.
     """
 
-    __slots__ = ("key", "path", "project")
+    __slots__ = ("key", "path")
 
-    def __init__(self, key: bytes, path: str, project: str | None) -> None:
+    def __init__(self, key: bytes, path: str) -> None:
         self.key = key
         self.path = path
-        self.project = project
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
@@ -69,16 +67,15 @@ def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
         return None
     if cache is None:
         return None
-    project = project_file(folder, environ)
     facts = (
         sys.version,
         sys.prefix,
         [os.path.join(folder, path) for path in sys.path],
-        project,
+        project_file(folder, environ),
         [(name, environ[name]) for name in sorted(environ) if name in _VARIABLES or name.startswith("PEGBOARD_")],
     )
     key = ascii(facts).encode()
-    return Environment(key, f"{cache}/snapshots/{crc32(key):08x}", project)
+    return Environment(key, f"{cache}/snapshots/{crc32(key):08x}")
 
 
 def stamp_of(path: bytes) -> bytes:

@@ -90,11 +90,11 @@ def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) 
 
 
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
-    """`root` and every schema written within it, definitions too, the outermost first."""
-    waiting = [root]
-    for schema in waiting:  # grows as subschemas are found
+    """`root` and every schema written within it, the outermost first, definitions too."""
+    found = [root]
+    for schema in found:  # grows as subschemas are found
         yield schema
-        waiting += [part for _, part in parts_of(schema)]
+        found.extend(part for _, part in parts_of(schema))
 
 
 def bare(schema: Any) -> Any:

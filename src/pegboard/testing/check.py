@@ -15,8 +15,9 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
-from pegboard.plugins.manager import LoadedPlugin, gather, manifest_of
+from pegboard.plugins.manager import LoadedPlugin, gather
 from pegboard.plugins.manifest import PluginManifest, read_manifest
+from pegboard.plugins.probe import manifest_of, probe
 from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
 from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
@@ -289,8 +290,6 @@ def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Fin
 
 def _check_fresh(found: FoundPlugin, subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
     """Asks a new process: sets and hashes come out in another order there."""
-    from pegboard.plugins.probe import probe
-
     manifest = manifest_of(gather(subject.origin, subject.thing, settings))
     for probed in probe([found], {found.name: settings}):
         if probed.manifest is None:
@@ -399,14 +398,13 @@ class _ArgumentCheck:
         except NoSampleError:
             tried = []
         for sample in tried:
-            problems = self._checked(sample.value)
+            problems = self._checked(sample)
             if problems:
-                special = "" if sample.label == "sample" else f"{sample.label}, "
-                self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
+                self.refused.append(f"{_shown(sample)}: {_joined(problems)}")
             elif problems is not None:
                 self.accepted += 1
         self._sum_up(len(tried), samples.missed)
-        known = next(iter(self.tool.spec.examples), None) if not tried else tried[0].value
+        known = next(iter(self.tool.spec.examples), None) if not tried else tried[0]
         if known is not None:
             for text in islice(self._taken(dict(known)), _MOST_LISTED):
                 self.findings.error(f"{self.called} takes what its input schema forbids: {text}")

@@ -30,8 +30,8 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import cause_of
 from pegboard.plugins.discovery import Discovery, FoundPlugin
 from pegboard.plugins.load import load
-from pegboard.plugins.manager import PluginManager, gather, manifest_of
-from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, probe, run_jobs
+from pegboard.plugins.manager import PluginManager, gather
+from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, manifest_of, probe, run_jobs
 from pegboard.plugins.side_effects import observed
 from pegboard.registry import ToolRegistry
 from pegboard.schema.converter import JsonRecord
@@ -369,8 +369,8 @@ def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
     yield from (dict(example) for example in tool.spec.examples)
     with suppress(NoSampleError):
         for sample in Samples(References(tool.spec.input_schema), tool.validator.accepts).of(tool.spec.input_schema):
-            if not tool.check(sample.value):
-                yield sample.value
+            if not tool.check(sample):
+                yield sample
 
 
 def _with_text(value: Any, text: str) -> Iterator[Any]:

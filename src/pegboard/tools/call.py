@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from attrs.validators import instance_of, optional
 
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
-from pegboard.schema.json import json_faults, problem, unicode_text
+from pegboard.schema.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
 from pegboard.tools.content import ErrorKind, ToolResult, writable
 from pegboard.typing import JsonObject
 
@@ -263,24 +263,21 @@ class State(MutableMapping[str, Any]):
 
     def __init__(self, base: Mapping[str, Any]) -> None:
         self._base = base
-        self._read: dict[str, Any] = {}
         self._original: dict[str, Any] = {}  # what was read, as it was: the host may change its own meanwhile
+        self._read: dict[str, Any] = {}
         self._written: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
-        value = self._written.get(key, _ABSENT)
-        if value is REMOVED:
-            raise KeyError(key)
-        if value is _ABSENT:
-            value = self._read.get(key, _ABSENT)
-        return self._from_base(key) if value is _ABSENT else value
-
-    def _from_base(self, key: str) -> Any:
-        value = self._base[key]
-        if isinstance(value, _CONTAINERS):
-            self._original[key] = _copied(value)
-            value = self._read[key] = _copied(value)
-        return value
+        if key in self._written:
+            if (value := self._written[key]) is REMOVED:
+                raise KeyError(key)
+            return value
+        if key not in self._read:
+            value = self._base[key]
+            if not isinstance(value, _CONTAINERS):
+                return value
+            self._original[key], self._read[key] = _copied(value), _copied(value)
+        return self._read[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Keeps the value; raises `ValueError` where it isn't JSON, or the key isn't a text."""
@@ -295,16 +292,11 @@ class State(MutableMapping[str, Any]):
         self._written[key] = REMOVED
 
     def __contains__(self, key: object) -> bool:
-        value = self._written.get(cast("str", key), _ABSENT)
-        return key in self._base if value is _ABSENT else value is not REMOVED
+        written = self._written
+        return written[cast("str", key)] is not REMOVED if key in written else key in self._base
 
     def __iter__(self) -> Iterator[str]:
-        for key in self._base:
-            if self._written.get(key) is not REMOVED:
-                yield key
-        for key, value in self._written.items():
-            if value is not REMOVED and key not in self._base:
-                yield key
+        return (key for key in {**dict.fromkeys(self._base), **self._written} if key in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -338,8 +330,10 @@ class State(MutableMapping[str, Any]):
 
     def _json_changes(self) -> Iterator[tuple[str, Any]]:
         for key, value in self._changes().items():
-            if value is REMOVED or not _faults(key, value):
-                yield key, _as_json(value)
+            if value is REMOVED:
+                yield key, value
+            elif not _faults(key, value):
+                yield key, plain_copy(value, MAX_DEPTH, [MAX_VALUES])
 
 
 _CONTAINERS: Final = (dict, list, tuple, set)
@@ -378,15 +372,6 @@ def _faults(key: Any, value: Any) -> tuple[str, ...]:
     return json_faults({"state": {key: value}})
 
 
-def _as_json(value: Any) -> Any:
-    """A copy of what is known to be JSON, with lists for tuples."""
-    if isinstance(value, dict):
-        return {key: _as_json(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(item) for item in cast("list[Any]", value)]
-    return value
-
-
 class StateView(Mapping[str, Any]):
     """Read-only view of a session's state as it is now; lists and dicts are handed out as copies."""
 
@@ -418,12 +403,10 @@ _TEXT: Final = optional(instance_of(str))
 class PendingActions:
     """Actions that a running call has asked for so far; its tool and its callbacks add to it.
 
+    Attributes that aren't listed are those of the `Actions` that it becomes.
+
     Attributes:
         state: The session's state as the call sees it. Made of the session's own.
-        artifact_delta: The artifacts that were saved: name -> latest version.
-        transfer_to: The name of the agent that shall go on, or `None`.
-        escalate: Whether the agent above shall go on.
-        skip_summarization: Whether the result speaks for itself, and the model needn't sum it up.
         title: A short heading for people, or `None`.
         facts: For the user interface; never sent to the model.
     """

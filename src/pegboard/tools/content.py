@@ -62,12 +62,7 @@ class TextContent(JsonRecord):
 
 @frozen
 class ImageContent(JsonRecord):
-    """A picture.
-
-    Attributes:
-        data: The bytes of the file.
-        mime_type: Such as `"image/png"`.
-    """
+    """A picture: the bytes of its file."""
 
     type: ClassVar = "image"
     data: bytes = field(validator=_is_bytes)
@@ -76,12 +71,7 @@ class ImageContent(JsonRecord):
 
 @frozen
 class AudioContent(JsonRecord):
-    """A sound.
-
-    Attributes:
-        data: The bytes of the file.
-        mime_type: Such as `"audio/wav"`.
-    """
+    """A sound: the bytes of its file."""
 
     type: ClassVar = "audio"
     data: bytes = field(validator=_is_bytes)

@@ -13,7 +13,6 @@ from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError
 from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency
 from pegboard.typing import JsonSchema
@@ -94,7 +93,7 @@ class Handler:
     blocking: bool = True
     make_unstructure: Callable[[], Callable[[Any], Any] | None] = lambda: None
     wraps_result: bool = False
-    injects: tuple[Injection, ...] = ()
+    injects: tuple[Parameter, ...] = ()
 
 
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
@@ -333,7 +332,7 @@ def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[
     return args
 
 
-async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
+async def opened(injects: Sequence[Parameter], context: ToolContext) -> None:
     """Opens what the parameters of a tool need, so that binding finds it; `close_services` closes it.
 
     Where one isn't provided or can't be opened, a `ToolError` has the model learn that the tool isn't set up, and the
@@ -341,8 +340,8 @@ async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
     """
     for each in injects:
         try:
-            if context.provides(each.kind) or not each.is_optional:
-                await context.use(each.kind)
+            if context.provides(each.service) or not each.is_optional:
+                await context.use(each.service)
         except MissingServiceError as error:
             text = f"{context.tool} isn't set up here, so it can't run. Do without it, or say so."
             raise ToolError(text) from error
@@ -353,15 +352,15 @@ async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
             raise ToolError(text) from error
 
 
-def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]:
+def filled(injects: Sequence[Parameter], context: ToolContext) -> dict[str, Any]:
     """What the parameters get, by name, once it is `opened`.
 
     Where it isn't provided: `None`, as in a context that was made for a check; nothing for one with a default.
     """
     values: dict[str, Any] = {}
     for each in injects:
-        if context.provides(each.kind):
-            values[each.name] = context.service(each.kind)
+        if context.provides(each.service):
+            values[each.name] = context.service(each.service)
         elif not each.is_optional:
             values[each.name] = None
     return values

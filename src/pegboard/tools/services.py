@@ -64,21 +64,6 @@ With a default, the tool also runs where none is provided.
 """
 
 
-@frozen
-class Injection:
-    """A parameter that a service fills.
-
-    Attributes:
-        name: The parameter's name.
-        kind: The type of the service.
-        is_optional: Whether the parameter has a default, which stands where the service isn't provided.
-    """
-
-    name: str
-    kind: Any
-    is_optional: bool = False
-
-
 def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation asks for; `None` where it asks for none."""
     if get_origin(annotation) is Annotated:
@@ -545,21 +530,17 @@ class Services:
 
     def _container(self, given: _Provided, context: _Context) -> ServiceContainer:
         shared = self._shared
-        if given.scope == "call":
-            kept = context.internals
-            if kept.container is None:
-                with shared.lock:
-                    kept.container = kept.container or ServiceContainer(self.observe, self.off_loop, for_call=True)
-            return kept.container
-        if shared.opened is None:
-            with shared.lock:
+        with shared.lock:
+            if given.scope == "registry":
                 shared.opened = shared.opened or ServiceContainer(self.observe, self.off_loop)
-        return shared.opened
+                return shared.opened
+            kept = context.internals
+            kept.container = kept.container or ServiceContainer(self.observe, self.off_loop, for_call=True)
+            return kept.container
 
 
 __all__ = [
     "Injected",
-    "Injection",
     "Kind",
     "ServiceContainer",
     "ServiceScope",

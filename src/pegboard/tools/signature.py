@@ -20,7 +20,7 @@ from pegboard.errors import DefinitionError
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import Injection, injected_kind, is_kind
+from pegboard.tools.services import injected_kind, is_kind
 
 
 def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
@@ -167,6 +167,11 @@ class Parameter:
         return self.annotation is ToolContext or self.service is not None
 
     @property
+    def is_optional(self) -> bool:
+        """Whether it has a default, which stands where nothing fills it."""
+        return self.default is not EMPTY
+
+    @property
     def is_positional(self) -> bool:
         """Whether it may stand before `*args`."""
         return self.kind in (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
@@ -192,13 +197,9 @@ class Signature:
         return tuple(each for each in self.parameters if not each.is_hidden)
 
     @property
-    def injects(self) -> tuple[Injection, ...]:
+    def injects(self) -> tuple[Parameter, ...]:
         """What services fill."""
-        return tuple(
-            Injection(each.name, each.service, each.default is not EMPTY)
-            for each in self.parameters
-            if each.service is not None
-        )
+        return tuple(each for each in self.parameters if each.service is not None)
 
 
 def signature_of(function: Callable[..., Any], *, tool: str, method: bool = False) -> Signature:

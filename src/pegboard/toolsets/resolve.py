@@ -29,7 +29,6 @@ from pegboard.toolsets.toolset import (
     Offer,
     OwnedToolset,
     Toolset,
-    ToolsetAdapter,
     ToolsetProblem,
     ask_all,
     explain_filter,
@@ -215,7 +214,6 @@ class _Trace:
 
     candidates: _Candidates
     passes: Sequence[_Pass]
-    tools: Sequence[Tool]
     context: ReadonlyContext
     added: Mapping[str, int] = field(factory=dict[str, int])
 
@@ -223,15 +221,15 @@ class _Trace:
         """The same with tools of new names that came in now."""
         candidates = attrs.evolve(self.candidates, tools=(*self.candidates.tools, *tools))
         added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
-        return attrs.evolve(self, candidates=candidates, tools=(*self.tools, *tools), added=added)
+        return attrs.evolve(self, candidates=candidates, added=added)
 
     @cached_property
     def considered(self) -> frozenset[str]:
         out = (*(tool.name for tool, _ in self.candidates.held), *(each.name for each in self.candidates.dropped))
         return frozenset({*self.by_name, *out})
 
-    def reasons(self, name: str) -> tuple[_Reason, ...]:
-        """What each step decided for the tools of this name."""
+    def reasons(self, name: str, places: Mapping[str, int]) -> tuple[_Reason, ...]:
+        """What each step decided for the tools of this name; `places` has those of the offered."""
         before = [_Reason(each.step, "out", each.text) for each in self.candidates.dropped if each.name == name]
         held = [
             _Reason("name", "out", f"the tool of {tool.origin} is held back: {_why(holder)}")
@@ -241,9 +239,9 @@ class _Trace:
         tool = self.by_name.get(name)
         if tool is None:
             return (*before, *held)
-        return (*before, _Reason("offered", "in", f"by {tool.origin}"), *held, *self._passed(tool))
+        return (*before, _Reason("offered", "in", f"by {tool.origin}"), *held, *self._passed(tool, places))
 
-    def _passed(self, tool: Tool) -> Iterator[_Reason]:
+    def _passed(self, tool: Tool, places: Mapping[str, int]) -> Iterator[_Reason]:
         """What each step decided, up to the one that it didn't come through."""
         name = tool.spec.name
         for each in self.passes[self.added.get(name, 0) :]:
@@ -251,15 +249,11 @@ class _Trace:
             yield _Reason(each.step, "in" if came_through else "out", each.text(tool, came_through))
             if not came_through:
                 return
-        yield _Reason("order", "in", f"place {self._places[name]} of {len(self.tools)}")
+        yield _Reason("order", "in", f"place {places[name]} of {len(places)}")
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
         return {tool.spec.name: tool for tool in self.candidates.tools}
-
-    @cached_property
-    def _places(self) -> Mapping[str, int]:
-        return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
 
 
 @frozen(eq=False)
@@ -308,7 +302,7 @@ class ResolvedTools:
     @property
     def reasons(self) -> Mapping[str, tuple[_Reason, ...]]:
         """For every name that was considered, what each step decided; worked out when it is asked for."""
-        return {name: self.trace.reasons(name) for name in sorted(self.considered)}
+        return {name: self.trace.reasons(name, self._places) for name in sorted(self.considered)}
 
     def get(self, name: str) -> Tool | None:
         """The offered tool of this name, or `None`."""
@@ -318,6 +312,10 @@ class ResolvedTools:
     def _by_name(self) -> Mapping[str, Tool]:
         return {tool.spec.name: tool for tool in self.tools}
 
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
+
     def evolve(self, **changes: Any) -> ResolvedTools:
         """The same with some attributes changed; of `tools`, explanations name what came in and what was left out."""
         if "tools" not in changes:
@@ -326,7 +324,7 @@ class ResolvedTools:
         names = {tool.spec.name for tool in tools}
         kept = self.without("evolve", dict.fromkeys(set(self.names) - names, "left out by evolve(tools=...)"))
         trace = kept.trace.joined_by([tool for tool in tools if tool.spec.name not in self.trace.by_name])
-        return attrs.evolve(kept, **{**changes, "tools": tools, "trace": attrs.evolve(trace, tools=tools)})
+        return attrs.evolve(kept, **{**changes, "tools": tools, "trace": trace})
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
         """The same without some tools.
@@ -340,8 +338,7 @@ class ResolvedTools:
             return self
         tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
         step_made = _Pass(step, tools, lambda tool, _: out.get(tool.spec.name, "kept"))
-        trace = attrs.evolve(self.trace, passes=(*self.trace.passes, step_made), tools=tools)
-        return attrs.evolve(self, tools=tools, trace=trace)
+        return attrs.evolve(self, tools=tools, trace=attrs.evolve(self.trace, passes=(*self.trace.passes, step_made)))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
         """The same with more tools, behind the others.
@@ -388,7 +385,7 @@ class ResolvedTools:
             tuple(new.get(tool, tool) for tool in each)
             for each in (self.tools, self.findable, self.trace.candidates.tools)
         )
-        trace = attrs.evolve(self.trace, candidates=attrs.evolve(self.trace.candidates, tools=considered), tools=tools)
+        trace = attrs.evolve(self.trace, candidates=attrs.evolve(self.trace.candidates, tools=considered))
         return attrs.evolve(self, tools=tools, findable=findable, trace=trace)
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
@@ -401,11 +398,12 @@ class ResolvedTools:
 
     def explain(self, name: str) -> Explanation:
         """Why the tool of this name is in or out, step by step."""
+        reasons = self.trace.reasons(name, self._places)
         if name in self:
-            return Explanation(name, offered=True, reasons=self.trace.reasons(name))
+            return Explanation(name, offered=True, reasons=reasons)
         near = () if name in self.considered else suggest(name[:200], self.considered)
         notes = tuple(str(problem) for problem in self.problems if problem.toolset and problem.tool is None)
-        return Explanation(name, offered=False, reasons=self.trace.reasons(name), near=near, notes=notes)
+        return Explanation(name, offered=False, reasons=reasons, near=near, notes=notes)
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""
@@ -448,22 +446,11 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     toolset_timeout: float = 30.0,
     predicate_timeout: float = PREDICATE_SECONDS,
 ) -> ResolvedTools:
-    """The tools that this context may be offered now.
+    """The tools that this context may be offered now. Arguments are as for `registry.resolve`, which gives the others.
 
-    Args:
-        static: Sorted by name, each name once.
-        toolsets: Asked at the same time, in the order of their precedence. One that isn't an `OwnedToolset` counts
-            as the host's.
-        context: The user, session and model.
-        where: What the request asks of tools.
-        default: What the registry asks of tools before that.
-        active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
-        order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
-            are passed over.
-        contested: Names that no plugin gets.
-        on_toolset_error: `"skip"`: a toolset that fails costs only its own tools; `"fail"`: it raises.
-        toolset_timeout: Seconds that toolsets have for their answer.
-        predicate_timeout: Seconds that the functions of both predicates have together for their answers.
+    `static` tools are sorted by name, each name once. `toolsets` are asked at the same time, in the order of their
+    precedence; one that isn't an `OwnedToolset` counts as the host's. `default` is asked of tools before `where`,
+    both within `predicate_timeout`, and no plugin gets `contested` names.
 
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
@@ -471,7 +458,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     offers: list[Offer] = []
     if toolsets:
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
-        offers = await ask_all([ToolsetAdapter(toolset) for toolset in owned], context, toolset_timeout)
+        offers = await ask_all(owned, context, toolset_timeout)
     problems = (problem for offer in offers for problem in offer.problems if not problem.note)
     if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
@@ -532,7 +519,7 @@ def _resolved(
     if order is not None:
         first = _picked(tools, order, "order")
         tools = list(dict.fromkeys((*first, *tools)))
-    trace = _Trace(candidates, passes, tools, context)
+    trace = _Trace(candidates, passes, context)
     problems.extend(_unknown(active or (), trace))
     for first, second in _look_alikes(tuple([tool.spec.name for tool in candidates.tools])):
         text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -37,9 +36,9 @@ def _row_of(spec: ToolSpec) -> Row:
 
 def _parameter_names(spec: ToolSpec) -> list[str]:
     """The names of a tool's parameters, nested ones too, each once, outermost first; at most 500."""
-    parts = (part.get("properties") for part in schemas(json.loads(spec.input_schema_text)))
-    names = dict.fromkeys(name for each in parts if is_object(each) for name in each)
-    return list(names)[:_MOST_PARAMETERS]
+    of_schemas = (each.get("properties") for each in schemas(spec.input_schema))
+    names = (name for properties in of_schemas if is_object(properties) for name in properties)
+    return list(dict.fromkeys(names))[:_MOST_PARAMETERS]
 
 
 MOST_NEAR: Final = 3  # how many near misses stand for a question, or for a word of it, that nothing is found for

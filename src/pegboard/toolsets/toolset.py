@@ -161,7 +161,6 @@ def check_once(tool: Tool) -> None:
 
 
 _MOST_TOOLS: Final = 100_000
-_MOST_TEXT: Final = 500
 
 
 @frozen
@@ -224,7 +223,7 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         return any(not problem.note for problem in self.problems)
 
 
-async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
+async def ask_all(sources: Sequence[WrapperToolset], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
     """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
 
     They are asked at the same time. One that blocks the event loop can't be bounded.
@@ -233,9 +232,9 @@ async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, t
 
     from pegboard.timeout import LimitExpiredError, within
 
-    async def offer(source: ToolsetAdapter) -> Offer:
+    async def offer(source: WrapperToolset) -> Offer:
         try:
-            return await within(timeout, source.offer(context))
+            return await within(timeout, source.tools(context))
         except LimitExpiredError as late:
             text = f"no answer within {timeout:g} s (toolset_timeout)"
             notes = getattr(late.__cause__, "__notes__", ())  # the toolset's own, on what to do
@@ -246,21 +245,14 @@ async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, t
     return await asyncio.gather(*map(offer, sources))
 
 
-def _failed(source: ToolsetAdapter, error: BaseException) -> Offer:
+def _failed(source: WrapperToolset, error: BaseException) -> Offer:
     return Offer((), [ToolsetProblem(source.name, error_text(error), error=error)])
 
 
 def error_text(error: BaseException) -> str:
-    """What was raised, in one short line."""
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001  an exception whose own text can't be had
-        text = ""
-    kind = type(error).__name__
-    line = " ".join(text.split())[:_MOST_TEXT]
-    if isinstance(error, PegboardError):
-        return line or kind
-    return f"{kind}: {line}" if line else kind
+    """What was raised, in one short line; of our own errors the text alone."""
+    text = cause_of(error)
+    return text.removeprefix(f"{type(error).__name__}: ") if isinstance(error, PegboardError) else text
 
 
 def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:
@@ -438,27 +430,6 @@ def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, *
     return f"{part} {answer}" + (f" ({facts})" if facts else "")
 
 
-class ToolsetAdapter:
-    """Any object with the interface of a toolset, as a source of checked offers."""
-
-    def __init__(self, toolset: Toolset) -> None:
-        self.toolset = toolset
-        self.name = toolset_name(toolset)
-        call = getattr(toolset, "call", None)
-        self._with_handlers = ToolMapper(partial(_add_handler, call, Flavour.of(call))) if callable(call) else None
-
-    async def offer(self, context: ReadonlyContext) -> Offer:
-        """What it offers for this context; raises whatever it raises."""
-        answer: Any = await settle(self.toolset.tools(context))
-        if type(answer) is Offer:
-            return answer
-        tools, problems = check_tools(self.name, answer)
-        if self._with_handlers is not None:
-            self._with_handlers.trim(tools)
-            tools = [self._with_handlers.one(tool) for tool in tools]
-        return Offer(tools, problems)
-
-
 def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
     """Gives a tool without a handler one that calls its toolset's `call`, by the name that it has listed."""
     if tool.handler is not None or tool.spec.kind == "provider":
@@ -470,33 +441,42 @@ def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
 
 
 class WrapperToolset:
-    """Base of toolsets that wrap another, under the same name; closing it closes the inner one.
+    """A toolset round any object with the interface of one, under the same name; closing it closes the inner one.
 
-    Tools come out of the inner toolset able to run, so that a wrapper that changes a tool changes what is listed and
-    what is called together.
+    What the inner one offers is checked, and able to run, so that a wrapper that changes a tool changes what is listed
+    and what is called together.
     """
 
     def __init__(self, inner: Toolset) -> None:
-        self._inner = ToolsetAdapter(inner)
-        self.name = self._inner.name
+        self.inner = inner
+        self.name = toolset_name(inner)
+        call = getattr(inner, "call", None)
+        self._with_handlers = ToolMapper(partial(_add_handler, call, Flavour.of(call))) if callable(call) else None
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What the inner toolset offers."""
-        return await self._inner.offer(context)
+        """What the inner toolset offers for this context; raises whatever it raises."""
+        answer: Any = await settle(self.inner.tools(context))
+        if type(answer) is Offer:
+            return answer
+        tools, problems = check_tools(self.name, answer)
+        if self._with_handlers is not None:
+            self._with_handlers.trim(tools)
+            tools = [self._with_handlers.one(tool) for tool in tools]
+        return Offer(tools, problems)
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
         """The toolset that it wraps."""
-        return (self._inner.toolset,)
+        return (self.inner,)
 
     @property
     def publishes(self) -> Sequence[str] | None:
         """What the inner toolset says."""
-        return published_files(self._inner.toolset)
+        return published_files(self.inner)
 
     async def close(self) -> None:
         """Closes the inner toolset."""
-        await _close(self._inner.toolset)
+        await _close(self.inner)
 
 
 @frozen
@@ -529,7 +509,7 @@ class ChangedToolset(WrapperToolset):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools of the inner toolset, changed where the step applies."""
-        offer = await self._inner.offer(context)
+        offer = await super().tools(context)
         step, tools = self._step, dict[str, Tool]()
         problems: list[ToolsetProblem] = []
         picked, faults = (offer, {}) if step.where is None else await filter_tools(offer, step.where, context)

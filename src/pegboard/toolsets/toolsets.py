@@ -19,7 +19,6 @@ from pegboard.toolsets.toolset import (
     Dropped,
     Offer,
     Toolset,
-    ToolsetAdapter,
     ToolsetProblem,
     WrapperToolset,
     ask_all,
@@ -28,7 +27,6 @@ from pegboard.toolsets.toolset import (
     close_all,
     error_text,
     first_problems,
-    published_files,
 )
 from pegboard.toolsets.wrappers import (
     CachedToolset,
@@ -242,7 +240,7 @@ class CombinedToolset(ToolsetBase):
 
     def __init__(self, name: str, toolsets: Iterable[Toolset], *, timeout: float = 20.0) -> None:
         self.name = name
-        self._sources = tuple(ToolsetAdapter(toolset) for toolset in toolsets)
+        self._sources = tuple(WrapperToolset(toolset) for toolset in toolsets)
         self._timeout = timeout
 
     async def tools(self, context: ReadonlyContext) -> Offer:
@@ -270,17 +268,17 @@ class CombinedToolset(ToolsetBase):
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
         """The toolsets that it is made of."""
-        return tuple(source.toolset for source in self._sources)
+        return tuple(source.inner for source in self._sources)
 
     @property
     def publishes(self) -> list[str] | None:
         """The files of all of them; `None` where one of them publishes nothing."""
-        files = [published_files(source.toolset) for source in self._sources]
+        files = [source.publishes for source in self._sources]
         return None if None in files else [file for of_one in files for file in of_one or ()]
 
     async def close(self) -> None:
         """Closes all of them; raises an `ExceptionGroup` of what some have raised."""
-        failures = await close_all(source.toolset for source in self._sources)
+        failures = await close_all(source.inner for source in self._sources)
         if failures:
             raise BaseExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
 

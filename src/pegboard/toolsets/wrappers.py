@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import attrs
@@ -15,6 +15,7 @@ from attrs import field, frozen
 from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, near_or_known
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
+from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler, takes_context
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
@@ -49,7 +50,7 @@ class FilteredToolset(WrapperToolset):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools that are left."""
-        offer = await self._inner.offer(context)
+        offer = await super().tools(context)
         kept, faults = await filter_tools(offer, self._predicate, context)
         left = set(kept)
         dropped = [
@@ -147,7 +148,7 @@ class PreparedToolset(WrapperToolset):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What the function gives for the inner toolset's tools."""
-        offer = await self._inner.offer(context)
+        offer = await super().tools(context)
         tools, problems = check_tools(self.name, await settle(self._prepare(context, tuple(offer))))
         names = {tool.spec.name for tool in tools}
         dropped = [
@@ -211,7 +212,7 @@ class CachedToolset(WrapperToolset):
             known = cache.get(key)
             if known is not None and self._clock() < known[1]:
                 return known[0]
-            offer = await self._inner.offer(context)
+            offer = await super().tools(context)
             if not offer.has_failed:
                 cache.pop(key, None)
                 cache[key] = (offer, self._clock() + self._ttl)
@@ -228,7 +229,6 @@ _ROOT: Final = frozenset(
 
 _LEFT_OUT: Final = frozenset({"default", "examples"})
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
-_REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
@@ -342,7 +342,7 @@ class Reshape:
                 raise DefinitionError(
                     f"a schema with {keyword!r} at its root can't be reshaped: it may speak of arguments by name"
                 )
-        for reference in _references(schema):
+        for reference in (part[key] for part in schemas(schema) for key in REFERENCES if key in part):
             if not str(reference).startswith(_DEFINITIONS):
                 raise DefinitionError(f"a schema with the reference {reference!r} can't be reshaped")
 
@@ -362,19 +362,6 @@ def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
 
     kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
     return validator_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
-
-
-def _references(value: Any) -> Iterator[Any]:
-    """Everything under a keyword that refers to a place in the schema."""
-    waiting = [value]
-    while waiting:
-        item: Any = waiting.pop()
-        if isinstance(item, dict):
-            members = cast("JsonObject", item)
-            yield from (member for key, member in members.items() if key in _REFERENCES)
-            waiting.extend(members.values())
-        elif isinstance(item, list):
-            waiting.extend(cast("list[Any]", item))
 
 
 def reshaping(reshapes: Mapping[str, Reshape]) -> Step:

@@ -46,25 +46,17 @@ def _with_own_ids(message: Message, earlier: Iterable[str] = ()) -> Message:
     return message.evolve(parts=parts)
 
 
-_GOES_ON: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
+_KEPT: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
 
 
 @define(eq=False)
 class TurnProgress:
     """Progress of a turn, and the conversation, in which every call gets its result.
 
+    Attributes that aren't listed are those of the `TurnOutcome` that it becomes, as they stand.
+
     Attributes:
-        messages: The conversation, the oldest first.
-        state: The session's state, as its calls have changed it.
-        began: How many messages there were when the turn began.
-        rounds: How often the model was asked.
-        calls: How many calls it made.
         broken: How many answers with calls were cut off, or broke off.
-        usage: What all answers used together.
-        actions: What all calls asked for together.
-        response: The last answer.
-        pending: The calls of the last answer that wait for an approval.
-        for_host: Those that the host has to run.
         deadline: When its seconds are over, by `time.monotonic()`, or `None`.
     """
 
@@ -90,7 +82,7 @@ class TurnProgress:
     @classmethod
     def after(cls, before: TurnOutcome, context: ReadonlyContext) -> TurnProgress:
         """A turn that goes on from where it was suspended."""
-        kept = {name: getattr(before, name) for name in _GOES_ON}
+        kept = {name: getattr(before, name) for name in _KEPT}
         return cls(before.messages, {**context.state, **before.state}, **kept)
 
     def with_own_ids(self, message: Message) -> Message:
@@ -207,22 +199,9 @@ class TurnProgress:
 
     def outcome(self, ended: Ended, detail: str | None = None, **facts: Any) -> TurnOutcome:
         """The turn as it stands."""
-        return TurnOutcome(
-            tuple(self.messages),
-            ended,
-            self.response,
-            self.began,
-            self.usage,
-            self.rounds,
-            self.calls,
-            self.actions,
-            {key: value for key, value in self.state.items() if not key.startswith(TEMPORARY)},
-            self.pending,
-            detail,
-            ignored=self.ignored,
-            for_host=self.for_host,
-            **facts,
-        )
+        kept = {name: getattr(self, name) for name in (*_KEPT, "ignored")}
+        state = {key: value for key, value in self.state.items() if not key.startswith(TEMPORARY)}
+        return TurnOutcome(tuple(self.messages), ended, detail=detail, state=state, **kept, **facts)
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:

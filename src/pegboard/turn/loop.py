@@ -290,16 +290,13 @@ class Turn:
         return self._with_left_out(await self.registry.process(request, context))
 
     async def _offered(self, context: ReadonlyContext) -> ResolvedTools:
-        """The request's tools, or those that may be offered now."""
-        return await self._resolved(context) if self.request.tools is None else self.request.tools
-
-    async def _resolved(self, context: ReadonlyContext) -> ResolvedTools:
-        """The tools that may be offered now; its own permissions narrow them as the registry's do."""
+        """The request's tools, or those that may be offered now; its own permissions narrow these as the registry's."""
+        if self.request.tools is not None:
+            return self.request.tools
         failing = self.on_toolset_error
         tools = await self.registry.resolve(context, where=self.where, active=self.active, on_toolset_error=failing)
-        if (permissions := self.batch.get("permissions")) is None:
-            return tools
-        hidden = [tool.name for tool in tools if permissions.hides(tool)]
+        permissions = self.batch.get("permissions")
+        hidden = [] if permissions is None else [tool.name for tool in tools if permissions.hides(tool)]
         return tools.without("permitted", dict.fromkeys(hidden, "the turn's permissions never let it run"))
 
     def _with_left_out(self, request: ModelRequest) -> ModelRequest:

@@ -84,11 +84,6 @@ def called(*names: str) -> StopCondition:
     return was_called
 
 
-def rounds(number: int) -> StopCondition:
-    """Stops after so many rounds, as a plan and not as a failure: a limit of the same number ends with `"limit"`."""
-    return lambda turn: f"{turn.rounds} rounds" if turn.rounds >= number else None
-
-
 _Spoken: TypeAlias = "Sequence[Message | str] | Message | str | None"
 Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
 """Gives what the user has written since it was last asked, or nothing. Plain or async; a plain one must not wait."""

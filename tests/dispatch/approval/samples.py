@@ -10,7 +10,7 @@ from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.state import CallServices, CallState
+from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.schema.json import json_text
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
@@ -46,28 +46,13 @@ def resumed(pending, answer, grants=None):
     return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"), None)
 
 
-class Operator:
-    """Keeps what only the operator should see."""
-
-    def __init__(self):
-        self.told = []
-
-    def __call__(self, who, error):
-        self.told.append((who, error))
-
-    @property
-    def names(self):
-        return [who for who, _ in self.told]
-
-
-def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, approvals=None, rules=(), **changes):
+def surroundings(approver=None, *, seconds=60.0, grants=None, approvals=None, rules=(), **changes):
     limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
     return CallServices(
         a_tool,
         WorkerPool(),
         limits=limits,
-        observe=operator,
-        permissions=changes.pop("permissions", Permissions(rules)),
+        current=CurrentPermissions(changes.pop("permissions", Permissions(rules))),
         grants=MemoryGrants() if grants is None else grants,
         approvals=approvals or ApprovalQueue(),
         approver=approver,

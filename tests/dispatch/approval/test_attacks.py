@@ -137,6 +137,8 @@ def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
         ),
         *(("text", "", "b"), ("text", "a *", "a"), ("text", "a\u200b", "a"), ("text", 1, True)),
         ("command", "echo $HOME", "echo $HOME"),
+        *(("command", "echo 'a  b'", "echo a  b"), ("command", "echo a && echo b", "echo a || echo b")),
+        *(("command", "echo true | sh", "echo rm x | sh"), ("command", "cd a; rm x", "cd b; rm x"), ("text", "a", "A")),
         ("url", "https://example.com/a", "https://evil.example.com/a"),
         ("url", "https://example.com/a?b", "https://example.com/axb"),
         ("url", "https://example.com/a/../b", "https://example.com/a/../b"),
@@ -188,6 +190,7 @@ def test_always_for_a_text_is_not_for_what_is_written_like_it(one, other):
 RUNS_ELSEWHERE = writer().evolve(policy=evolve(writer().policy, executor="process"))
 OTHERS = [
     writer(origin=Origin(plugin="evil")),
+    writer(origin=Origin(toolset="evil")),
     writer(origin=Origin(plugin="evil", distribution="evil")),
     writer(title="Write"),
     writer(kind="text"),

@@ -9,7 +9,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from dispatch.approval.samples import Operator, a_request, a_tool
+from dispatch.approval.samples import a_request, a_tool
 from pegboard.dispatch.approval.request import (
     Always,
     Later,
@@ -233,21 +233,18 @@ def test_it_is_made_off_the_loop_of_arguments_of_its_own():
 @pytest.mark.parametrize(
     "fault", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), StopIteration(), asyncio.CancelledError()]
 )
-def test_one_that_raises_shows_nothing_and_the_operator_is_told(fault):
+def test_one_that_raises_shows_nothing_and_the_operator_is_told(fault, told):
     def preview(arguments):
         raise fault
 
-    operator = Operator()
-    assert previewed(preview, observe=operator) is None
-    assert operator.names == ["preview of delete"]
     assert previewed(preview) is None
+    assert [who for who, _ in told()] == ["preview of delete"]
 
 
-def test_one_that_hangs_is_left_to_itself():
+def test_one_that_hangs_is_left_to_itself(told):
     free = threading.Event()
-    operator = Operator()
-    assert previewed(lambda arguments: free.wait(30), seconds=0.02, observe=operator) is None
-    assert isinstance(operator.told[0][1], TimeoutError)
+    assert previewed(lambda arguments: free.wait(30), seconds=0.02) is None
+    assert isinstance(told()[0][1], TimeoutError)
     free.set()
 
 
@@ -270,12 +267,11 @@ async def test_whoever_waits_may_be_cancelled():
 @pytest.mark.parametrize(
     "nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None), Preview("a" * 1_001), Preview("a", "b" * 50_001)]
 )
-def test_nonsense_and_what_is_too_long_to_be_shown_whole_is_no_preview(nonsense):
+def test_nonsense_and_what_is_too_long_to_be_shown_whole_is_no_preview(nonsense, told):
     with pytest.raises((TypeError, ValueError), match="a preview"):
         shown_preview(nonsense)
-    operator = Operator()
-    assert previewed(lambda arguments: nonsense, observe=operator) is None
-    assert operator.names == ["preview of delete"]
+    assert previewed(lambda arguments: nonsense) is None
+    assert [who for who, _ in told()] == ["preview of delete"]
 
 
 def test_hidden_characters_are_written_out():

@@ -341,6 +341,7 @@ FILE = Reshape(rename={"path": "file"})
         ([FILE, Reshape(hide={"file": "src/../secret/key"})], {}),
         ([FILE, Reshape(default={"file": "secret/key"})], {}),
         ([Reshape(default={"path": "src/a"}), Reshape(hide={"path": "./secret/key"})], {}),
+        ([Reshape(retype={"path": {"type": "string"}})], {"path": "secret/key"}),
     ],
 )
 @pytest.mark.parametrize("kind", [None, "path"])
@@ -479,6 +480,7 @@ def test_nothing_that_is_added_later_beats_a_forbid_rule(top, later):
 
 
 FUNCTIONS = ["preview", "check", "requires_confirmation", "destructive", "read_only", "concurrency", "work_dir"]
+FUNCTIONS += ["permission_values"]
 
 
 @pytest.mark.parametrize("option", FUNCTIONS)
@@ -487,7 +489,8 @@ def test_no_function_of_a_tool_changes_what_is_run(top, option):
 
     def change(arguments, context=None):
         arguments["paths"].append("secret/key")
-        return {"preview": "", "check": (), "concurrency": "shared", "work_dir": "."}.get(option, False)
+        answers = {"preview": "", "check": (), "concurrency": "shared", "work_dir": "."}
+        return (answers | {"permission_values": {"paths": ["src/a"]}}).get(option, False)
 
     @tool(permission_arguments={"paths": "path"}, **{option: change})
     def cats(paths: list[str]) -> str:

@@ -173,6 +173,10 @@ class Guard:
         return None if self.order is None else self.order.pegboard_on_stop(context)
 
     @hookimpl
+    def pegboard_guards_calls(self) -> None:
+        """Has no call run where it has settings and isn't loaded."""
+
+    @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
         """Adds `registry guard` and `registry logs`."""
         from pegboard_guard.commands import guard_command, logs_command

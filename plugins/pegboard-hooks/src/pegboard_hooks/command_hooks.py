@@ -34,7 +34,7 @@ from pegboard.schema.converter import json_key, read_table
 from pegboard.schema.json import digest_of, strict_json
 from pegboard.tools.visible import visible
 from pegboard.toolsets.expression import parse_predicate
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 BEFORE: Final = "PreToolUse"
 AFTER: Final = "PostToolUse"
@@ -217,21 +217,17 @@ class CommandHooks:
     Args:
         before: Asked before a call.
         after: Told after a call that has run.
-        broken: What is wrong with other settings of this kind: then no call runs.
     """
 
-    def __init__(self, before: Sequence[HookSettings], after: Sequence[HookSettings] = (), broken: str = "") -> None:
+    def __init__(self, before: Sequence[HookSettings], after: Sequence[HookSettings] = ()) -> None:
         self._before = tuple(before)
         self._after = tuple(after)
-        self._broken = broken
 
     @hookimpl
     async def pegboard_before_tool(
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> ChangeArguments | Ask | Deny | Abort | None:
         """Asks the programs that are about the tool."""
-        if self._broken:
-            raise HookError(f"no call runs while settings of hooks are wrong: {self._broken}")
         verdict = _Verdict(ChangeArguments(dict(arguments)).arguments)
         context.values[_verdict_key(context)] = verdict
         for hook in self._before:
@@ -301,13 +297,13 @@ async def _asked(
     }
     log, name = operator_log().getChild("hooks"), visible(" ".join(hook.command))[:200]
     try:
-        check_runs(hook.words, hook.folder(None))
+        hook.check_runs(hook.words, folder)
         run = await run_program(
             hook.words,
             given=json.dumps(facts).encode() + b"\n",
             seconds=hook.timeout,
             cwd=hook.folder(folder),
-            env=hook.environment(),
+            env=hook.environment(hook.words),
         )
         answer = Answer.read(run, event)
         if event == BEFORE and answer.arguments is not None and (problems := tool.check(answer.arguments)):

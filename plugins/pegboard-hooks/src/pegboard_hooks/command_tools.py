@@ -23,7 +23,7 @@ from pegboard.dispatch.permissions.rule import HOLE
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import is_valid_name
 from pegboard_hooks.interpreters import interpreters
-from pegboard_hooks.program import Finished, ProgramSettings, check_program, check_runs, run_program
+from pegboard_hooks.program import Finished, ProgramSettings, check_program, run_program
 
 TYPES: Final = ("string", "integer", "number", "boolean", "array")
 _PLAIN_OUTPUT: Final = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
@@ -272,13 +272,13 @@ def command_tool(name: str, settings: ToolSettings) -> Tool:
         given = settings.with_defaults(arguments)
         words = settings.words(given)
         try:
-            check_runs(settings.with_holes, settings.folder(None))
+            settings.check_runs(settings.with_holes, context.work_dir)
             finished = await run_program(
                 [settings.program, *words[1:]],
                 given=settings.given(given),
                 seconds=settings.timeout,
                 cwd=settings.folder(context.work_dir),
-                env=settings.environment(**_PLAIN_OUTPUT),
+                env=settings.environment(settings.with_holes, **_PLAIN_OUTPUT),
             )
         except OSError as error:
             raise ToolError(f"{name} can't run: {error}. Do without it, or say so.") from error

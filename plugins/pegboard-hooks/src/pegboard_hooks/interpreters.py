@@ -22,7 +22,8 @@ _WORDS_ARE_TEXT: Final = {"ssh": 1, "rsh": 1, "mosh": 1, "watch": 0, "eval": 0}
 """Programs that have a shell evaluate their words, and how many words of their own stand before these."""
 
 _TEXT_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "trap"})
-_RUN_SCRIPTS: Final = SHELLS | {"python", "pypy", "perl", "ruby", "node", "nodejs", "php", "lua", "luajit"}
+PYTHONS: Final = frozenset({"python", "pypy"})
+_RUN_SCRIPTS: Final = SHELLS | PYTHONS | {"perl", "ruby", "node", "nodejs", "php", "lua", "luajit"}
 _RUN_FILES: Final = _RUN_SCRIPTS | (_TEXT_FIRST - {"trap"})
 _TEXT_OF_SHELL: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*|(?i:-command|-ec|-enc\w*)|--command")
 _TEXT_OF_OTHERS: Final = re.compile(
@@ -31,6 +32,7 @@ _TEXT_OF_OTHERS: Final = re.compile(
 """The option before a text."""
 
 _TEXT_GLUED: Final = re.compile(rf"[-+][A-Za-z]*[ceEprBR][^-]*{HOLE}|--[\w-]+=.*{HOLE}", re.DOTALL)
+_MODULE: Final = re.compile(r"-[bBdEiIOPqsSuvx]*m.*")
 _VALUE: Final = re.compile(r"[^./]*")
 """What may be an option's value, and so no script."""
 
@@ -63,11 +65,11 @@ def interpreters(words: Sequence[str]) -> Iterator[Interpreter]:
             yield _read(name, command[1:])
 
 
-def code_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def code_files(words: Sequence[str]) -> list[str]:
     """What a command names to be run: programs by their paths, and scripts behind an interpreter."""
     programs = [command[0] for command in _commands(words) if "/" in command[0]]
     scripts = [each.script or HOLE for each in interpreters(words) if each.name in _RUN_FILES]
-    return programs, [script for script in scripts if HOLE not in script]
+    return [*programs, *(script for script in scripts if HOLE not in script)]
 
 
 def _commands(words: Sequence[str], level: int = 0) -> Iterator[Sequence[str]]:
@@ -85,7 +87,7 @@ def _read(name: str, arguments: Sequence[str]) -> Interpreter:
     follows, before = name in _TEXT_FIRST, ""
     option = _TEXT_OF_SHELL if name in SHELLS else _TEXT_OF_OTHERS
     for word in arguments:
-        if word == "-m" and name in _RUN_SCRIPTS:
+        if name in PYTHONS and _MODULE.fullmatch(word):
             return Interpreter(name, texts)
         if name in _TEXT_FIRST and word in ("-f", "--file"):
             follows = False

@@ -10,6 +10,8 @@ from pegboard import Limits, hookimpl
 if TYPE_CHECKING:
     import click
 
+    from pegboard_hooks.program import ProgramSettings
+
 _LIMITS: Final = Limits()
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 _KEYS: Final = ("before", "after", "tools", "folders", "watch")
@@ -25,12 +27,15 @@ class Hooks:
     Args:
         settings: `before` and `after`, lists of tables (see `HookSettings`); `tools`, tables by name (see
             `ToolSettings`); `folders` and `watch` (see `FileToolset`).
+
+    Raises:
+        ValueError: Something is wrong with a hook before calls, or a key is unknown.
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
         self._settings = settings
         self._faults: list[str] = []
-        self._programs: dict[str, tuple[Sequence[str], str | None]] = {}
+        self._programs: dict[str, tuple[Sequence[str], ProgramSettings]] = {}
         if not settings.keys() <= {"tools", "folders", "watch"}:
             self._guard_calls()
 
@@ -39,13 +44,11 @@ class Hooks:
         from pegboard_hooks.command_hooks import CommandHooks
 
         broken: list[str] = []
-        try:
-            check_keys(self._settings, _KEYS, "plugins.hooks")
-        except ValueError as error:
-            broken.append(str(error))
+        check_keys(self._settings, _KEYS, "plugins.hooks")
         before, after = [*self._hooks("before", broken)], [*self._hooks("after", self._faults)]
-        self._faults = [*broken, *self._faults]
-        hooks = CommandHooks(before, after, "; ".join(broken))
+        if broken:
+            raise ValueError("; ".join(broken))
+        hooks = CommandHooks(before, after)
         for name in _ROUND_CALLS:  # the class itself has none, so that it costs calls nothing
             setattr(self, name, getattr(hooks, name))
 
@@ -67,7 +70,7 @@ class Hooks:
             except ValueError as error:
                 faults.append(str(error))
                 continue
-            self._programs[place] = hook.words, hook.folder(None)
+            self._programs[place] = hook.words, hook
             yield hook
 
     @hookimpl
@@ -91,7 +94,7 @@ class Hooks:
                 try:
                     tool = read_table(ToolSettings, table, place)
                     register(command_tool(name, tool))
-                    self._programs[place] = tool.with_holes, tool.folder(None)
+                    self._programs[place] = tool.with_holes, tool
                 except PegboardError as error:
                     self._faults.append(f"{place}: {error}")
                 except ValueError as error:
@@ -107,10 +110,11 @@ class Hooks:
         Raises:
             ValueError: They aren't absolute paths.
         """
-        if not self._settings.keys().isdisjoint(("before", "after", "tools")):
-            from pegboard_hooks.program import Programs
+        if not self._settings:
+            return
+        from pegboard_hooks.program import Programs
 
-            register(Programs(self._programs))
+        register(Programs(self._programs))
         folders: Any = self._settings.get("folders", ())
         if not folders:
             return
@@ -119,6 +123,10 @@ class Hooks:
         if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
             raise ValueError("plugins.hooks.folders: has to be a list of absolute paths")
         register(FileToolset(cast("list[str]", folders), watches=self._settings.get("watch") is True))
+
+    @hookimpl
+    def pegboard_guards_calls(self) -> None:
+        """Has no call run where it has settings and isn't loaded."""
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:

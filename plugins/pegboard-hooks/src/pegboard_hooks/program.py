@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Final, cast
 
@@ -18,9 +18,9 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
 from pegboard.config.config import may_bind, trust_file
-from pegboard.files import read_bounded
+from pegboard.dispatch.permissions.rule import HOLE
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
-from pegboard_hooks.interpreters import code_files
+from pegboard_hooks.interpreters import PYTHONS, code_files, interpreters
 
 MOST_BYTES: Final = 1_000_000
 """How much a program may write to standard output, and to standard error; with more it is ended."""
@@ -31,8 +31,8 @@ DRAIN_SECONDS: Final = 0.5
 TERMINATE_SECONDS: Final = 1.0
 """How long a program may take to end once it is told to; then it is killed."""
 
-_MOST_SCRIPT: Final = 10_000_000
 _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+_BETWEEN: Final = re.compile(rf"{HOLE}[^{HOLE}]*{HOLE}|[\s=:,;@'\"`()<>|&]+")
 
 
 @frozen(kw_only=True)
@@ -55,52 +55,66 @@ class ProgramSettings:
         if not all(isinstance(value, str) for value in cast("Mapping[str, object]", self.env).values()):
             raise ValueError("env: values have to be texts")
 
-    def environment(self, **more: str) -> dict[str, str]:
-        """All variables that the program gets."""
-        names = (*_INHERITED, *self.inherit)
-        inherited = {name: value for name in names if (value := os.environ.get(name)) is not None}
-        return {**inherited, **more, **self.env}
+    def environment(self, words: Sequence[str], **more: str) -> dict[str, str]:
+        """All variables that the program gets; Python imports nothing from the call's folder, as far as it knows them.
+
+        Of a script it would not import what lies beside it, either.
+        """
+        if self.cwd is None and any(each.name in PYTHONS and each.script is None for each in interpreters(words)):
+            more["PYTHONSAFEPATH"] = "1"
+        return {**_inherited(_INHERITED), **more, **self._own}
+
+    @property
+    def _own(self) -> dict[str, str]:
+        return {**_inherited(self.inherit), **self.env}
 
     def folder(self, of_call: str | None) -> str | None:
         """The folder that it runs in."""
         return of_call if self.cwd is None else str(Path(self.cwd).expanduser())
+
+    def files(self, words: Sequence[str], of_call: str | None = None) -> set[str]:
+        """The files that its words and its own variables name, and the programs and scripts that may be missing."""
+        run = _paths(code_files(words), self.folder(None))
+        return {*run, *_files_in(words, self.folder(None)), *_files_in(self._own.values(), self.folder(of_call))}
+
+    def check_runs(self, words: Sequence[str], of_call: str | None = None) -> None:
+        """Raises `OSError` for a program or script that isn't there, and for a file that isn't trusted as it is.
+
+        That is a file of a project which the words or a variable name, as a whole or in part: a script behind `sh`,
+        `find -exec` or `make -f`, as much as one that is only read.
+        """
+        program_path(words[0])
+        for file in sorted(self.files(words, of_call)):
+            os.stat(file)  # noqa: PTH116  a text
+            if not may_bind(file):
+                trust = f"look at it, and run: registry config trust {shlex.quote(file)}"
+                raise PermissionError(f"{file} came with a project, and isn't trusted as it is; {trust}")
+
+
+def _inherited(names: Iterable[str]) -> dict[str, str]:
+    return {name: value for name in names if (value := os.environ.get(name)) is not None}
+
+
+def _paths(names: Iterable[str], folder: str | None) -> Iterator[str]:
+    paths = (os.path.join(folder or "", os.path.expanduser(name)) for name in names)  # noqa: PTH111, PTH118  texts
+    return filter(os.path.isabs, paths)
+
+
+def _files_in(texts: Iterable[str], folder: str | None) -> Iterator[str]:
+    """The files that texts name: as a whole, as a part of them, or behind the letters of an option."""
+    for text in texts:
+        words = [text, *_BETWEEN.split(text)]
+        words += [word[at:] for word in words if word.startswith(("-", "+")) for at in range(2, 8)]
+        yield from (path for path in _paths(words, folder) if os.path.exists(path) and not os.path.isdir(path))  # noqa: PTH110, PTH112  texts
 
 
 def check_program(words: Sequence[str], cwd: str | None) -> None:
     """Raises `ValueError` for a program or a script that the folder in which it runs could replace by another."""
     if os.sep in words[0] and not words[0].startswith(("/", "~/")):
         raise ValueError(f"{words[0]!r:.200} is a relative path; give it in full, or the name of a program on PATH")
-    for file in chain(*code_files(words)):
+    for file in code_files(words):
         if cwd is None and not file.startswith(("/", "~/")):
             raise ValueError(f"{file!r:.200} would be looked for in each call's folder; give it in full, or set cwd")
-
-
-def check_runs(words: Sequence[str], cwd: str | None) -> None:
-    """Raises `OSError` for a program that isn't there, and for a script of a project that isn't trusted as it is.
-
-    A script is what an interpreter is given to run, and a program that begins with `#!` and is named by its path; what
-    a command wraps (`env`, `timeout`, `xargs`) counts, too.
-    """
-    program_path(words[0])
-    programs, scripts = paths_in(words, cwd)
-    for file in (*filter(_is_script, programs), *scripts):
-        if not may_bind(file, read_bounded(file, _MOST_SCRIPT)):
-            trust = f"look at it, and run: registry config trust {shlex.quote(file)}"
-            raise PermissionError(f"{file} came with a project, and isn't trusted as it is; {trust}")
-
-
-def paths_in(words: Sequence[str], cwd: str | None) -> tuple[list[str], list[str]]:
-    """The programs that a command names by their paths, and the scripts that it runs."""
-    programs, scripts = (
-        [os.path.join(cwd or "", os.path.expanduser(each)) for each in files]  # noqa: PTH111, PTH118  texts
-        for files in code_files(words)
-    )
-    return programs, scripts
-
-
-def _is_script(program: str) -> bool:
-    with open(program, "rb") as file:  # noqa: PTH123  a text
-        return file.read(2) == b"#!"
 
 
 def program_path(name: str) -> str:
@@ -270,18 +284,18 @@ class Programs(ToolsetBase):
     """A toolset without tools: which programs of the settings can't be run as they are.
 
     Args:
-        programs: By the place in the settings, a program's words, with holes, and the folder that it runs in.
+        programs: By the place in the settings, a program's words, with holes, and how it is started.
     """
 
     name = "programs"
 
-    def __init__(self, programs: Mapping[str, tuple[Sequence[str], str | None]]) -> None:
+    def __init__(self, programs: Mapping[str, tuple[Sequence[str], ProgramSettings]]) -> None:
         self._programs = programs
 
     @property
     def publishes(self) -> list[str]:
-        """What the answer depends on: the folders of `PATH`, the programs and scripts, and what is trusted."""
-        paths = [path for words, cwd in self._programs.values() for path in chain(*paths_in(words, cwd))]
+        """What the answer depends on: the folders of `PATH`, the files that are named, and what is trusted."""
+        paths = [path for words, settings in self._programs.values() for path in settings.files(words)]
         return [*_folders(), *paths, str(trust_file())]
 
     async def tools(self, context: ReadonlyContext) -> Offer:
@@ -290,8 +304,8 @@ class Programs(ToolsetBase):
         return Offer((), [*self._problems()])
 
     def _problems(self) -> Iterator[ToolsetProblem]:
-        for place, (words, cwd) in self._programs.items():
+        for place, (words, settings) in self._programs.items():
             try:
-                check_runs(words, cwd)
+                settings.check_runs(words)
             except OSError as error:
                 yield ToolsetProblem(self.name, f"{place}: {error}")

@@ -35,20 +35,20 @@ from pegboard.cli.session import (
 )
 from pegboard.cli.tool_texts import (
     listing_json,
-    listing_of,
     listing_plain,
     notice_text,
     schema_text,
+    sections_of,
     show_json,
     show_text,
 )
-from pegboard.cli.warm import SEARCH_LIMIT, search_cached
+from pegboard.cli.warm import SEARCH_LIMIT
 from pegboard.config.config import Config, lacks_secrets, load_config
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
-from pegboard.plugins.snapshot import Environment, environment, open_snapshot, own_version
+from pegboard.plugins.snapshot import Environment, environment
 from pegboard.schema.json import counted
 from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
 
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.toolsets.search import Found
 
 QUARANTINE_SECONDS: Final = 3600
 """How long a listing holds that lacks a plugin: what made it fail may lie outside of all files."""
@@ -95,7 +94,7 @@ class SnapshotWriter:
             stamps.add_plugin(found)
         return cls(place, config, stamps, discovery)
 
-    def keep(self, session: Session, offered: ResolvedTools, notices: Iterable[str]) -> bool:
+    def keep(self, session: Session, offered: ResolvedTools, notices: Iterable[str], index: bytes = b"") -> bool:
         """Keeps what `list` has written to standard output and standard error; gives whether it could be kept.
 
         While a plugin is quarantined it holds for an hour; nothing is kept while settings lack a secret.
@@ -110,14 +109,14 @@ class SnapshotWriter:
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}
         commands |= dict(command_lines(session))
-        listing = listing_of(
+        sections = sections_of(
             offered.tools,
             session.registry.problems(),
-            version=own_version(),
             commands=commands.items(),
             notices=notices,
+            index=index,
         )
-        return write_snapshot(self.place, listing, self.stamps, until)
+        return write_snapshot(self.place, sections, self.stamps, until)
 
 
 @click.command("list")
@@ -300,12 +299,17 @@ def search_command(
     found, the better, and the best tools come first. A terminal gets a table; a pipe gets lines of name, plugin and
     summary with tabs between.
     """
+    from pegboard.toolsets.search import ToolIndex
+
     plain = not (where or any(context.values())) and options.is_default
     writer = SnapshotWriter.start() if plain else None
     session = open_session(options, writer.discovery if writer else None)
     offered = session.resolved(where, context=context_of(**context))
     report_misses(options.only, offered)
-    found = _searched(session, offered, " ".join(words), limit, writer)
+    index = ToolIndex(tool.spec for tool in offered)
+    found = index.search(" ".join(words), limit=limit)
+    if writer is not None:
+        writer.keep(session, offered, notices(session, offered), index.dump())
     tools = [tool for each in found if not each.near and (tool := offered.get(each.name)) is not None]
     if as_json:
         write(listing_json(tools, problems(session, offered)))
@@ -316,22 +320,6 @@ def search_command(
     if not tools:
         remark(f"no tool fits {' '.join(words)[:100]!r}.{did_you_mean([each.name for each in found[:3]])}")
     return 0
-
-
-def _searched(
-    session: Session, offered: ResolvedTools, text: str, limit: int, writer: SnapshotWriter | None
-) -> tuple[Found, ...]:
-    """What is found: by the kept index where every tool of the environment is looked through."""
-    if writer is None:
-        from pegboard.toolsets.search import ToolIndex
-
-        return ToolIndex(tool.spec for tool in offered).search(text, limit=limit)
-    snapshot = open_snapshot(writer.place)
-    if snapshot is None:
-        writer.keep(session, offered, notices(session, offered))
-    else:
-        snapshot.close()
-    return search_cached(writer.place, offered, text, limit)
 
 
 _MOST_NAMED = 5

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock, RLock
 from types import MethodType
-from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field
 
@@ -17,7 +17,7 @@ from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.pending import RefusedError, rules_of
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
-from pegboard.errors import detail_of
+from pegboard.errors import detail_of, log_failure
 from pegboard.threads import off_loop
 from pegboard.timeout import GRACE_SECONDS, cancels_the_call
 from pegboard.tools.call import CallError
@@ -118,8 +118,7 @@ class _Entry:
         request: With its preview once that is made.
         context: That of the call.
         approvers: Who are asked, in order, until one has an answer.
-        grants: Gets what is allowed for longer, or `None`.
-        observe: Called with what only the operator should see, or `None`.
+        grants: Gets what is allowed for longer.
         covered: Whether the rules allow it by now.
         session: As `session_key` gives it.
         lock_keys: Of each approver, where that is asked one thing after the other; else `None`.
@@ -132,8 +131,7 @@ class _Entry:
     request: ApprovalRequest
     context: ToolContext
     approvers: Sequence[OneApprover]
-    grants: Grants | None
-    observe: Callable[[str, BaseException], None] | None
+    grants: Grants
     covered: Callable[[], bool]
     session: str | None = field(init=False)
     lock_keys: tuple[str | None, ...] = field(default=(), init=False)
@@ -146,14 +144,9 @@ class _Entry:
     def __attrs_post_init__(self) -> None:
         self.session = session_key(self.context.request)
 
-    def report(self, source: str, error: BaseException) -> None:
-        """Reports what failed to the operator."""
-        if self.observe is not None:
-            self.observe(source, error)
-
     def failed(self, error: BaseException) -> CallError:
         """The denial where asking failed; the log has the error."""
-        self.report("approver", error)
+        log_failure("approver", error)
         text = f"{self.request.call.name} needs approval and asking for it failed. {_DENIED}"
         return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
 
@@ -162,7 +155,7 @@ class _Entry:
         try:
             return self.covered()
         except Exception as error:  # noqa: BLE001  rules may come from a host's store
-            self.report("the permission rules", error)
+            log_failure("the permission rules", error)
             return False
 
     async def wait(self, asking: asyncio.Task[None], seconds: float | None) -> Answer | CallError:
@@ -200,12 +193,11 @@ class ApprovalQueue:
         self,
         request: ApprovalRequest,
         context: ToolContext,
-        approver: AnyApprover | None,
+        approvers: Sequence[OneApprover],
         *,
-        covered: Callable[[], bool] = lambda: False,
-        grants: Grants | None = None,
-        seconds: float | None = None,
-        observe: Callable[[str, BaseException], None] | None = None,
+        covered: Callable[[], bool],
+        grants: Grants,
+        seconds: float | None,
     ) -> tuple[Answer, ApprovalRequest]:
         """Puts a request before a person.
 
@@ -215,12 +207,11 @@ class ApprovalQueue:
         Args:
             request: What is asked; its preview is made right before the approver is asked.
             context: That of the call.
-            approver: Who is asked; of several, one after the other, until one has an answer.
+            approvers: Who are asked, one after the other, until one has an answer.
             covered: Whether the rules allow the request by now. Called from any thread.
-            grants: Gets what is allowed for longer; without it, "always" counts once.
+            grants: Gets what is allowed for longer.
             seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
                 that is asked one thing after the other.
-            observe: Called with what only the operator should see: what failed, and the error.
 
         Returns:
             The answer, and the request as the person saw it.
@@ -228,10 +219,7 @@ class ApprovalQueue:
         Raises:
             CallError: `denied`: there is no approver, no answer in time, or the approver failed.
         """
-        if approver is None:
-            raise unanswerable(request)
-        approvers = cast("Sequence[OneApprover]", approver if isinstance(approver, Sequence) else (approver,))
-        entry = _Entry(request, context, approvers, grants, observe, covered)
+        entry = _Entry(request, context, approvers, grants, covered)
         try:
             entry.lock_keys = tuple(map(_lock_key, approvers))
         except Exception as error:  # it is no approver
@@ -318,12 +306,12 @@ class ApprovalQueue:
 async def _add_grant(entry: _Entry, answer: Always) -> None:
     """Adds to the session's grants; where that fails, the answer counts this once."""
     rules, tool = rules_of(entry.request, answer), entry.request.tool
-    if entry.grants is None or tool is None or not rules:
+    if tool is None or not rules:
         return
     try:
         await off_loop(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds)
     except Exception as error:  # noqa: BLE001  a host's store
-        entry.report("keeping what was allowed", error)
+        log_failure("keeping what was allowed", error)
 
 
 # The approver, which may be plain or async, slow, or broken ---------------------------------------------------------
@@ -365,7 +353,7 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
         request = entry.request
         if request.tool is not None and request.tool.preview is not None and request.preview is None:
             context = entry.context.request
-            preview = await preview_of(request.tool, request.arguments_text, context, observe=entry.observe)
+            preview = await preview_of(request.tool, request.arguments_text, context)
             request = entry.request = request.with_preview(preview)
         function: Any = _function_of(approver)
         if turn is not None and _may_block(function):

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.errors import PendingError
+from pegboard.errors import PendingError, log_failure
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.schema.json import StructureError, json_faults, json_text, strict_json
 from pegboard.schema.structure import strict_structurer
@@ -366,12 +366,7 @@ MOST_DETAILS: Final = 50_000
 
 
 async def preview_of(
-    tool: Tool,
-    arguments: str,
-    context: ReadonlyContext,
-    *,
-    seconds: float = PREVIEW_SECONDS,
-    observe: Callable[[str, BaseException], None] | None = None,
+    tool: Tool, arguments: str, context: ReadonlyContext, *, seconds: float = PREVIEW_SECONDS
 ) -> Preview | None:
     """What the tool shows of a call, with nothing hidden in it.
 
@@ -382,10 +377,9 @@ async def preview_of(
         arguments: As JSON text; the preview gets a copy of its own.
         context: Of the request, for a preview that asks for it.
         seconds: How long it may take; a thread that takes longer is left to itself.
-        observe: Called for a preview that raised, took too long, is too long or gave nonsense.
 
     Returns:
-        The preview, or `None` where there is none.
+        The preview, or `None` where there is none, or it failed, took too long, is too long or is nonsense.
     """
     if tool.preview is None:
         return None
@@ -395,8 +389,7 @@ async def preview_of(
     except BaseException as error:  # a preview's SystemExit costs only the preview
         if cancels_the_call(error):
             raise
-        if observe is not None:
-            observe(f"preview of {tool.name}", error)
+        log_failure(f"preview of {tool.name}", error)
         return None
 
 
