@@ -53,9 +53,14 @@ def _installed() -> _InstalledPlugins:
 class Contributions:
     """Contributions of hosts and plugins to a registry: one immutable catalogue, which is swapped whole.
 
+    Readers see one whole catalogue, before a change or after it, never between; only writers take a lock.
+
     Attributes:
         plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
         lazy_plugins: Plugins that are imported when something that they bring is needed.
+
+    Args:
+        on_conflict: What happens when the host brings a name that the host has.
     """
 
     def __init__(self, on_conflict: ConflictPolicy = "error") -> None:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pegboard.tools.stores import CallArtifacts, CallMemory
 
 T = TypeVar("T")
-_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+_NO_SERVICES: Final[Mapping[Any, Any]] = {}
 _making: Final = threading.Lock()
 """Held while a context makes what only few calls need: a tool may ask from several threads at once."""
 
@@ -208,7 +211,7 @@ class ToolContext:
     values: dict[str, Any] = field(
         default=Factory(lambda own: {} if own.request.values is None else own.request.values, takes_self=True)
     )
-    services: Services | Mapping[Any, Any] = field(default=_NOTHING, repr=False)
+    services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[OfferedTool] = field(default=(), repr=False)
     host: CallHost | None = field(default=None, repr=False)

@@ -446,11 +446,22 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     toolset_timeout: float = 30.0,
     predicate_timeout: float = PREDICATE_SECONDS,
 ) -> ResolvedTools:
-    """The tools that this context may be offered now. Arguments are as for `registry.resolve`, which gives the others.
+    """The tools that this context may be offered now.
 
-    `static` tools are sorted by name, each name once. `toolsets` are asked at the same time, in the order of their
-    precedence; one that isn't an `OwnedToolset` counts as the host's. `default` is asked of tools before `where`,
-    both within `predicate_timeout`, and no plugin gets `contested` names.
+    Args:
+        static: Sorted by name, each name once.
+        toolsets: Asked at the same time, in the order of their precedence. One that isn't an `OwnedToolset` counts
+            as the host's.
+        context: The user, session and model.
+        where: What the request asks of tools.
+        default: What the registry asks of tools before that.
+        active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
+        order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
+            are passed over.
+        contested: Names that no plugin gets.
+        on_toolset_error: `"skip"`: a toolset that fails costs only its own tools; `"fail"`: it raises.
+        toolset_timeout: Seconds that toolsets have for their answer.
+        predicate_timeout: Seconds that the functions of both predicates have together for their answers.
 
     Raises:
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
