@@ -16,8 +16,8 @@ from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
-from pegboard.tools.call import CallError, writable
-from pegboard.tools.content import ToolResult
+from pegboard.tools.call import CallError
+from pegboard.tools.content import ToolResult, writable
 
 _MOST_RUNS: Final = 100  # how often one wrapper may run what stands inside it
 

@@ -282,7 +282,7 @@ def _state_of(context: ToolContext) -> CallState:
 
 @define(eq=False)
 class DispatchHost:
-    """The `CallHost` of calls that dispatch runs.
+    """The host of calls that dispatch runs, as their contexts ask it.
 
     Attributes:
         go_on: Goes on with a call in the background, and gives the operation's id; `None`: nothing can.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.evaluation import Evaluation
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
-    from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -209,7 +208,7 @@ class CallServices:
     result_store: ResultStore | None = None
     begin_operation: Callable[[CallState], object] | None = None
     watchdog: Watchdog = field(factory=Watchdog)
-    host: CallHost | None = None
+    host: Any = None
     tools: tuple[Tool, ...] = ()
     instructions: str | None = None
     longest: float | None = None

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from pegboard.errors import ModelError
 from pegboard.messages import Delta, Message, ModelResponse, Writable
-from pegboard.tools.call import writable
+from pegboard.tools.content import writable
 from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
