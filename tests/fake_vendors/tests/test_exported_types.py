@@ -235,7 +235,7 @@ def samples_of(text):
     schema = json.loads(text)
     made = Samples(schema, validator_of(text).accepts).of()
     try:
-        return [sample.value for sample in islice(made, 12) if isinstance(sample.value, dict)]
+        return [sample for sample in islice(made, 12) if isinstance(sample, dict)]
     except NoSampleError:
         return []
 

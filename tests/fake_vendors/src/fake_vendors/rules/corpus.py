@@ -64,7 +64,7 @@ def arguments_of(name: str) -> tuple[dict[str, Any], ...]:
     schema = spec.input_schema
     try:
         samples = Samples(schema, Tool(spec).validator.accepts).of()
-        objects = (sample.value for sample in samples if isinstance(sample.value, dict))
+        objects = (sample for sample in samples if isinstance(sample, dict))
         return (*islice(objects, _MOST), *own)
     except NoSampleError:
         return own
