@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import (
@@ -31,31 +31,26 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 
-class _InstalledPlugins(Protocol):
-    """The installed plugins by what their manifests offer."""
-
-    def offered_names(self, kind: str) -> tuple[str, ...]: ...
-
-    def offered_thing(self, kind: str, name: str) -> tuple[Any, Origin] | None: ...
-
-    def packages_offering(self, kind: str, name: str) -> tuple[str, ...]: ...
-
-
-def _installed() -> _InstalledPlugins:
+def _installed() -> Any:
     """The layer above, by its name: what a registry without plugins asks for a name that it misses.
 
     That layer can't hand itself in: a program that only defines tools and calls them never loads it, which spares ten
     modules, and its registry still finds an installed exporter or model by name.
     """
-    return cast("_InstalledPlugins", import_module("pegboard.plugins.load"))
+    return import_module("pegboard.plugins.load")
 
 
 class Contributions:
     """Contributions of hosts and plugins to a registry: one immutable catalogue, which is swapped whole.
 
+    Readers see one whole catalogue, before a change or after it, never between; only writers take a lock.
+
     Attributes:
         plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
         lazy_plugins: Plugins that are imported when something that they bring is needed.
+
+    Args:
+        on_conflict: What happens when the host brings a name that the host has.
     """
 
     def __init__(self, on_conflict: ConflictPolicy = "error") -> None:

@@ -61,6 +61,9 @@ class ToolRegistry(Contributions):
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock. It may
     be used from any thread and from any task at once.
 
+    Attributes:
+        limits: What calls may use, where their tool sets nothing else.
+
     Args:
         limits: What calls may use, where their tool sets nothing else.
         where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
@@ -175,8 +178,8 @@ class ToolRegistry(Contributions):
         Args:
             context: Of the user and the model.
             where: A predicate, or its text (`"read_only and not tag:network"`).
-            active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
-            order: Names to list first; the rest follow by name, or as in `active`. Others are passed over.
+            active: Names to keep, in this order; `None` keeps all, `[]` none.
+            order: Names to list first; the rest follow alphabetically.
             toolsets: Names of the toolsets that are asked; `None` asks all.
             on_toolset_error: `"skip"`: a failing toolset costs only its own tools; `"fail"`: it raises.
 

@@ -47,10 +47,11 @@ NOTHING = ("None", "None | Awaitable[None]")
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
 def test_every_hook_says_what_it_is_for(hook: object) -> None:
-    """When it is called, its arguments, above them all where several take one, and what it may answer."""
-    text = f"{hookspecs.__doc__}{inspect.getdoc(hook)}"
+    """Its docstring tells when it is called, since when, each argument, and what may be returned."""
+    text = inspect.getdoc(hook)
+    assert "Since " in text
     names = hook.__code__.co_varnames[: hook.__code__.co_argcount]
     assert all(f"\n    {name}: " in text for name in names)
     if hook.__annotations__["return"] not in NOTHING:
-        assert "Returns:" in inspect.getdoc(hook)
+        assert "Returns:" in text
     assert set(hook.__annotations__) == {*names, "return"}

@@ -217,7 +217,7 @@ def test_an_import_finder_that_fails_is_reported(tmp_path, monkeypatch):
         ({"entry_points": b"[pegboard]\nx = \xff"}, None, "its plugins are left out: entry_points.txt isn't UTF-8"),
         ({"entry_points": b"[console_scripts]\nx = \xff"}, None, "entry_points.txt isn't UTF-8"),
         ({"entry_points": b"\xff\xfe[\x00p\x00e\x00g\x00"}, None, "entry_points.txt isn't UTF-8"),
-        ({"entry_points": "[pegboard]\nx"}, None, "its plugins are left out: entry_points.txt can't be parsed"),
+        ({"entry_points": "[pegboard]\nx"}, None, "its plugins are left out: its metadata can't be read"),
         ({"entry_points": "[pegboard\nx = y\n"}, None, "the group's name in entry_points.txt is damaged"),
         ({"entry_points": "[pegboard]\nx = a b"}, "x", "'x' names 'a b', which isn't 'module' or 'module:attribute'"),
         ({"entry_points": "[pegboard]\nx ="}, "x", "entry point 'x' names ''"),

@@ -191,7 +191,8 @@ def _text(value: Any, key: str, file: str) -> str:
 def _names(value: Any, key: str, file: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise _wrong("a list of plugin names", value, key, file)
-    return tuple(_text(item, f"{key}[{index}]", file) for index, item in enumerate(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    names = (_text(item, f"{key}[{index}]", file) for index, item in enumerate(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return tuple(dict.fromkeys(names))
 
 
 def _table(value: Any, key: str, file: str) -> dict[str, Any]:
@@ -200,9 +201,13 @@ def _table(value: Any, key: str, file: str) -> dict[str, Any]:
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
+def _texts(value: Any, key: str, file: str) -> dict[str, str]:
+    return {part: _text(each, f"{key}.{part}", file) for part, each in _table(value, key, file).items()}
+
+
 def _tool_names(value: Any, key: str, file: str) -> dict[str, str]:
     """A table whose values are tool names, or the beginnings of such."""
-    names = {part: _text(name, f"{key}.{part}", file) for part, name in _table(value, key, file).items()}
+    names = _texts(value, key, file)
     for part, name in names.items():
         if not is_valid_name(name):
             raise ConfigError(
@@ -263,10 +268,6 @@ def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", _placed(tables, Path(file).parent))
 
 
-def _selections(value: Any, key: str, file: str) -> dict[str, str]:
-    return {name: _text(specs, f"{key}.{name}", file) for name, specs in _table(value, key, file).items()}
-
-
 def _placed(value: Any, folder: Path) -> Any:
     """Settings in which a text that begins with `./` or `../` is a path from the folder of their file."""
     if isinstance(value, dict):
@@ -287,7 +288,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
     "conflicts": _policy,
     "where": _predicate,
     "plugins": _plugins,
-    "selections": _selections,
+    "selections": _texts,
 }
 
 
@@ -392,41 +393,22 @@ def load_config(
             or of the wrong type, or others can write it; the file given is missing; a variable isn't understood.
     """
     environ = os.environ if environ is None else environ
-    merge = _Merge()
-    for source in _sources(user=user, project=project, explicit=explicit, environ=environ):
-        merge.add(source)
-    merge.add_environment(environ)
-    return merge.config()
-
-
-@frozen
-class _Source:
-    """A file to read: `binds` in any case, or only once it is trusted."""
-
-    file: str
-    binds: bool
-    required: bool = False
-
-
-def _sources(
-    *, user: bool, project: Path | Literal["search"] | None, explicit: Path | None, environ: Mapping[str, str]
-) -> list[_Source]:
-    """The files in order, each once; one that the user names isn't held to be the project's."""
-    found: dict[Path, _Source] = {}
-    if user:
-        _put(found, Path(user_folder("config"), CONFIG_NAME), binds=True)
+    own = Path(user_folder("config"), CONFIG_NAME) if user else None
     local = _searched(environ) if project == "search" else project
-    if local is not None and Path(local).resolve() not in found:
-        _put(found, local, binds=False)
-    if explicit is not None:
-        _put(found, explicit, binds=True, required=True)
-    return list(found.values())
-
-
-def _put(found: dict[Path, _Source], file: str | Path, *, binds: bool, required: bool = False) -> None:
-    path = Path(file)
-    found.pop(path.resolve(), None)
-    found[path.resolve()] = _Source(str(path.absolute()), binds, required)
+    if explicit is not None and not explicit.exists():
+        raise ConfigError("no such file", file=str(explicit.absolute()))
+    sources: dict[Path, tuple[str, bool]] = {}  # each once, and whether it binds in any case
+    for file, binds in ((own, True), (local, False), (explicit, True)):
+        place = None if file is None else Path(file).resolve()
+        if file is not None and place is not None and (binds or place not in sources):
+            sources.pop(place, None)
+            sources[place] = (str(Path(file).absolute()), binds)
+    merge = _Merge()
+    for file, binds in sources.values():
+        merge.add(file, binds=binds)
+    names = environ.get("PEGBOARD_BLOCK", "").split(",")
+    merge.take("block", tuple(dict.fromkeys(name.strip() for name in names if name.strip())))
+    return merge.config(autoload=autoload_in(environ))
 
 
 def _searched(environ: Mapping[str, str]) -> str | None:
@@ -435,6 +417,11 @@ def _searched(environ: Mapping[str, str]) -> str | None:
     except OSError:  # the current folder was removed
         return None
     return project_file(str(folder), environ)
+
+
+_NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where": "where"}
+"""What an untrusted project may say -> where it counts."""
+_REPLACED: Final = ("enable", "conflicts")
 
 
 @define
@@ -446,88 +433,60 @@ class _Merge:
     looked_at: list[str] = field(factory=list[str])
     ignored: list[Ignored] = field(factory=list[Ignored])
 
-    def add(self, source: _Source) -> None:
-        self.looked_at.append(source.file)
-        if not source.binds:
-            self.looked_at.append(str(trust_file()))
-        binds, wrong = source.binds, list[ConfigError]()
+    def add(self, file: str, *, binds: bool) -> None:
+        """Reads a file that is there; one that doesn't bind is trusted first, or narrows alone."""
+        self.looked_at += [file] if binds else [file, str(trust_file())]
+        wrong = list[ConfigError]()
         try:
-            content = read_config(source.file)
+            content = read_config(file)
             if content is None:
-                if source.required:
-                    raise ConfigError("no such file", file=source.file)  # noqa: TRY301  as above
                 return
-            if binds and others_can_write(source.file):
-                raise ConfigError(OTHERS_WRITE, file=source.file)  # noqa: TRY301  as above
-            self.files.append(source.file)
-            binds = binds or is_trusted(source.file, content)
-            values = parse_config(content, source.file, None if binds else wrong)
+            if binds and others_can_write(file):
+                raise ConfigError(OTHERS_WRITE, file=file)  # noqa: TRY301  as what reading it raises
+            self.files.append(file)
+            binds = binds or is_trusted(file, content)
+            values = parse_config(content, file, None if binds else wrong)
         except ConfigError as error:
             if binds:
                 raise
             values = dict[str, Any]()
             wrong.append(error)
-        self.ignored += [Ignored(source.file, error.key, error) for error in wrong]
+        self.ignored += [Ignored(file, error.key, error) for error in wrong]
         for key, value in values.items():
-            _TAKEN[key](self, key, value, None if binds else source.file)
+            if binds:
+                self.take(key, value)
+            elif key in _NARROWING:
+                self.take(_NARROWING[key], value)
+            else:
+                parts = [f"{key}.{part}" for part in value] if isinstance(value, dict) else [key]  # pyright: ignore[reportUnknownVariableType]
+                self.ignored += [Ignored(file, part) for part in parts]
 
-    def add_environment(self, environ: Mapping[str, str]) -> None:
-        names = environ.get("PEGBOARD_BLOCK", "").split(",")
-        self.add_names("block", tuple(name.strip() for name in names if name.strip()), None)
-        self.values["autoload"] = autoload_in(environ)
-
-    def add_names(self, key: str, value: tuple[str, ...], untrusted: str | None) -> None:
-        if untrusted is not None and key == "block":
-            key = "project_block"
-        self.values[key] = tuple(dict.fromkeys((*self.values.get(key, ()), *value)))
-
-    def add_predicate(self, key: str, value: str, _untrusted: str | None) -> None:
-        earlier = self.values.get(key)
-        self.values[key] = f"({earlier}) and ({value})" if earlier else value
-
-    def add_table(self, key: str, value: dict[str, str], untrusted: str | None) -> None:
-        if untrusted is None:
-            self.values[key] = {**self.values.get(key, {}), **value}
-        else:
-            self.ignored += [Ignored(untrusted, f"{key}.{part}") for part in value]
-
-    def replace(self, key: str, value: Any, untrusted: str | None) -> None:
-        if untrusted is None:
+    def take(self, key: str, value: Any) -> None:
+        """Puts a value over the earlier files', or, where both count, beside it."""
+        earlier: Any = self.values.get(key)
+        if earlier is None or key in _REPLACED:
             self.values[key] = value
+        elif key == "where":
+            self.values[key] = f"({earlier}) and ({value})"
+        elif key in ("block", "project_block", "untrusted"):
+            self.values[key] = tuple(dict.fromkeys((*earlier, *value)))
+        elif key == "plugins":
+            self.values[key] = {**earlier, **{name: {**earlier.get(name, {}), **each} for name, each in value.items()}}
         else:
-            self.ignored.append(Ignored(untrusted, key))
+            self.values[key] = {**earlier, **value}
 
-    def add_settings(self, key: str, value: dict[str, dict[str, Any]], untrusted: str | None) -> None:
-        if untrusted is not None:
-            self.ignored += [Ignored(untrusted, f"{key}.{plugin}") for plugin in value]
-            return
-        earlier: dict[str, dict[str, Any]] = self.values.get(key, {})
-        merged = {plugin: {**earlier.get(plugin, {}), **settings} for plugin, settings in value.items()}
-        self.values[key] = {**earlier, **merged}
-
-    def config(self) -> Config:
-        tables: dict[str, Any] = {
-            key: MappingProxyType(self.values.get(key, {})) for key in ("rename", "prefix", "plugins", "selections")
+    def config(self, *, autoload: bool) -> Config:
+        values: dict[str, Any] = {
+            key: MappingProxyType(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
+            for key, value in self.values.items()
         }
         return Config(
-            **{**self.values, **tables},
+            **values,
+            autoload=autoload,
             files=tuple(self.files),
             looked_at=tuple(dict.fromkeys(self.looked_at)),
             ignored=tuple(self.ignored),
         )
-
-
-_TAKEN: Final[Mapping[str, Callable[[_Merge, str, Any, str | None], None]]] = {
-    "block": _Merge.add_names,
-    "untrusted": _Merge.add_names,
-    "enable": _Merge.replace,
-    "rename": _Merge.add_table,
-    "prefix": _Merge.add_table,
-    "conflicts": _Merge.replace,
-    "where": _Merge.add_predicate,
-    "plugins": _Merge.add_settings,
-    "selections": _Merge.add_table,
-}
 
 
 # Secrets --------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from pegboard.dialects.dialect import (
 )
 from pegboard.dialects.references import target_of
 from pegboard.schema.json import is_array, is_object, json_text
-from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, Steps, compiled, parts_of
+from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, Steps, compiled, parts_of, schemas
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -309,27 +309,23 @@ class Within:
 def counts_of(schema: JsonSchema) -> Counts:
     """What a schema holds; its references point to `$defs` at the root."""
     definitions: dict[str, JsonSchema] = schema.get("$defs", {})
-    found: Counter[str] = Counter()
-    known: dict[int, int] = {}
-    levels = _height(schema, definitions, found, known)
-    for name, part in definitions.items():
-        found["characters"] += len(name)
-        _height(part, definitions, found, known)
-    return Counts(**{name: levels if name == "levels" else found[name] for name in _WORDS})
+    found: Counter[str] = Counter(
+        {"levels": _height(schema, definitions, {}), "characters": sum(map(len, definitions))}
+    )
+    for part in {id(each): each for each in schemas(schema)}.values():
+        _add(part, found)
+    return Counts(**{name: found[name] for name in _WORDS})
 
 
-def _height(
-    schema: JsonSchema, definitions: dict[str, JsonSchema], found: Counter[str], known: dict[int, int], level: int = 0
-) -> int:
-    """The levels of objects that a schema comes to, everything else being counted on the way, once."""
+def _height(schema: JsonSchema, definitions: dict[str, JsonSchema], known: dict[int, int], level: int = 0) -> int:
+    """The levels of objects that a schema comes to."""
     if id(schema) in known or level > MOST_LEVELS:
         return known.get(id(schema), 0)
     known[id(schema)] = 0  # what a type within itself adds
-    _add(schema, found)
     inner = [part for steps, part in parts_of(schema) if steps[0] != "$defs"]
     if (target := target_of(schema, definitions)) is not None:
         inner.append(target)
-    heights = [_height(part, definitions, found, known, level + 1) for part in inner]
+    heights = [_height(part, definitions, known, level + 1) for part in inner]
     known[id(schema)] = height = max(heights, default=0) + ("properties" in schema)
     return height
 

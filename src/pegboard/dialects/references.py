@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from attrs import define, field
@@ -293,23 +295,23 @@ def _cyclic(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
         & definitions.keys()
         for name, part in definitions.items()
     }
-    led: dict[str, set[str]] = {name: set() for name in definitions}
-    for name, targets in leads.items():
-        for target in targets:
+    endless = _without_ends(leads)
+    led: dict[str, set[str]] = {name: set() for name in endless}
+    for name in endless:
+        for target in leads[name] & endless:
             led[target].add(name)
-    return _without_ends(_without_ends(frozenset(definitions), leads, led), led, leads)
+    return _without_ends(led)
 
 
-def _without_ends(names: frozenset[str], leads: Mapping[str, set[str]], led: Mapping[str, set[str]]) -> frozenset[str]:
-    """The names that lead on without end among themselves."""
-    onward = {name: len(leads[name] & names) for name in names}
-    ends = [name for name, count in onward.items() if count == 0]
-    for end in ends:  # grows as new ends are found
-        for name in led[end] & names:
-            onward[name] -= 1
-            if onward[name] == 0:
-                ends.append(name)
-    return names.difference(ends)
+def _without_ends(leads: Mapping[str, set[str]]) -> frozenset[str]:
+    """The names that lead on without end."""
+    sorter, ends = TopologicalSorter(leads), set[str]()
+    with suppress(CycleError):
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        ends.update(ready)
+        sorter.done(*ready)
+    return frozenset(leads.keys() - ends)
 
 
 @everywhere

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import define, field, frozen
@@ -13,18 +13,16 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
-from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside, suspend_inside, time_stands_still
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
-from pegboard.dispatch.callbacks import Ask
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
-from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.stages import DispatchHost, pipeline_for, run_alone, state_for
+from pegboard.dispatch.state import BATCH, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
-from pegboard.errors import CallStoppedError, PendingError, log_failure
-from pegboard.tools.call import CallError, Confirmation, ToolCall
+from pegboard.errors import PendingError, log_failure
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import Limits
@@ -55,81 +53,8 @@ class Health:
     dropped_events: int = 0
 
 
-@frozen(eq=False)
-class _Hosted:
-    """The `CallHost` of calls that dispatch runs."""
-
-    operations: Operations
-
-    async def ask(
-        self,
-        context: ToolContext,
-        permission: str,
-        patterns: Sequence[str],
-        always: Sequence[str],
-        metadata: Mapping[str, Any],
-    ) -> None:
-        """Comes back where the rules, or a person, let the call go on."""
-        await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
-
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        return allows_inside(_state_of(context), permission, subject)
-
-    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        return await confirm_inside(_state_of(context), hint, payload)
-
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        suspend_inside(_state_of(context), hint, payload, kept, request)
-
-    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        services = _state_of(context).services
-        own_rules = services.current.permissions if services.current.are_own else None
-        given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
-        return {name: value for name, value in given.items() if value is not None}
-
-    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool by the same rules as any call: of the same request, for the same user and session.
-
-        It holds what its caller holds, and has its own time limit. What it asks of the host is added to its caller's.
-
-        Raises:
-            FatalToolError: The inner tool ends the turn.
-            TurnAbortedError: A callback ends the turn.
-        """
-        outer = _state_of(context)
-        outer.calls += 1
-        inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
-        with time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
-            await run_alone(inner)
-        if inner.fatal is not None:
-            raise inner.fatal
-        outer.ends = outer.ends or inner.ends
-        if (asked := inner.context.internals.pending_actions) is not None:
-            context.actions.add(asked.actions, asked.state)
-        assert inner.result is not None
-        if inner.result.kind == "confirmation_required":
-            text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
-            return ToolResult.error("denied", text)
-        return inner.result
-
-    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on after the call's first result; what comes of it replaces that result, once."""
-        return self.operations.go_on(_state_of(context), work)
-
-
 def _result_texts(services: Services) -> ResultTexts | None:
     return services.use_now(ResultTexts, ToolContext()) if ResultTexts in services else None
-
-
-def _state_of(context: ToolContext) -> CallState:
-    """The call that this context belongs to.
-
-    Raises:
-        CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
-    """
-    if not isinstance(context.internals.frame, CallState):
-        raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
-    return context.internals.frame
 
 
 @define(eq=False)
@@ -167,7 +92,7 @@ class Dispatcher:
             remote=partial(_run_remote, executor),
             result_store=store,
             begin_operation=operations.begin,
-            host=_Hosted(operations),
+            host=DispatchHost(operations.go_on),
             provided=provided,
             begin=state_for,
             run=run_alone,
@@ -180,7 +105,7 @@ class Dispatcher:
         self.rule_by(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
-        callbacks = Callbacks(*map(catalogue.callbacks, hooks))  # it has them in this order
+        callbacks = {hook: chain for hook in hooks if (chain := catalogue.callbacks(hook))}
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return self.shared.evolve(

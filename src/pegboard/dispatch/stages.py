@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Final
+from inspect import iscoroutine
+from typing import Any, Final, NoReturn
 
 import attrs
+from attrs import define
 
 from pegboard.callbacks import settle
-from pegboard.dispatch.approve import approve, permit
+from pegboard.dispatch.approve import (
+    allows_inside,
+    approve,
+    ask_inside,
+    confirm_inside,
+    permit,
+    suspend_inside,
+    time_stands_still,
+)
 from pegboard.dispatch.arguments import parse, revalidate, validate
-from pegboard.dispatch.callbacks import after, before, on_error
+from pegboard.dispatch.callbacks import Ask, after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
-from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState, StageFunction
+from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
-from pegboard.tools.call import CallError, PendingActions, ToolCall
+from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 
@@ -91,14 +103,18 @@ pass the stages before it again. `on_error` sees those that failed, and `after` 
 The `wrap` callbacks stand round `run`.
 """
 
-_NEEDS: Final = {before: "before", revalidate: "before", on_error: "on_error", after: "after"}
+_NEEDS: Final[Mapping[StageFunction, str]] = {
+    before: "before_tool",
+    revalidate: "before_tool",
+    on_error: "on_tool_error",
+    after: "after_tool",
+}
 """The callbacks without which a stage has nothing to do."""
 
 
-def pipeline_for(callbacks: Callbacks) -> CallPipeline:
+def pipeline_for(callbacks: Mapping[str, object]) -> CallPipeline:
     """The stages that have something to do with these callbacks: a hook without implementations costs nothing."""
-    idle = [stage for stage, chain in _NEEDS.items() if not getattr(callbacks, chain)]
-    stages = [stage for stage in STAGES if stage not in idle]
+    stages = [stage for stage in STAGES if stage not in _NEEDS or _NEEDS[stage] in callbacks]
     middle, end = stages.index(repair), stages.index(shape) + 1
     return CallPipeline(tuple(stages[:middle]), tuple(stages[middle + 1 : end]), tuple(stages[end:]))
 
@@ -252,3 +268,95 @@ def _settle_error(state: CallState) -> None:
     """Turns an error that no callback recovered into the result."""
     if state.error is not None:
         state.result, state.error = failure_result(state, state.error), None
+
+
+# What a running call may ask for --------------------------------------------------------------------------------------
+
+
+def _state_of(context: ToolContext) -> CallState:
+    """The call that this context belongs to.
+
+    Raises:
+        CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
+    """
+    if not isinstance(context.internals.frame, CallState):
+        raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
+    return context.internals.frame
+
+
+@define(eq=False)
+class DispatchHost:
+    """The host of calls that dispatch runs, as their contexts ask it.
+
+    Attributes:
+        go_on: Goes on with a call in the background, and gives the operation's id; `None`: nothing can.
+    """
+
+    go_on: Callable[[CallState, Awaitable[Any] | Callable[[], Any]], str] | None = None
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the rules, or a person, let the call go on."""
+        await ask_inside(_state_of(context), Ask(permission, patterns, always, metadata))
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        return allows_inside(_state_of(context), permission, subject)
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """A person's answer to a question of the tool."""
+        return await confirm_inside(_state_of(context), hint, payload)
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Ends the call until a question is answered."""
+        suspend_inside(_state_of(context), hint, payload, kept, request)
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        """The options by which what the tool runs is bound as its own call is."""
+        services = _state_of(context).services
+        own_rules = services.current.permissions if services.current.are_own else None
+        given = {"approver": services.approver, "permissions": own_rules, "timeout": services.longest}
+        return {name: value for name, value in given.items() if value is not None}
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool by the same rules as any call: of the same request, for the same user and session.
+
+        It holds what its caller holds, and has its own time limit. What it asks of the host is added to its caller's.
+
+        Raises:
+            FatalToolError: The inner tool ends the turn.
+            TurnAbortedError: A callback ends the turn.
+        """
+        outer = _state_of(context)
+        outer.calls += 1
+        inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
+        with time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
+            await run_alone(inner)
+        if inner.fatal is not None:
+            raise inner.fatal
+        outer.ends = outer.ends or inner.ends
+        if (asked := inner.context.internals.pending_actions) is not None:
+            context.actions.add(asked.actions, asked.state)
+        assert inner.result is not None
+        if inner.result.kind == "confirmation_required":
+            text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
+            return ToolResult.error("denied", text)
+        return inner.result
+
+    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on after the call's first result; what comes of it replaces that result, once.
+
+        Raises:
+            LookupError: Nothing can go on here.
+        """
+        if self.go_on is None:
+            if iscoroutine(work):
+                work.close()
+            raise LookupError(f"{context.tool} can't go on in the background here: its result is all that is sent back")
+        return self.go_on(_state_of(context), work)

@@ -10,8 +10,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -224,9 +224,7 @@ def discover(paths: Sequence[str] | None = None) -> Discovery:
         paths: Where to look, `sys.path` by default; the first that has a distribution counts. Import finders are asked
             in any case.
     """
-    search = _Search(list(sys.path if paths is None else paths))
-    search.run()
-    return search.result()
+    return _Search(list(sys.path if paths is None else paths)).run()
 
 
 @define
@@ -237,7 +235,8 @@ class _Search:
     _all: list[Distribution] = field(factory=list[Any], init=False)
     _carriers: dict[str, str] | None = field(default=None, init=False)
 
-    def run(self) -> None:
+    def run(self) -> Discovery:
+        """What is found, in load order; several distributions may bring plugins of one name."""
         self._report_unreadable()
         named: dict[str, list[Distribution]] = {}
         self._all = list(self._distributions())
@@ -246,6 +245,12 @@ class _Search:
         named.pop("", None)
         for name, of_name in named.items():
             self._look_at(name, of_name)
+        taken: dict[tuple[str, str], FoundPlugin] = {}
+        for found in sorted(self.found, key=lambda found: (normalised(found.distribution), found.name)):
+            if taken.setdefault((found.distribution, found.name), found) is not found:
+                cause = f"entry point {found.name!r} stands twice; the first counts"
+                self._report(found.name, found.distribution, cause)
+        return Discovery(tuple(taken.values()), tuple(self.problems))
 
     def _report_unreadable(self) -> None:
         for path in self.paths:
@@ -286,46 +291,40 @@ class _Search:
             if location in texts:
                 self._read(name, distribution, texts[location])
 
-    def _entry_points(self, name: str, distribution: Distribution) -> str | None:
-        """The text of the file where it may name plugins."""
+    @contextmanager
+    def _left_out(self, name: str) -> Generator[None]:
+        """Whatever is raised meanwhile leaves the distribution of this name out, and is reported."""
         try:
-            text = _text(distribution, "entry_points.txt")
-        except UnicodeDecodeError:
-            self._report(None, name, f"{_LEFT_OUT}: entry_points.txt isn't UTF-8")
+            yield
         except MetadataError as error:
             self._report(None, name, f"{_LEFT_OUT}: {error}")
-        except Exception as error:  # noqa: BLE001  other people's distributions answer here
-            self._report(None, name, f"{_LEFT_OUT}: entry_points.txt can't be read: {cause_of(error)}")
-        else:
+        except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
+            self._report(None, name, f"{_LEFT_OUT}: its metadata can't be read: {cause_of(error)}")
+
+    def _entry_points(self, name: str, distribution: Distribution) -> str | None:
+        """The text of the file where it may name plugins."""
+        with self._left_out(name):
+            text = _text(distribution, "entry_points.txt")
             return text if text and _HEADER in text else None
         return None
 
     def _read(self, name: str, distribution: Distribution, text: str) -> None:
-        try:
+        with self._left_out(name):
             self._check_folder(distribution)
             facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
             if normalised(facts[0]) != name:
-                raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")  # noqa: TRY301  reported like the rest
-            points: Any = distribution.entry_points.select(group=GROUP)  # pyright: ignore[reportUnknownMemberType]
-        except MetadataError as error:
-            self._report(None, name, f"{_LEFT_OUT}: {error}")
-        except Exception as error:  # noqa: BLE001  a line without "=", or other people's distributions
-            self._report(None, name, f"{_LEFT_OUT}: entry_points.txt can't be parsed: {cause_of(error)}")
-        else:
+                raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")
+            points: list[Any] = list(distribution.entry_points.select(group=GROUP))  # pyright: ignore[reportUnknownMemberType]
             if not points and f"{_HEADER}\n" in f"{text}\n":
-                self._report(None, name, f"{_LEFT_OUT}: the group's name in entry_points.txt is damaged")
+                raise MetadataError("the group's name in entry_points.txt is damaged")
             if len(points) > _MOST_PLUGINS:
                 self._report(None, name, f"names {len(points):,} plugins; those beyond {_MOST_PLUGINS} are left out")
-            for point in list(points)[:_MOST_PLUGINS]:
+            for point in points[:_MOST_PLUGINS]:
                 try:
-                    module, attribute = point.module, point.attr or None
+                    self.found.append(FoundPlugin(point.name, point.module, point.attr or None, *facts))
                 except (ValueError, AttributeError, AssertionError):  # by version of importlib_metadata
-                    cause = (
-                        f"entry point {point.name!r} names {point.value!r}, which isn't 'module' or 'module:attribute'"
-                    )
-                    self._report(point.name, facts[0], cause)
-                else:
-                    self.found.append(FoundPlugin(point.name, module, attribute, *facts))
+                    wanted = "which isn't 'module' or 'module:attribute'"
+                    self._report(point.name, facts[0], f"entry point {point.name!r} names {point.value!r}, {wanted}")
 
     def _check_folder(self, distribution: Distribution) -> None:
         """Checks that an installer has made the metadata's folder for this distribution, and for no other's files.
@@ -347,27 +346,21 @@ class _Search:
     def _report(self, plugin: str | None, distribution: str | None, cause: str) -> None:
         self.problems.append(Problem(plugin, distribution, cause))
 
-    def result(self) -> Discovery:
-        """What was found, in load order; several distributions may bring plugins of one name."""
-        taken: dict[tuple[str, str], FoundPlugin] = {}
-        for found in sorted(self.found, key=lambda found: (normalised(found.distribution), found.name)):
-            if taken.setdefault((found.distribution, found.name), found) is not found:
-                cause = f"entry point {found.name!r} stands twice; the first counts"
-                self._report(found.name, found.distribution, cause)
-        return Discovery(tuple(taken.values()), tuple(self.problems))
-
 
 def _text(distribution: Distribution, file: str) -> str | None:
     """The text of a metadata file, which isn't waited for, and is bounded.
 
     Raises:
-        MetadataError: It is no regular file, or too large.
+        MetadataError: It is no regular file, too large, or not UTF-8.
     """
     with suppress(OSError):  # there is none, or it lies in a zip file
         facts = os.stat(f"{_location(distribution) or ''}/{file}")  # noqa: PTH116  as everywhere here
         if not S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
             raise MetadataError(f"{file} is no regular file, or has more than {_MOST_BYTES:,} bytes")
-    return distribution.read_text(file)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        return distribution.read_text(file)  # pyright: ignore[reportUnknownMemberType]
+    except UnicodeDecodeError:
+        raise MetadataError(f"{file} isn't UTF-8") from None
 
 
 def _carried(distribution: Distribution) -> Iterator[tuple[str, str]]:
@@ -417,12 +410,9 @@ def _identity(distribution: Distribution) -> tuple[str, str]:
     """What a distribution calls itself: name and version.
 
     Raises:
-        MetadataError: Its METADATA doesn't say one of them, or isn't UTF-8.
+        MetadataError: Its METADATA can't be read, or doesn't say one of them.
     """
-    try:
-        text = _text(distribution, "METADATA") or _text(distribution, "PKG-INFO") or ""
-    except UnicodeDecodeError:
-        raise MetadataError("METADATA isn't UTF-8") from None
+    text = _text(distribution, "METADATA") or _text(distribution, "PKG-INFO") or ""
     # Read here, as `distribution.metadata` loads the email package, which takes as long as all the rest.
     lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
     headers = {name.strip().title(): value.strip() for name, _, value in reversed(list(lines))}

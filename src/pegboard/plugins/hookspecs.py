@@ -11,20 +11,10 @@ thing and is bound to the plugin; what it refuses costs that one thing only, and
 host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
 answer ends the stage.
 
-**Arguments** that several hooks take:
-
-    settings: The plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only; empty where there is none.
-    context: Round a call, what it knows of its surroundings: `context.values` is shared with the tool and later hooks.
-        Round models and turns, the user and session of the turn, with the session's state.
-    tool: The tool; after a call and on its error `None` where the name is unknown.
-    arguments: Of the call, as far as they are known, read-only; before it and round it, as validated.
-
-**Versions**: Hooks are there since 0.1, but where another is named. `HOOKS_VERSION` counts up when one, or an argument,
-is added. A hook or an argument lives on for two minor releases after it is deprecated, with a warning that names its
-successor. Mark an implementation `@hookimpl(optionalhook=True)` to load on older versions that don't know its hook.
+**Versions**: `HOOKS_VERSION` counts up when a hook or an argument is added. A hook or an argument lives on for two
+minor releases after it is deprecated, with a warning that names its successor. Mark an implementation
+`@hookimpl(optionalhook=True)` to load on older versions that don't know its hook.
 """
-
-# ruff: noqa: D417  what several hooks take stands above
 
 from __future__ import annotations
 
@@ -64,35 +54,38 @@ RegisterNamed: TypeAlias = Callable[[str, Any], None]
 
 @hookspec
 def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings tools. Called once, when the plugin is loaded.
+    """Brings tools. Called once, when the plugin is loaded. Since 0.1.
 
     Args:
         register: Takes one `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
+        settings: The plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only; empty where there is none.
     """
 
 
 @hookspec
 def pegboard_register_toolsets(register: Callable[[Toolset], None], settings: Mapping[str, Any]) -> None:
-    """Brings toolsets, which are asked for their tools at every resolution.
+    """Brings toolsets, which are asked for their tools at every resolution. Since 0.1.
 
     Args:
         register: Takes one `Toolset`.
+        settings: The plugin's settings.
     """
 
 
 @hookspec
 def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
-    """Brings predicates that `--where` and `where=` know by name.
+    """Brings predicates that `--where` and `where=` know by name. Since 0.1.
 
     Args:
         register: Takes a name (a bare word of the predicate language) and a function
             `(tool: Tool, context: ReadonlyContext) -> bool`.
+        settings: The plugin's settings.
     """
 
 
 @hookspec
 def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
-    """Brings request processors, which turn a model request into the next.
+    """Brings request processors, which turn a model request into the next. Since 0.1.
 
     A processor is a function that asks by name for some of `request` (the `ModelRequest`), `context` (the
     `ReadonlyContext`), `runner` (which asks code of others within a time limit) and `services` (a `ToolContext`: its
@@ -106,35 +99,39 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
 
     Args:
         register: Takes a name, which must be free, and a processor, or one that is `Placed`.
+        settings: The plugin's settings.
     """
 
 
 @hookspec
 def pegboard_register_exporters(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
-    """Brings exporters, which write a request in one provider's wire format.
+    """Brings exporters, which write a request in one provider's wire format. Since 0.1.
 
     Args:
         register: Takes a name, such as a provider's, and an exporter, or a class or function that makes it: so its code
             is imported when it is asked for.
+        settings: The plugin's settings.
     """
 
 
 @hookspec
 def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
-    """Brings executors, the places where handlers run.
+    """Brings executors, the places where handlers run. Since 0.1.
 
     Args:
         register: Takes a name and an executor.
+        settings: The plugin's settings.
     """
 
 
 @hookspec
 def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
-    """Brings providers of models, for `registry chat -m NAME/MODEL` and `registry.model("NAME/MODEL")`.
+    """Brings providers of models, for `registry chat -m NAME/MODEL` and `registry.model("NAME/MODEL")`. Since 0.1.
 
     Args:
         register: Takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
             makes its client; it is called when a model is asked for, and imports what it needs then.
+        settings: The plugin's settings.
     """
 
 
@@ -147,12 +144,15 @@ def pegboard_register_services(register: Callable[..., None], settings: Mapping[
 
     Args:
         register: Takes a type, a value of it or what makes one, and `scope=`, as `registry.provide` does.
+        settings: The plugin's settings.
     """
 
 
 @hookspec
 def pegboard_register_commands(group: click.Group) -> None:
     """Adds commands to `registry`. Called when a command that pegboard doesn't know is asked for, and by `--help`.
+
+    Since 0.1.
 
     Args:
         group: The command's click group; a command that it already has can't be replaced.
@@ -185,7 +185,12 @@ def pegboard_guards_calls() -> None:
 def pegboard_before_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
 ) -> BeforeAnswer | Awaitable[BeforeAnswer]:
-    """Called before a tool runs, after its arguments were found valid.
+    """Called before a tool runs, after its arguments were found valid. Since 0.1.
+
+    Args:
+        context: What the call knows of its surroundings; `context.values` is shared with the tool and later hooks.
+        tool: The tool.
+        arguments: As validated, read-only.
 
     Returns:
         `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others, which
@@ -198,9 +203,12 @@ def pegboard_before_tool(
 def pegboard_after_tool(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
-    """Called with every outcome, errors and denials included.
+    """Called with every outcome, errors and denials included. Since 0.1.
 
     Args:
+        context: As for `pegboard_before_tool`.
+        tool: The tool, or `None` where the name is unknown.
+        arguments: As far as they are known, read-only.
         result: What the call would answer.
 
     Returns:
@@ -213,9 +221,12 @@ def pegboard_after_tool(
 def pegboard_on_tool_error(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], error: BaseException
 ) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
-    """Called when a call failed: its tool raised or gave an error, or it is unknown, invalid or denied.
+    """Called when a call failed: its tool raised or gave an error, or it is unknown, invalid or denied. Since 0.1.
 
     Args:
+        context: As for `pegboard_before_tool`.
+        tool: The tool, or `None` where the name is unknown.
+        arguments: As far as they are known, read-only.
         error: What was raised; of an error that the tool has given, a `CallError` with its kind and text.
 
     Returns:
@@ -227,9 +238,12 @@ def pegboard_on_tool_error(
 def pegboard_wrap_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any], call_next: Callable[[], Awaitable[Any]]
 ) -> Any:
-    """Stands round the running of a tool, after approval; the first in order is the outermost.
+    """Stands round the running of a tool, after approval; the first in order is the outermost. Since 0.1.
 
     Args:
+        context: As for `pegboard_before_tool`.
+        tool: The tool.
+        arguments: As approved, read-only.
         call_next: Runs what stands inside; takes no arguments, so nothing is edited after approval.
 
     Returns:
@@ -243,7 +257,7 @@ def pegboard_repair_call(
 ) -> ToolCall | Mapping[str, Any] | Awaitable[ToolCall | Mapping[str, Any] | None] | None:
     """Called where a call can't run as the model wrote it: the name is unknown, or the arguments are invalid.
 
-    Called once a call; what it gives passes the same stages again, and isn't repaired once more.
+    Called once a call; what it gives passes the same stages again, and isn't repaired once more. Since 0.1.
 
     Args:
         request: The call, the tools, the schema, the conversation, and what is wrong.
@@ -261,6 +275,7 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
 
     Args:
         request: What a person would be asked; `request.subject` says whether it is about the whole call.
+        context: As for `pegboard_before_tool`.
 
     Returns:
         `None` to leave it to the next, and at last to a person; or the answer: `Once`, `Always`, `Reject` or `Later`.
@@ -275,9 +290,10 @@ def pegboard_approve_call(request: ApprovalRequest, context: ToolContext) -> Ans
 def pegboard_before_model(
     context: ReadonlyContext, request: ModelRequest
 ) -> ModelResponse | ModelRequest | Awaitable[ModelResponse | ModelRequest | None] | None:
-    """Called before a model is asked, in every round of a turn.
+    """Called before a model is asked, in every round of a turn. Since 0.1.
 
     Args:
+        context: The user and session of the turn, with the session's state.
         request: What is asked, after all processors and the callbacks before.
 
     Returns:
@@ -291,9 +307,10 @@ def pegboard_before_model(
 def pegboard_after_model(
     context: ReadonlyContext, request: ModelRequest, response: ModelResponse, error: Exception | None
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
-    """Called with a model's answer, and with what stood in for one.
+    """Called with a model's answer, and with what stood in for one. Since 0.1.
 
     Args:
+        context: The user and session of the turn.
         request: What was asked.
         response: The answer, as the callbacks before have left it.
         error: What the answer stands in for, if `pegboard_on_model_error` has recovered; or `None`.
@@ -308,9 +325,10 @@ def pegboard_after_model(
 def pegboard_on_model_error(
     context: ReadonlyContext, request: ModelRequest, error: Exception
 ) -> ModelResponse | Awaitable[ModelResponse | None] | None:
-    """Called when a model could not be asked, after all retries, or a callback before it failed.
+    """Called when a model could not be asked, after all retries, or a callback before it failed. Since 0.1.
 
     Args:
+        context: The user and session of the turn.
         request: What was asked.
         error: A `ModelError`, or a `CallbackError`.
 
@@ -323,9 +341,10 @@ def pegboard_on_model_error(
 def pegboard_wrap_model(
     context: ReadonlyContext, request: ModelRequest, call_next: Callable[[], Awaitable[ModelResponse]]
 ) -> ModelResponse | Awaitable[ModelResponse] | None:
-    """Stands round the asking of a model; the first in order is the outermost.
+    """Stands round the asking of a model; the first in order is the outermost. Since 0.1.
 
     Args:
+        context: The user and session of the turn.
         request: What is asked.
         call_next: Asks what stands inside; may be called again.
 
@@ -341,9 +360,10 @@ def pegboard_wrap_model(
 def pegboard_before_turn(
     context: ReadonlyContext, request: ModelRequest
 ) -> ModelRequest | Awaitable[ModelRequest | None] | None:
-    """Called before a turn's first request; a turn that goes on after an approval has begun already.
+    """Called before a turn's first request; a turn that goes on after an approval has begun already. Since 0.1.
 
     Args:
+        context: The user and session of the turn.
         request: The `ModelRequest` that starts it.
 
     Returns:
@@ -356,9 +376,10 @@ def pegboard_before_turn(
 def pegboard_after_turn(
     context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
 ) -> Awaitable[None] | None:
-    """Called when a turn has ended, however it ended.
+    """Called when a turn has ended, however it ended. Since 0.1.
 
     Args:
+        context: The user and session of the turn.
         request: The `ModelRequest` that started it.
         outcome: What came of it; every call in its history has its result.
 
@@ -371,9 +392,10 @@ def pegboard_after_turn(
 def pegboard_on_stop(
     context: ReadonlyContext, outcome: TurnOutcome
 ) -> Message | str | Sequence[Message | str] | Awaitable[Any] | None:
-    """Called when the model has answered and calls nothing more, so that the turn is about to end.
+    """Called when the model has answered and calls nothing more, so that the turn is about to end. Since 0.1.
 
     Args:
+        context: The user and session of the turn.
         outcome: What would come of it.
 
     Returns:
@@ -384,7 +406,7 @@ def pegboard_on_stop(
 
 @hookspec
 def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
-    """Called with every event of a call's life; it only observes, and what it raises is ignored.
+    """Called with every event of a call's life; it only observes, and what it raises is ignored. Since 0.1.
 
     Args:
         event: What happened: `CallPending`, `CallRunning`, `CallUpdated`, or how the call ended.

@@ -238,7 +238,8 @@ class _Loading:
             if probed.manifest is None:
                 failed[probed.found.name] = cause = probed.cause or "failed"
                 operator_log().debug("plugin %r failed to load: %s\n%s", probed.found.name, cause, probed.trace)
-                cache.put(probed.found, settings, f"{cause} (cached up to 1 h; retry with --refresh)")
+                note = "" if cause.startswith("plugins.") else " (cached up to 1 h; retry with --refresh)"
+                cache.put(probed.found, settings, cause + note)
             else:
                 known[probed.found.name] = probed.manifest
                 cache.put(probed.found, settings, probed.manifest)

@@ -11,7 +11,7 @@ distribution in that package:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.schema.json import digest_of, strict_json
+from pegboard.schema.json import strict_json
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
@@ -46,18 +46,8 @@ _OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_tool
 OFFERED: Final = ("exporters", "executors", "models", "services")
 """What a program asks for by name, services by the paths of their types; the plugin that offers it is loaded then."""
 
-_NAMES: Final = (
-    "hooks",
-    "toolsets",
-    "predicates",
-    "processors",
-    "exporters",
-    "executors",
-    "models",
-    "services",
-    "commands",
-    "faults",
-)
+KINDS: Final = ("toolsets", *EXTRAS)
+"""What a plugin brings by name, besides tools and commands."""
 
 _BY_NAME: Final = ("commands", "requests")
 """What stands in an object, by name, and not in a list."""
@@ -183,7 +173,7 @@ class PluginManifest:
         version: The distribution's, or `None`.
         tools: The specs of its static tools.
         hooks: The names of the hooks that it implements.
-        toolsets: The names of its toolsets, and so on.
+        names: The names of its toolsets, exporters and so on, by kind; a kind that it brings none of is left out.
         commands: A line of help for each of its commands, by name; `""` where a manifest has names alone.
         faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
         requests: What its static tools have to do with requests, by name; those that have nothing are left out.
@@ -196,13 +186,7 @@ class PluginManifest:
     version: str | None = None
     tools: tuple[ToolSpec, ...] = ()
     hooks: tuple[str, ...] = ()
-    toolsets: tuple[str, ...] = ()
-    predicates: tuple[str, ...] = ()
-    processors: tuple[str, ...] = ()
-    exporters: tuple[str, ...] = ()
-    executors: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
+    names: Mapping[str, Sequence[str]] = field(factory=dict[str, Sequence[str]])
     commands: Mapping[str, str] = field(factory=dict[str, str])
     faults: tuple[str, ...] = ()
     requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
@@ -210,19 +194,15 @@ class PluginManifest:
     published: PublishedTools | None = field(default=None, eq=False)
 
     @property
-    def digest(self) -> str:
-        """`"sha256:..."` over all of it."""
-        return digest_of(self.to_json())
-
-    @property
-    def names(self) -> dict[str, list[str]]:
-        """The names of what it brings besides tools, by kind."""
-        return {kind: list(getattr(self, kind)) for kind in ("toolsets", *EXTRAS)}
+    def _named(self) -> dict[str, Collection[str]]:
+        """All that it brings by name, but for tools, in the order of its JSON."""
+        names = {kind: self.names.get(kind, ()) for kind in KINDS}
+        return {"hooks": self.hooks, **names, "commands": self.commands, "faults": self.faults}
 
     @property
     def of_toolsets(self) -> PublishedTools | None:
         """What its toolsets have published; nothing, for sure, where it brings none with its settings."""
-        return self.published or (None if self.toolsets else PublishedTools())
+        return self.published or (None if self.names.get("toolsets") else PublishedTools())
 
     @property
     def brings_only_tools(self) -> bool:
@@ -232,13 +212,13 @@ class PluginManifest:
     @property
     def brings_nothing(self) -> bool:
         """Whether it implements hooks that register something, and no others, and has registered nothing."""
-        names = (self.tools, self.toolsets, self.commands, *(getattr(self, kind) for kind in {*EXTRAS, *OFFERED}))
-        return not any(names) and all(hook.startswith("pegboard_register_") for hook in self.hooks)
+        brings = any((self.tools, self.commands, *self.names.values()))
+        return not brings and all(hook.startswith("pegboard_register_") for hook in self.hooks)
 
     @property
     def offers(self) -> frozenset[tuple[str, str]]:
         """The exporters, models, executors and services that are found by name, as (kind, name)."""
-        return frozenset((kind, name) for kind in OFFERED for name in getattr(self, kind))
+        return frozenset((kind, name) for kind in OFFERED for name in self.names.get(kind, ()))
 
     def differences(self, earlier: PluginManifest) -> list[str]:
         """In what it differs from an earlier one, a few words each; the order of tools and names doesn't count."""
@@ -248,9 +228,10 @@ class PluginManifest:
             for name in sorted({*now, *then})
             if now.get(name) != then.get(name)
         ]
-        kinds = (kind for kind in _NAMES if sorted(getattr(self, kind)) != sorted(getattr(earlier, kind)))
-        requests = ["its tools' requests differ"] if self.requests != earlier.requests else []
-        return [*changed, *(f"its {kind} differ" for kind in kinds), *requests]
+        named = earlier._named  # pyright: ignore[reportPrivateUsage]  another one of ours
+        kinds = [kind for kind, names in self._named.items() if sorted(names) != sorted(named[kind])]
+        kinds += ["tools' requests"] if self.requests != earlier.requests else []
+        return [*changed, *(f"its {kind} differ" for kind in kinds)]
 
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
@@ -261,7 +242,7 @@ class PluginManifest:
 
     def contents(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
-        names: JsonObject = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
+        names: JsonObject = {kind: list(value) for kind, value in self._named.items() if value}
         if self.commands:
             names["commands"] = {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()}
         if self.faults:  # other people's error texts: as many and as long as are read back
@@ -277,22 +258,14 @@ class PluginManifest:
         Raises:
             ManifestError: Its format isn't known, or something is missing, unknown or of the wrong type.
         """
-        members = _as_object(data, "the manifest")
-        _check_format(members)
-        own = {key: members[key] for key in members if key not in _OF_ONE}
-        named = {
-            key: _as_text(members[key], key) for key in ("distribution", "version") if members.get(key) is not None
-        }
-        manifest = cls(_as_text(members.get("plugin"), "plugin"), **named, **_contents(own, "the manifest"))
-        notes = _as_texts(members.get("notes", []), "notes")
-        published = members.get("published")
-        return evolve(
-            manifest, notes=notes, published=None if published is None else _published_in(published, manifest)
-        )
-
-
-_OF_ONE: Final = ("format", "plugin", "distribution", "version", "notes", "published")
-"""What the manifest of one plugin has beside what it brings."""
+        own = {**_checked(data)}
+        del own["format"]
+        plugin, notes, published = (own.pop(key, None) for key in ("plugin", "notes", "published"))
+        named = {key: own.pop(key, None) for key in ("distribution", "version")}
+        facts: Any = {key: value if value is None else _as_text(value, key) for key, value in named.items()}
+        manifest = cls(_as_text(plugin, "plugin"), **facts, **_contents(own, "the manifest"))
+        manifest = evolve(manifest, notes=_as_texts(notes or [], "notes"))
+        return manifest if published is None else evolve(manifest, published=_published_in(published, manifest))
 
 
 def _published_json(published: PublishedTools) -> JsonObject:
@@ -316,23 +289,28 @@ def _published_in(data: Any, manifest: PluginManifest) -> PublishedTools:
     return PublishedTools(tuple(tools), files, members.get("failed") is True)
 
 
-def _check_format(members: JsonObject) -> None:
+def _checked(data: Any) -> JsonObject:
+    members = _as_object(data, "the manifest")
     if members.get("format") != _FORMAT:
         raise ManifestError(f"format {members.get('format')!r} isn't known here, only {_FORMAT}: update pegboard")
+    return members
 
 
 def _contents(members: JsonObject, place: str) -> dict[str, Any]:
-    read: dict[str, Any] = {}
+    read: dict[str, Any] = {"names": {}}
     for key, value in members.items():
+        where = f"{place}: {key}"
         if key == "tools":
-            read[key] = tuple(_specs(value, f"{place}: tools"))
+            read[key] = tuple(_specs(value, where))
         elif key == "requests":
-            facts = _as_object(value, f"{place}: requests")
-            read[key] = {name: RequestFacts.from_json(facts[name], f"{place}: requests.{name:.80}") for name in facts}
+            facts = _as_object(value, where)
+            read[key] = {name: RequestFacts.from_json(facts[name], f"{where}.{name:.80}") for name in facts}
         elif key == "commands":
-            read[key] = _helps(value, f"{place}: {key}")
-        elif key in _NAMES:
-            read[key] = _as_texts(value, f"{place}: {key}")
+            read[key] = _helps(value, where)
+        elif key in ("hooks", "faults"):
+            read[key] = _as_texts(value, where)
+        elif key in KINDS:
+            read["names"][key] = _as_texts(value, where)
         else:
             raise ManifestError(f"{place}: {key!r} is unknown")
     return read
@@ -460,9 +438,7 @@ def read_manifest_file(path: Path) -> JsonObject:
         raise ManifestError(f"can't be read: {reason(error)}") from None
     except ValueError as error:
         raise ManifestError(f"isn't JSON: {error}") from None
-    members = _as_object(data, "the manifest")
-    _check_format(members)
-    return members
+    return _checked(data)
 
 
 def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:

@@ -287,11 +287,10 @@ def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
         version=loaded.origin.version,
         tools=tuple(tool.spec for tool in loaded.tools),
         hooks=loaded.hooks,
-        toolsets=tuple(toolset.name for toolset in loaded.toolsets),
+        names={kind: tuple(names) for kind, names in loaded.names.items() if names},
         commands=_command_helps(loaded),
         faults=tuple(loaded.faults),
         requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
-        **{kind: tuple(things) for kind, things in loaded.extras.items()},  # pyright: ignore[reportArgumentType]  names
     )
 
 

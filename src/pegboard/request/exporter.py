@@ -343,7 +343,10 @@ class Entries:
 
     def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
         """One tool, written now or before; refused where writing it fails, which costs no other tool."""
-        strict = strict if spec.strict is None else spec.strict
+        return self.written(spec, strict if spec.strict is None else spec.strict)
+
+    def written(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The same, whatever the tool itself says of strictness."""
         written = self._kept.get((spec, strict))
         if written is None:
             if len(self._kept) >= MOST_KEPT:

@@ -403,41 +403,39 @@ def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAda
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
 
 
-def read_metadata(given: Iterable[object]) -> tuple[JsonSchema, list[tuple[object, Constraint]]]:
-    """The metadata of an `Annotated`: notes for the schema, and constraints, each with the object that makes it.
+def notes_of(metadata: Iterable[object]) -> JsonSchema:
+    """The keywords of people and models in the metadata of an `Annotated`.
 
     A text is the description (of several the last, which stands furthest out), so is what has `documentation`
     (`typing_extensions.Doc`) or a text as `description`. A mapping is written into the schema as it is; so is one
     that something has as `json_schema` or `extra_json_schema`, for unions, in which Python wants hashable metadata.
-    Constraints are known by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`,
-    `multiple_of`, `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The
-    validators of attrs ask what they do on a field. Other objects are passed over.
+    """
+    notes: JsonSchema = {}
+    for each in metadata:
+        if isinstance(each, type):
+            continue
+        for given in (each, getattr(each, "json_schema", None), getattr(each, "extra_json_schema", None)):
+            if isinstance(given, Mapping):
+                notes.update(cast("Mapping[str, Any]", given))
+        for text in (each, getattr(each, "documentation", None), getattr(each, "description", None)):
+            if isinstance(text, str):
+                notes["description"] = text
+    return notes
+
+
+def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Constraint]]:
+    """The constraints in the metadata of an `Annotated`, each with the object that makes it.
+
+    They are known by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
+    `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The validators of attrs
+    ask what they do on a field. Other objects are passed over.
 
     Raises:
         ValueError: A pattern that Python can't compile.
     """
-    notes: JsonSchema = {}
-    constraints: list[tuple[object, Constraint]] = []
-    for each in given:
-        if isinstance(each, Mapping):
-            notes.update(cast("Mapping[str, Any]", each))
-        elif isinstance(each, str):
-            notes["description"] = each
-        elif not isinstance(each, type):
-            notes.update(_notes(each))
-            constraints.extend((each, constraint) for constraint in _constraints(each))
-    return notes, constraints
-
-
-def _notes(marker: object) -> JsonSchema:
-    notes: JsonSchema = {}
-    for name in ("json_schema", "extra_json_schema"):
-        if isinstance(schema := getattr(marker, name, None), Mapping):
-            notes.update(cast("Mapping[str, Any]", schema))
-    for name in ("documentation", "description"):
-        if isinstance(text := getattr(marker, name, None), str):
-            notes["description"] = text
-    return notes
+    for each in metadata:
+        if not isinstance(each, Mapping | str | type):
+            yield from ((each, constraint) for constraint in _constraints(each))
 
 
 def _constraints(marker: object) -> Iterator[Constraint]:
@@ -595,7 +593,7 @@ def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
 def _linear(pattern: str) -> Callable[[str], bool] | None:
     """Whether a text matches, as the validator sees it and in linear time; `None` where it can't compile it."""
     try:
-        return compiled(json_text({"pattern": pattern})).is_valid
+        return compiled(json_text({"pattern": pattern}), linear=True).is_valid
     except ValueError:
         return None
 

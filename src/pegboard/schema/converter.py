@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from pegboard.errors import check_keys
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text
+from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
 from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 _MOST_SHOWN: Final = 200
-_MOST_EXACT: Final = 2**53
 _WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)
 
 
@@ -136,19 +135,14 @@ def _schema_generator() -> type[Any]:
     return SchemaGenerator
 
 
-def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
-    """What writes a pydantic model or msgspec struct as JSON data; else `None`."""
+def foreign_writer(cls: type[Any]) -> UnstructureHook | None:
+    """What writes an instance of a class of others: the model itself, or the hook that was registered; else `None`."""
     if is_pydantic(cls):
         return lambda value: value.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
         return msgspec.to_builtins
-    return None
-
-
-def registered_writer(cls: type[Any]) -> UnstructureHook | None:
-    """The hook that was registered to write a class that isn't made of fields; else `None`."""
     if not converter.cache_info().currsize:
         return None
     from cattrs.fns import identity  # is loaded: the converter has been made
@@ -189,16 +183,7 @@ def _read_struct(annotation: Any, value: Any) -> Any:
     try:
         return convert(value, annotation, str_keys=True)
     except ValidationError:  # perhaps of 1.0, which is an integer in JSON Schema
-        return convert(_whole(value), annotation, str_keys=True)
-
-
-def _whole(value: Any) -> Any:
-    """JSON data with whole numbers as integers, as far as floats are exact."""
-    if isinstance(value, dict):
-        return {key: _whole(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_whole(item) for item in cast("Sequence[Any]", value)]
-    return int(value) if type(value) is float and value.is_integer() and abs(value) <= _MOST_EXACT else value
+        return convert(whole_numbers(value), annotation, str_keys=True)
 
 
 def _refused_by_model(error: Exception) -> StructureError | None:
@@ -335,26 +320,22 @@ class HookField:
     kw_only: bool = True
 
 
-def structure_fields(cls: Any, fields: Iterable[HookField]) -> StructureHook:
-    """The hook that structures a class from its fields; one with a converter is taken as it is."""
-    return _made_of_fields(
-        "structure",
-        cls,
-        fields,
-        _cattrs_forbid_extra_keys=False,
-        _cattrs_prefer_attrib_converters=True,
-        _cattrs_detailed_validation=True,
-        _cattrs_use_alias=False,
-    )
+_OPTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
+    "structure": {
+        "_cattrs_forbid_extra_keys": False,
+        "_cattrs_prefer_attrib_converters": True,
+        "_cattrs_detailed_validation": True,
+        "_cattrs_use_alias": False,
+    },
+    "unstructure": {"_cattrs_use_alias": True},
+}
 
 
-def unstructure_fields(cls: Any, fields: Iterable[HookField]) -> UnstructureHook:
-    """The hook that unstructures a class by its fields, each under its alias."""
-    return _made_of_fields("unstructure", cls, fields, _cattrs_use_alias=True)
+def made_of_fields(way: Literal["structure", "unstructure"], cls: Any, fields: Iterable[HookField]) -> Any:
+    """The hook by which cattrs structures a class from its fields, or unstructures it, each under its alias.
 
-
-def _made_of_fields(way: str, cls: Any, fields: Iterable[HookField], **options: bool) -> Any:
-    """A hook that cattrs makes; it asks for type variables, which the adapters have in already."""
+    One with a converter is taken as it is. Type variables, which cattrs asks for, the adapters have in already.
+    """
     from cattrs import gen
 
     made: Any = cls
@@ -363,7 +344,7 @@ def _made_of_fields(way: str, cls: Any, fields: Iterable[HookField], **options: 
         made.__name__ = made.__qualname__ = "record"
     variables = {each.__name__: Any for each in getattr(cls, "__parameters__", ())}
     make = getattr(gen, f"make_dict_{way}_fn_from_attrs")
-    return make(list(fields), made, converter(), variables, _cattrs_use_linecache=False, **options)
+    return make(list(fields), made, converter(), variables, _cattrs_use_linecache=False, **_OPTIONS[way])
 
 
 def noted_step(error: Exception) -> str | int | None:
@@ -561,14 +542,13 @@ def tagged(*several: type[Any]) -> Callable[[Any], Any]:
     classes: Mapping[str, type[Any]] = {each.type: each for each in several}
 
     def read_tagged(data: Mapping[str, Any]) -> Any:
-        kind = data.get("type")
-        if kind is None:
+        if data.get("type") is None:
             raise UnreadError(".type: missing")
-        if not isinstance(kind, str):
-            raise UnreadError(f".type: must be a text, got {type(kind).__name__}")
-        if kind not in classes:
-            raise UnreadError(f".type: must be one of {', '.join(classes)}, got {kind!r:.80}")
-        return _strict_converter().structure(data, classes[kind])
+        try:
+            cls = classes[_one_of(data["type"], classes)]
+        except UnreadError as error:
+            raise UnreadError(f".type{error}") from None
+        return _strict_converter().structure(data, cls)
 
     return read_tagged
 
@@ -580,7 +560,9 @@ def _strict_converter() -> Converter:
     converter = Converter(detailed_validation=True)
     converter.register_structure_hook_factory(attrs.has, partial(_of_class, converter))
     converter.register_structure_hook_factory(_has_origin(tuple), partial(_of_tuple, converter))
-    converter.register_structure_hook_factory(_has_origin(Literal), _of_literal)
+    converter.register_structure_hook_func(
+        _has_origin(Literal), lambda data, kind: _one_of(data, typing.get_args(kind))
+    )
     converter.register_structure_hook_func(_has_origin(Mapping), _exactly(dict))
     converter.register_structure_hook_factory(
         lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
@@ -674,15 +656,10 @@ def _of_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
     return read_tuple
 
 
-def _of_literal(kind: Any) -> Callable[[Any, Any], Any]:
-    options = typing.get_args(kind)
-
-    def read_literal(data: Any, _type: Any) -> Any:
-        if _exactly(str)(data, kind) not in options:
-            raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
-        return data
-
-    return read_literal
+def _one_of(data: Any, options: Collection[str]) -> str:
+    if _exactly(str)(data, str) not in options:
+        raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
+    return data
 
 
 def _first_error(error: Exception) -> tuple[tuple[str | int, ...], str]:

@@ -35,12 +35,10 @@ from pegboard.schema.converter import (
     ForeignAdapter,
     HookField,
     UnstructureHook,
-    converter,
+    foreign_writer,
     is_pydantic,
-    model_writer,
-    registered_writer,
+    made_of_fields,
     same,
-    unstructure_fields,
     unstructure_hook,
 )
 from pegboard.schema.json import MAX_DEPTH, canonical_json, path_text
@@ -112,7 +110,7 @@ def _walk_inside(value: Any, path: _Path, above: tuple[int, ...]) -> Any:
         items = cast("Iterable[Any]", value)
         return [_walk(item, (*path, index), above) for index, item in enumerate(items)]
     cls = cast("type[Any]", type(value))
-    if (write := model_writer(cls) or registered_writer(cls)) is not None:
+    if (write := foreign_writer(cls)) is not None:
         return _walk(write(value), path, above)
     raise TypeError(
         f"{path_text(path)}: {type(value).__module__}.{type(value).__qualname__} has no JSON form; return text, "
@@ -209,7 +207,7 @@ def _unstructure_record(adapter: RecordAdapter) -> UnstructureHook:
         return lambda value: {key: hooks[key](item) for key, item in value.items()}
     readable = ((each, each.attribute) for each in adapter.members)
     fields = (HookField(name, each.key, each.adapter) for each, name in readable if name is not None)
-    return unstructure_fields(adapter.cls, fields)
+    return made_of_fields("unstructure", adapter.cls, fields)
 
 
 def _unstructure_union(adapter: UnionAdapter) -> UnstructureHook:
@@ -247,7 +245,7 @@ def _classes(adapter: TypeAdapter) -> Sequence[type[Any]]:
 
 def _unstructure_foreign(adapter: ForeignAdapter) -> UnstructureHook:
     """As it writes itself, or by its hook, which may give what isn't JSON yet."""
-    write = model_writer(adapter.cls) or converter().get_unstructure_hook(adapter.cls)
+    write = foreign_writer(adapter.cls) or same
     return lambda value: to_json_data(write(value))
 
 

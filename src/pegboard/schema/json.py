@@ -129,7 +129,7 @@ def canonical_json(value: Any) -> str:
     """
     text = _sorted(value)
     # Only a whole number that was a float is written with ".0" or "e+"; few texts hold either.
-    return text if ".0" not in text and "e+" not in text else _sorted(_exact(value))
+    return text if ".0" not in text and "e+" not in text else _sorted(whole_numbers(value))
 
 
 def digest_of(value: Any) -> str:
@@ -139,13 +139,14 @@ def digest_of(value: Any) -> str:
     return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _exact(value: Any) -> Any:
+def whole_numbers(value: Any) -> Any:
+    """JSON data with each whole number as an integer."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, dict):
-        return {key: _exact(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: whole_numbers(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (list, tuple)):
-        return [_exact(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [whole_numbers(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 

@@ -14,7 +14,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union, cast
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
 
 import attrs
 from attrs import define, field, frozen
@@ -48,8 +48,15 @@ from pegboard.schema.adapters import (
     key_schema,
     reach,
 )
-from pegboard.schema.constraints import Constraint, NothingLeftError, constrained, read_metadata, validator_constraint
-from pegboard.schema.converter import ForeignAdapter, has_hook, model_schema, model_writer
+from pegboard.schema.constraints import (
+    Constraint,
+    NothingLeftError,
+    constrained,
+    constraints_of,
+    notes_of,
+    validator_constraint,
+)
+from pegboard.schema.converter import ForeignAdapter, has_hook, is_msgspec, is_pydantic, model_schema
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.fields import (
@@ -66,7 +73,7 @@ from pegboard.schema.fields import (
 from pegboard.schema.json import is_short, json_text
 from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
-from pegboard.typing import JsonMapping, JsonSchema
+from pegboard.typing import JsonSchema
 
 _HINT: Final = (
     "Pass input_schema=..., or use a class of attrs, pydantic or msgspec, a dataclass or a TypedDict, or register "
@@ -165,13 +172,15 @@ def object_schema(
 
 def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
     adapter = adapter_of(given.annotation, tool=tool, path=given.name)
-    schema = writer.write(adapter)
-    more: JsonSchema = {}
-    if given.description:
-        more["description"] = given.description
-    if given.default is not MISSING and is_short(default := _json_default(given.default, adapter)):
-        more["default"] = default
-    return {**schema, **more} if more else schema
+    return {**writer.write(adapter), **_notes(given.description, given.default, adapter)}
+
+
+def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonSchema:
+    """The description and the default, as far as there are some."""
+    notes: JsonSchema = {"description": description} if description else {}
+    if default is not MISSING and is_short(data := _json_default(default, adapter)):
+        notes["default"] = data
+    return notes
 
 
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:
@@ -179,13 +188,11 @@ def _json_default(value: Any, adapter: TypeAdapter) -> Any:
 
     Nor does a model take what it is written as, where that is another form than it is read in.
     """
-    if value is MISSING:
-        return MISSING
     try:
         data = to_json_data(value)
     except (TypeError, ValueError):
         return MISSING
-    if model_writer(cast("type[Any]", type(value))) is not None:
+    if is_pydantic(type(value)) or is_msgspec(type(value)):
         models = [each for each in reach(adapter, in_place=True) if isinstance(each, ForeignAdapter)]
         return data if any(compiled(json_text(each.given)).is_valid(data) for each in models) else MISSING
     return data if type(data) in adapter.kinds() else MISSING
@@ -324,9 +331,10 @@ class _Reader:
 
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
         try:
-            notes, constraints = read_metadata(annotation.__metadata__)
+            constraints = list(constraints_of(annotation.__metadata__))
         except ValueError as error:
             self.refuse(annotation, path, str(error), "Correct the pattern.")
+        notes = notes_of(annotation.__metadata__)
         adapter = self._noted(annotation.__origin__, notes, path)
         for marker, constraint in constraints:
             adapter = self._constrained(adapter, constraint, marker, annotation, path)
@@ -512,6 +520,7 @@ class _Reader:
         return adapter
 
     def _member(self, given: ClassField, binding: Binding, docs: Mapping[str, str], path: str) -> Member:
+        """Of descriptions, the field's own goes before its type's, and that before the class's docstring."""
         adapter = self.read(substituted(given.annotation, binding), path)
         if given.validator is not None:
             # A validator that nothing can meet will refuse everything, as it was written to.
@@ -519,7 +528,10 @@ class _Reader:
                 constraint = validator_constraint(given.validator)
                 adapter = constrained(adapter, constraint, skips_null=False) or adapter
         attribute = given.name if given.readable else None
-        return Member(given.key, attribute, adapter, given.required, _member_notes(given, adapter, docs))
+        described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
+        documented = None if described else docs.get(given.name) or docs.get(given.key)
+        notes = _notes(given.description or documented, given.default, adapter)
+        return Member(given.key, attribute, adapter, given.required, notes)
 
     def _alias(self, alias: Any, annotation: Any, path: str) -> TypeAdapter:
         key = annotation_key(annotation)
@@ -554,18 +566,6 @@ def _class_notes(cls: type) -> JsonSchema:
     if not text or text.startswith(f"{cls.__name__}("):
         return {}
     return {"description": parse_docstring(text).summary}
-
-
-def _member_notes(given: ClassField, adapter: TypeAdapter, docs: Mapping[str, str]) -> JsonMapping:
-    """Description and default. The field's own go before the class's docstring."""
-    notes: JsonSchema = {}
-    described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
-    documented = None if described else docs.get(given.name) or docs.get(given.key)
-    if text := given.description or documented:
-        notes["description"] = text
-    if (default := _json_default(given.default, adapter)) is not MISSING:
-        notes["default"] = default
-    return notes
 
 
 def _is_alias(annotation: Any) -> bool:

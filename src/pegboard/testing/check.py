@@ -35,25 +35,8 @@ if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
 
 HEAVY: Final = (
-    "PIL",
-    "aiohttp",
-    "anthropic",
-    "boto3",
-    "cattrs",
-    "httpx",
-    "jsonschema",
-    "matplotlib",
-    "numpy",
-    "openai",
-    "pandas",
-    "pydantic",
-    "requests",
-    "scipy",
-    "sklearn",
-    "sqlalchemy",
-    "tensorflow",
-    "torch",
-    "transformers",
+    *("PIL", "aiohttp", "anthropic", "boto3", "cattrs", "httpx", "jsonschema", "matplotlib", "numpy", "openai"),
+    *("pandas", "pydantic", "requests", "scipy", "sklearn", "sqlalchemy", "tensorflow", "torch", "transformers"),
 )
 """Packages that take a tenth of a second and more, or megabytes, and that a plugin needs at a call, not before."""
 _IMPORT_SECONDS: Final = 60.0
@@ -115,16 +98,10 @@ class Report:
 
 @define(eq=False)
 class Findings:
-    """Collects what the checks find, so that the author reads all of it at once.
+    """Collects what the checks find, so that the author reads all of it at once; the fields are those of the `Report`.
 
     Attributes:
-        plugin: The plugin's name.
         errors: What breaks the contract, a sentence each: which thing, what is wrong, what to do.
-        warnings: What a model or a person would miss.
-        notes: What could not be checked.
-        tools: The names of the checked tools.
-        tried: How many sets of arguments were tried.
-        ran: How many examples were run.
     """
 
     plugin: str

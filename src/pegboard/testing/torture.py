@@ -159,7 +159,7 @@ def torture(
             if probed.manifest is None:
                 yield Tried(probed.found.name, "import", "loads", 0, (probed.cause or "failed",))
                 continue
-            has_tools = bool(probed.manifest.tools or probed.manifest.toolsets)
+            has_tools = bool(probed.manifest.tools or probed.manifest.names.get("toolsets"))
             wanted = (each for each in FAULTS.values() if not groups or each.group in groups)
             todo += [(probed.found, each) for each in wanted if has_tools or not (each.calls or each.group == "names")]
         jobs = (

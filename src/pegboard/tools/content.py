@@ -62,7 +62,12 @@ class TextContent(JsonRecord):
 
 @frozen
 class ImageContent(JsonRecord):
-    """A picture: the bytes of its file."""
+    """A picture.
+
+    Attributes:
+        data: The bytes of the file.
+        mime_type: Such as `"image/png"`.
+    """
 
     type: ClassVar = "image"
     data: bytes = field(validator=_is_bytes)
@@ -71,7 +76,12 @@ class ImageContent(JsonRecord):
 
 @frozen
 class AudioContent(JsonRecord):
-    """A sound: the bytes of its file."""
+    """A sound.
+
+    Attributes:
+        data: The bytes of the file.
+        mime_type: Such as `"audio/wav"`.
+    """
 
     type: ClassVar = "audio"
     data: bytes = field(validator=_is_bytes)
@@ -330,6 +340,3 @@ def read_content(data: JsonMapping) -> Content:
 
 read_by(FileContent, _read_file)
 read_by(Content, read_content)
-
-
-__all__ = ["read_content", "sayable_json", "writable"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
@@ -160,6 +160,7 @@ def input_schema_of(
 
 def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
     """The schema of what the model may fill; it is right by construction and needs no check."""
+    from pegboard.schema.constraints import notes_of
     from pegboard.schema.fields import MISSING
     from pegboard.schema.types import Property, object_schema
 
@@ -170,23 +171,14 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
             additional = each.annotation
             continue
         description = described.get(each.name) or described.get(each.key)
-        if description and _is_described(each.annotation):
-            description = None
+        if "description" in notes_of(getattr(each.annotation, "__metadata__", ())):
+            description = None  # a text in `Annotated` wins over the docstring's
         if each.kind is Kind.VAR_POSITIONAL:
             properties.append(Property(each.key, list[each.annotation], description, []))
         else:
             default = MISSING if each.default is EMPTY else each.default
             properties.append(Property(each.key, each.annotation, description, default))
     return object_schema(properties, tool=tool, additional=additional)
-
-
-def _is_described(annotation: Any) -> bool:
-    """Whether a text stands in `Annotated`, which wins over the docstring's."""
-    for marker in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
-        texts = (marker, getattr(marker, "documentation", None), getattr(marker, "description", None))
-        if any(isinstance(each, str) for each in texts) or (isinstance(marker, Mapping) and "description" in marker):
-            return True
-    return False
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:

@@ -190,7 +190,11 @@ class CallArtifacts:
         return version
 
     async def load(self, name: str, version: int | None = None) -> Content:
-        """One version, the latest by default; raises `ArtifactError` where it isn't there."""
+        """One version, the latest by default.
+
+        Raises:
+            ArtifactError: It isn't there.
+        """
         artifacts = await self._found()
         return await artifacts.load(_checked_name(name), version, user=self.context.user, session=self.context.session)
 
@@ -341,7 +345,13 @@ class CallMemory:
     context: _Context
 
     async def search(self, query: str, *, limit: int = 10, session_only: bool = False) -> tuple[MemoryEntry, ...]:
-        """What is remembered of this user (with `session_only`, of this conversation) and fits a query, best first."""
+        """What is remembered of this user and fits a query, the best first.
+
+        Args:
+            query: In plain words.
+            limit: How many at most.
+            session_only: Only what came up in this conversation.
+        """
         memory = await self.context.use_or(Memory, _InMemoryMemory)
         session = self.context.session if session_only else None
         return await memory.search(query, user=self.context.user, session=session, limit=limit)
@@ -354,6 +364,3 @@ class CallMemory:
         memory = await context.use_or(Memory, _InMemoryMemory)
         author = context.agent if author is None else author
         return await memory.add(text, user=context.user, session=context.session, author=author, metadata=metadata)
-
-
-__all__ = ["Artifacts", "CallArtifacts", "CallMemory", "Memory", "MemoryEntry"]

@@ -208,6 +208,3 @@ def _connect(saved: bytes | None) -> sqlite3.Connection:
     if saved is None:
         raise RuntimeError(f"searching for tools needs an SQLite with FTS5: {fault}")
     raise ValueError(f"the index can't be used: {fault}")
-
-
-__all__ = ["Found", "ToolIndex"]

@@ -44,48 +44,6 @@ def raw_item(item: JsonMapping) -> JsonObject | None:
     return None if json_faults(kept) else kept
 
 
-@frozen
-class HostedPairs:
-    """The hosted calls and results of one conversation.
-
-    Attributes:
-        family: The provider, which gets no other's.
-        calls: The ids of the calls.
-        results: The ids of the calls that have results, in whichever message.
-        settled: Where the last message stands by which the user went on to something else.
-    """
-
-    family: str
-    calls: frozenset[str]
-    results: frozenset[str]
-    settled: int
-
-    @classmethod
-    def of(cls, messages: Sequence[Message], family: str) -> HostedPairs:
-        """Those of a conversation."""
-        parts = [part for message in messages for part in message.parts if isinstance(part, HostedPart)]
-        own = [part for part in parts if part.provider == family and part.id]
-        settled = [at for at, message in enumerate(messages) if message.role == "user" and not message.results]
-        return cls(
-            family,
-            frozenset(part.id for part in own if part.role == "call"),
-            frozenset(part.id for part in own if part.role == "result"),
-            settled[-1] if settled else -1,
-        )
-
-    def belongs(self, part: HostedPart, place: int) -> bool:
-        """Whether a part of the message at a place may be sent back.
-
-        A result needs its call. A call without result is one that the provider is still at (a paused turn, or a
-        program that waits for other calls); behind it the user hasn't yet gone on to something else.
-        """
-        if part.provider != self.family:
-            return False
-        if not part.id:
-            return True
-        return part.id in self.calls if part.role == "result" else part.id in self.results or place > self.settled
-
-
 Role: TypeAlias = Literal["user", "assistant"]
 """Role of a turn."""
 
@@ -146,7 +104,7 @@ def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
     Raises:
         ExportError: There is nothing to send.
     """
-    conversation = _Conversation(wire, HostedPairs.of(messages, wire.family))
+    conversation = _Conversation(wire, messages)
     for place, message in enumerate(messages):
         conversation.add(message, place)
     turns = conversation.turns()
@@ -161,15 +119,44 @@ def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
 
 @define(eq=False)
 class _Conversation:
+    """The turns of a conversation so far.
+
+    Attributes:
+        calls: The ids of the hosted calls, which stand in whichever message.
+        results: The ids of those that have results.
+        settled: Where the last message stands by which the user went on to something else.
+    """
+
     wire: Wire
-    hosted: HostedPairs
+    messages: Sequence[Message]
     entries: list[tuple[Role, Blocks]] = field(factory=list["tuple[Role, Blocks]"])
+    calls: frozenset[str] = field(init=False)
+    results: frozenset[str] = field(init=False)
+    settled: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        parts = [part for message in self.messages for part in message.parts if isinstance(part, HostedPart)]
+        own = [part for part in parts if part.provider == self.wire.family]
+        self.calls = frozenset(part.id for part in own if part.role == "call")
+        self.results = frozenset(part.id for part in own if part.role == "result")
+        places = (at for at, each in enumerate(self.messages) if each.role == "user" and not each.results)
+        self.settled = max(places, default=-1)
+
+    def belongs(self, part: HostedPart, place: int) -> bool:
+        """Whether a hosted part of the message at a place may be sent back; the provider gets no other's.
+
+        A result needs its call. A call without result is one that the provider is still at (a paused turn, or a
+        program that waits for other calls); behind it the user hasn't yet gone on to something else.
+        """
+        if part.provider != self.wire.family or not part.id:
+            return part.provider == self.wire.family
+        return part.id in self.calls if part.role == "result" else part.id in self.results or place > self.settled
 
     def add(self, message: Message, place: int) -> None:
         own: Role = "assistant" if message.role == "assistant" else "user"
         blocks: Blocks = []
         for part in message.parts:
-            if isinstance(part, HostedPart) and not self.hosted.belongs(part, place):
+            if isinstance(part, HostedPart) and not self.belongs(part, place):
                 continue
             blocks = self._add(part, _ROLES.get(type(part), own), system=message.role == "system") or blocks
         if blocks and message.provider_metadata:
@@ -429,11 +416,7 @@ class StrictBudget(Entries):
 
     schema_of: Callable[[JsonObject], JsonSchema | None] = field(kw_only=True)
     limits: StrictLimits = field(kw_only=True)
-    _plainly: Entries = field(init=False)
     _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._plainly = Entries(self._write_plainly)
 
     def chooser(self, specs: Sequence[ToolSpec], strict: bool | None) -> Callable[[ToolSpec], Entry]:
         """Tools that want to be strict themselves come before those that are by default."""
@@ -458,7 +441,9 @@ class StrictBudget(Entries):
         schema = None if written.entry is None else self.schema_of(written.entry)
         if schema is None or _takes(left, self._counted(spec, schema)):
             return written
-        return self._plainly.one(spec)
+        plainly = self.written(spec, strict=False)
+        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
+        return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
     def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
         counts = self._counts.get(spec)
@@ -467,8 +452,3 @@ class StrictBudget(Entries):
                 self._counts.clear()
             counts = self._counts[spec] = counts_of(schema)
         return counts
-
-    def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Entry:
-        plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
-        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
-        return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))

@@ -7,10 +7,9 @@ permissions, call other tools and use its memory and artifacts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from inspect import Parameter, iscoroutine, signature
+from inspect import Parameter, signature
 from operator import attrgetter
 from typing import Any, Final, NoReturn, Protocol, cast
 
@@ -18,10 +17,8 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.callbacks import settle
-from pegboard.dispatch.approval.grants import tool_key
-from pegboard.dispatch.approval.pending import digest_of_call
-from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import allows_inside, asking_tool, decide_again, denial, permit
+from pegboard.dispatch.approval.request import ApprovalRequest, Later, Once
+from pegboard.dispatch.approve import approve, decide_again, permit
 from pegboard.dispatch.arguments import parse, refused, validate
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -31,10 +28,10 @@ from pegboard.dispatch.executors.execution import (
 )
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions, policy_of
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run, time_limit
-from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.stages import DispatchHost, run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
 from pegboard.schema.converter import JsonRecord, read_record
@@ -424,14 +421,14 @@ class LocalExecutor:
     ) -> None:
         self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given, foreign=True)}
         self.active = active
-        self._permissions: Final = permissions
         self._executors: Final = dict(executors or {})
         self._services: Final = CallServices(
             self._find,
             limits=attrs.evolve(limits, repair=False),  # that has been tried where the call comes from
             locks=LockManager(limits.max_concurrency),
-            current=CurrentPermissions(permissions),
+            current=CurrentPermissions(permissions, are_own=True),
             remote=partial(run_remote, self._executor),
+            pipeline=CallPipeline((find, parse, validate), (permit, approve, run, shape)),
         )
 
     def tools(self) -> tuple[ToolInfo, ...]:
@@ -451,10 +448,9 @@ class LocalExecutor:
         limits = self._services.limits
         if request.expose_errors:
             limits = attrs.evolve(limits, expose_errors=True)
-        host = _Host(self.execute, request, self._permissions, limits)
+        host = _Host(approvals=request.approvals)
         context = request.context(host=host)
-        pipeline = CallPipeline((find, parse, validate), (permit, host.allow, run, shape))
-        services = self._services.evolve(limits=limits, longest=request.timeout, host=host, pipeline=pipeline)
+        services = self._services.evolve(limits=limits, longest=request.timeout, host=host, approver=host.answer)
         context.internals.frame = state = CallState(
             ToolCall(request.tool, request.arguments, request.call_id), context, services
         )
@@ -488,73 +484,33 @@ class LocalExecutor:
 
 
 @define(eq=False)
-class _Host:
-    """Host of one call: it asks no person, and notes what has to be allowed.
+class _Host(DispatchHost):
+    """Host of one call, and its approver: it asks no person, and notes what has to be allowed.
 
     Attributes:
-        execute: Runs calls from inside the tool.
-        request: The call's.
-        permissions: What runs, asks and is denied.
-        limits: What a call may use.
+        approvals: What was allowed.
         required: What has to be allowed before the call can run, or `None`.
     """
 
-    execute: Callable[[ExecutionRequest], Awaitable[ExecutionResponse]]
-    request: ExecutionRequest
-    permissions: Permissions
-    limits: Limits
+    approvals: Sequence[str] = field(kw_only=True)
     required: PermissionRequired | None = field(default=None, init=False)
 
-    async def allow(self, state: CallState) -> None:
-        """The stage after `permit`: a call that asks goes on if exactly this was approved.
-
-        Raises:
-            CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
-        """
-        asks, tool = state.asks, asking_tool(state)
-        if asks is None:
-            return
-        approval = digest_of_call(tool_key(tool), state.arguments)
-        if approval in self.request.approvals:
-            state.asks = None
-            return
-        arguments, context = json.dumps(state.arguments), state.context.request
-        preview = await preview_of(tool, arguments, context)
-        facts: dict[str, Any] = {"reason": asks.reason, "always": list(asks.always)}
-        if preview is not None and preview.details:
-            facts["details"] = preview.details
-        description = f"{tool.name} wants to run." if preview is None else preview.summary
-        self._need(tool.name, PermissionRequired(asks.permission, asks.patterns, description, facts, approval))
-
-    async def ask(
-        self,
-        context: ToolContext,
-        permission: str,
-        patterns: Sequence[str],
-        always: Sequence[str],
-        metadata: Mapping[str, Any],
-    ) -> None:
-        """Comes back where the rules, or an approval, let the call go on."""
-        state = context.internals.frame
-        assert isinstance(state, CallState)
-        tool = asking_tool(state)
-        folders = policy_of(self.permissions, tool).folders(state.arguments, context.request)
-        decision = self.permissions.decide_asked(tool, permission, patterns, folders=folders)
-        if decision.action == "allow":
-            return
-        if decision.action == "deny":
-            raise denial(self.permissions, tool, decision, permission)
-        call = digest_of_call(tool_key(tool), state.arguments)
-        approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
-        if approval in self.request.approvals:
-            return
-        facts = {**metadata, "reason": decision.reason, "always": list(always)}
-        self._need(tool.name, PermissionRequired(permission, tuple(patterns), "", facts, approval))
-
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        state = context.internals.frame
-        assert isinstance(state, CallState)
-        return allows_inside(state, permission, subject)
+    async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
+        """A yes where exactly this was allowed; else it has to be asked where the call comes from."""
+        name, about_call = request.call.name, request.subject == "call"
+        asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
+        approval = request.digest if about_call else digest_of(asked)
+        if approval in self.approvals:
+            return Once()
+        always = request.always if about_call else request.wider
+        facts = {**request.metadata, "reason": request.reason, "always": list(always)}
+        description, preview = f"{name} wants to run." if about_call else "", request.preview if about_call else None
+        if preview is not None:
+            description = preview.summary
+            facts |= {"details": preview.details} if preview.details else {}
+        required = PermissionRequired(request.permission, request.patterns, description, facts, approval)
+        self.required = self.required or required
+        return Later()
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """Refused: there is no person to ask here.
@@ -571,39 +527,16 @@ class _Host:
         raise ToolError(f"{context.tool} needs a person's answer ({hint}), and can't wait for it here.")
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        del context
-        return {"permissions": self.permissions}
+        return {name: value for name, value in super().inherited(context).items() if name == "permissions"}
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool of the executor inside this call, with the approvals of this one.
 
         Raises:
-            ToolError: It has to be allowed first.
+            CallError: `confirmation_required`: it has to be allowed first.
             FatalToolError: It ends the turn.
         """
-        if context.depth >= self.limits.depth:
-            text = f"{name} was not run: tools call tools more than {self.limits.depth} deep here."
-            return ToolResult.error("limit", text)
-        id_ = f"{context.call_id}/{name}"
-        response = await self.execute(
-            self.request.evolve(tool=name, arguments=arguments, call_id=id_, depth=context.depth + 1, confirmation=None)
-        )
-        if response.actions is not None:
-            context.actions.add(Actions.from_json(response.actions))
-        if response.permission_required is not None:
-            self._need(context.tool, response.permission_required)
-        return response.to_result()
-
-    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Refused: what comes of it could not be sent back.
-
-        Raises:
-            LookupError: Always.
-        """
-        if iscoroutine(work):
-            work.close()
-        raise LookupError(f"{context.tool} can't go on in the background here: its result is all that is sent back")
-
-    def _need(self, tool: str, required: PermissionRequired) -> None:
-        self.required = self.required or required
-        raise CallError("confirmation_required", f"{tool} needs the permission {required.permission}.")
+        result = await super().call(context, name, arguments)
+        if self.required is not None:
+            raise CallError("confirmation_required", f"{context.tool} needs the permission {self.required.permission}.")
+        return result
