@@ -122,7 +122,7 @@ class RequestFacts:
     def on(self, tool: Tool, late: LateHandler) -> Tool:
         """A listed tool with these facts; where it processes requests, its plugin is imported for the first."""
         process = partial(_processed, late) if self.processes else None
-        reads = {"read_only": lambda _arguments: None} if self.may_read_only else {}  # its code says which
+        reads = {"read_only": _unknown} if self.may_read_only else {}
         return tool.evolve(
             offered=self.offered, instructions=self.instructions, process_request=process, by_arguments=reads
         )
@@ -148,6 +148,10 @@ class RequestFacts:
 
 
 _DEFAULT: Final = RequestFacts()
+
+
+def _unknown(_arguments: Any) -> None:
+    """Whether a call only reads: the tool's code says which does."""
 
 
 async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:
