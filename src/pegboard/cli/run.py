@@ -157,8 +157,8 @@ def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
 
 
 def _question_of(request: ApprovalRequest) -> str:
-    always = ", [a]lways exactly this in this run" if request.always else ""
-    wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
+    always = ", [a]lways as shown, in this run" if request.always else ""
+    wider = ", [w]ider as shown" if request.wider else ""
     return f"Run it? [y]es{always}{wider}, [n]o, or n and why: "
 
 

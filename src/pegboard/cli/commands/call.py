@@ -117,7 +117,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
     if tool is not None:
         return tool
     if resolved.was_held_back(name):
-        report_misses(session.options.only, resolved)
+        report_misses(session, resolved)
         raise click.ClickException(
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
             f"'registry explain {name}' shows each step."
