@@ -40,6 +40,7 @@ from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.toolsets.predicates import all_of, written
+from pegboard.toolsets.toolset import may_have
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.manifest import PluginManifest
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.toolsets.toolset import Toolset
 
 T = TypeVar("T")
 
@@ -283,6 +285,11 @@ class Session:
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
 
+    def askable(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
+        """The toolsets that are asked for tools of these names: those that have them, as is known, or else may."""
+        owners = self.owners(names)
+        return (lambda each: may_have(each, names)) if owners is None else owners
+
     def owners(self, names: Collection[str]) -> set[str] | None:
         """The toolsets that are known to have the tools of these names; `None` where any may have one of them."""
         known = {} if self.options.live else {tool.name: tool.origin.toolset for tool in self._published()}
@@ -315,7 +322,9 @@ class Session:
 
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
         """The error of a name that no tool has; why a plugin or a toolset that may have one brings none is remarked."""
-        for reason in (*self.withheld(name), *map(str, offered.problems)):
+        others = (each for each in self.registry.catalogue.toolsets if not may_have(each, [name]))
+        unasked = (f"toolset {each.name!r} wasn't asked: its tools have names of their own" for each in others)
+        for reason in (*self.withheld(name), *map(str, offered.problems), *unasked):
             remark(reason)
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 
