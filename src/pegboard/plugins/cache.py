@@ -207,19 +207,17 @@ def _around() -> list[str]:
 def _settings_digest(settings: Mapping[str, Any]) -> str | None:
     """The SHA-256 of a plugin's settings, hexadecimal; `None` where they hold what has no stable text."""
     try:
-        text = json.dumps(_plain(settings), sort_keys=True)
-    except (TypeError, ValueError, RecursionError):
+        text = json.dumps(settings, sort_keys=True, default=_plain)
+    except (TypeError, ValueError, AttributeError, RecursionError):
         return None
     return _digest(text.encode())
 
 
 def _plain(value: Any) -> Any:
-    """Mappings as objects, TOML's dates as texts; what json doesn't know is left for it to refuse."""
+    """Other mappings as objects, TOML's dates as texts."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return f"{type(value).__name__} {value.isoformat()}" if hasattr(value, "isoformat") else value
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return f"{type(value).__name__} {value.isoformat()}"
 
 
 def _digest(data: bytes) -> str:
