@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard import ToolRegistry, tool
-from pegboard.toolsets.toolsets import ToolsetBase
+from pegboard.toolsets.wrappers import ToolsetBase
 
 
 @tool

@@ -145,7 +145,7 @@ _MODULES = {
     "ToolResult": "tools.content",
     "ToolSpec": "tools.spec",
     "Toolset": "toolsets.toolset",
-    "ToolsetBase": "toolsets.toolsets",
+    "ToolsetBase": "toolsets.wrappers",
     "ToolsetError": "errors",
     "ToolsetFunction": "toolsets.toolsets",
     "Turn": "turn.loop",
@@ -181,7 +181,7 @@ _MODULES = {
     "tool": "tools.tool",
     "tool_of": "tools.typed",
     "turn_of": "turn.loop",
-    "wrap": "toolsets.toolsets",
+    "wrap": "toolsets.wrappers",
 }
 """Public name -> the module that has it, imported at first use; scripts/public_types.py makes `__init__.pyi` of it."""
 

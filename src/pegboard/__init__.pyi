@@ -170,11 +170,9 @@ from pegboard.toolsets.toolset import Toolset as Toolset
 from pegboard.toolsets.toolsets import (
     CombinedToolset as CombinedToolset,
     StaticToolset as StaticToolset,
-    ToolsetBase as ToolsetBase,
     ToolsetFunction as ToolsetFunction,
-    wrap as wrap,
 )
-from pegboard.toolsets.wrappers import Reshape as Reshape
+from pegboard.toolsets.wrappers import Reshape as Reshape, ToolsetBase as ToolsetBase, wrap as wrap
 from pegboard.turn.events import (
     AnswerDelta as AnswerDelta,
     Answered as Answered,

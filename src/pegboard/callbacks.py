@@ -53,13 +53,16 @@ def only(where: str) -> Callable[[F], F]:
 def may_block(function: Callable[..., Any]) -> bool:
     """Whether a callback has to be called off the event loop: it is plain, and doesn't say that it is quick."""
     function = getattr(function, _BEHIND, function)
-    if getattr(function, _QUICK, False):
-        return False
+    is_quick = any(getattr(each, _QUICK, False) for each in (function, _body_of(function)))
+    return not is_quick and Flavour.of(function) is not Flavour.ASYNC
+
+
+def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a call runs: the function inside of partial ones, or an object's `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not inspect.isroutine(function):
-        function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return not inspect.iscoroutinefunction(function) and not getattr(function, _QUICK, False)
+    is_itself = inspect.isroutine(function) or isinstance(function, type)
+    return function if is_itself else type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Flavour(enum.Enum):
@@ -73,10 +76,7 @@ class Flavour(enum.Enum):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Flavour:
         """Settled once, at definition; callable objects are classified by their `__call__`."""
-        while isinstance(function, functools.partial):
-            function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not inspect.isroutine(function) and not isinstance(function, type):
-            function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        function = _body_of(function)
         if inspect.iscoroutinefunction(function):
             return cls.ASYNC
         if inspect.isasyncgenfunction(function):

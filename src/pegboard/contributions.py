@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import (
@@ -31,23 +31,13 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 
-class _InstalledPlugins(Protocol):
-    """The installed plugins by what their manifests offer."""
-
-    def offered_names(self, kind: str) -> tuple[str, ...]: ...
-
-    def offered_thing(self, kind: str, name: str) -> tuple[Any, Origin] | None: ...
-
-    def packages_offering(self, kind: str, name: str) -> tuple[str, ...]: ...
-
-
-def _installed() -> _InstalledPlugins:
+def _installed() -> Any:
     """The layer above, by its name: what a registry without plugins asks for a name that it misses.
 
     That layer can't hand itself in: a program that only defines tools and calls them never loads it, which spares ten
     modules, and its registry still finds an installed exporter or model by name.
     """
-    return cast("_InstalledPlugins", import_module("pegboard.plugins.load"))
+    return import_module("pegboard.plugins.load")
 
 
 class Contributions:

@@ -166,11 +166,16 @@ def _written(secret: str) -> tuple[str, ...]:
 
 
 def cause_of(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """The type and the text of what was raised, in one line of at most 500 characters, with these secrets hidden."""
+    """The type and the text of what was raised, in one line of at most 500 characters, with these secrets hidden.
+
+    Of what is wrong with a setting, which the text names by its place in `pegboard.toml`, the text alone.
+    """
     try:
         text = " ".join(hide(str(error), secrets).split())[:500]
     except BaseException:  # noqa: BLE001  an exception whose own text can't be had
         text = ""
+    if text.startswith("plugins."):
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from pegboard.schema.converter import ALWAYS, Count, JsonRecord, UnreadError, read_by, tagged
 from pegboard.schema.json import is_object
-from pegboard.tools.call import ToolCall, writable
+from pegboard.tools.call import ToolCall
 from pegboard.tools.content import (
     AudioContent,
     Content,
@@ -20,6 +20,7 @@ from pegboard.tools.content import (
     TextContent,
     ToolResult,
     read_content,
+    writable,
 )
 from pegboard.typing import JsonMapping
 

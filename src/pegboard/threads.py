@@ -76,7 +76,6 @@ class _Job:
     share: _Share
     function: Callable[[], Any]
     context: contextvars.Context
-    loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     workers: _Workers
     state: str = "waiting"  # -> "working" -> "finished"; or "abandoned" from either of the first two
@@ -142,7 +141,7 @@ class WorkerPool:
         """
         loop = asyncio.get_running_loop()
         share = self._shares.setdefault(owner, _Share(owner))
-        job = _Job(self, share, function, contextvars.copy_context(), loop, loop.create_future(), self._workers)
+        job = _Job(self, share, function, contextvars.copy_context(), loop.create_future(), self._workers)
         with self._lock:
             self._check_hanging(job)
             if share.working < self.most:
@@ -187,7 +186,7 @@ class WorkerPool:
             except HangingThreadsError as error:
                 job.state = "abandoned"
                 return settle_future(job.future, None, error)
-        job.loop.call_later(PATIENCE, self._look_after, job)
+        job.future.get_loop().call_later(PATIENCE, self._look_after, job)
         return None
 
     def _serve(self, workers: _Workers) -> None:
@@ -196,8 +195,7 @@ class WorkerPool:
                 _here.job = job
                 outcome = _outcome(job)
                 self._finish(job)
-                with suppress(RuntimeError):  # the loop is closed: no caller waits any more
-                    job.loop.call_soon_threadsafe(settle_future, job.future, *outcome)
+                settle_from_thread(job.future, *outcome)
                 del outcome
             _here.job = None
             del job  # an idle thread holds nothing of its last job
@@ -311,6 +309,15 @@ def settle_future(future: asyncio.Future[Any], value: Any = None, error: BaseExc
         future.set_exception(wrapped)
     else:
         future.set_exception(error)
+
+
+def settle_from_thread(future: asyncio.Future[Any], *outcome: Any) -> bool:
+    """`settle_future` from any thread; false where its event loop is closed, so that nobody waits any more."""
+    try:
+        future.get_loop().call_soon_threadsafe(settle_future, future, *outcome)
+    except RuntimeError:
+        return False
+    return True
 
 
 SHARED: Final = WorkerPool()

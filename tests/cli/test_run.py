@@ -197,9 +197,7 @@ def test_a_form_is_filled_in_line_by_line_and_other_words_are_an_answer_too(monk
     request = ApprovalRequest(ToolCall("ask", '{"q": 1}', "1"), "", "ask", hint="Tell me", payload={"form": FORM})
     assert cli_loop.TerminalPrompt().approve(request, ToolContext()) == answer
     shown = capsys.readouterr().err
-    assert shown.startswith("ask: Tell me\n")
-    assert "Which\\u{202e}? ['red', 'blue'] (Enter: red): sizes" in shown or lines[1] is None
-    assert "properties" not in shown
+    assert shown.startswith("ask: Tell me\nWhich\\u{202e}? [red, blue] (Enter: red): ")
 
 
 class Terminal:

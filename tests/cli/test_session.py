@@ -399,8 +399,14 @@ class TestPublished:
         assert say("list", "--names", "--set", f"pub.file={other}")[1] == "n_else\n"
         assert say("--set", "pub.odd:=3", "list", "--names")[2].count("or None, not 3") == 1
         assert say("list", "--names")[1] == "n_show\nn_take\n"
-        code, _, err = say("list", "--set", "pub=1")
-        assert (code, "--set: 'pub' is no PLUGIN.KEY" in err) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("setting", "wrong"),
+        [("pub=1", "'pub' is no PLUGIN.KEY"), ("pob.odd:=3", "no plugin is called 'pob'.")],
+    )
+    def test_a_setting_of_no_plugin_is_refused(self, say, setting, wrong):
+        code, _, err = say("list", "--set", setting)
+        assert (code, f"--set: {wrong}" in err) == (2, True)
 
 
 # Plugins that aren't loaded ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import pipeline_for, run_stages
-from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
@@ -63,7 +63,8 @@ def prepare(threads):
                 raise tool
             return tool
 
-        callbacks = Callbacks(links(before), links(after), links(on_error))
+        given = {"before_tool": before, "after_tool": after, "on_tool_error": on_error}
+        callbacks = {hook: links(functions) for hook, functions in given.items() if functions}
         services = CallServices(find, threads, callbacks, limits, threads, pipeline=pipeline_for(callbacks))
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)

@@ -10,7 +10,6 @@ from pegboard import ToolRegistry
 from pegboard.callbacks import Callback, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import Callbacks
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import CallError, ToolCall
@@ -672,7 +671,7 @@ def wrap(prepare, make):
         state = prepare(make(), limits=limits)
         state.tool = make()
         state.arguments = {} if arguments is None else arguments
-        state.services = state.services.evolve(callbacks=Callbacks(wrap=links))
+        state.services = state.services.evolve(callbacks={"wrap_tool": links})
         return asyncio.run(wrapped(state, inner))
 
     return wrap
@@ -955,7 +954,7 @@ async def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
     state = prepare(make())
     state.tool = make()
     links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
-    state.services = state.services.evolve(callbacks=Callbacks(wrap=links))
+    state.services = state.services.evolve(callbacks={"wrap_tool": links})
     task = asyncio.ensure_future(wrapped(state, stuck))
     await waits.wait()
     task.cancel()

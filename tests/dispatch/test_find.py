@@ -13,7 +13,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import RepairRequest, find, meant_name, not_offered, repair, unknown
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -239,7 +239,8 @@ def state_of(make, threads):
                 raise unknown(name, sorted(known))
             return known[name]
 
-        callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
+        links = tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers))
+        callbacks = {"repair_call": links} if links else {}
         facts.setdefault("tools", tuple(known.values()))
         services = CallServices(look, threads, callbacks, limits or Limits(), threads, **facts)
         return CallState(call, ToolContext(ReadonlyContext(messages=["hello"])), services)

@@ -6,7 +6,7 @@ import pytest
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import STAGES, pipeline_for, run_stages
-from pegboard.dispatch.state import Callbacks, CallPipeline
+from pegboard.dispatch.state import CallPipeline
 from pegboard.tools.call import CallError
 
 LINKS = (Callback(lambda *_: None),)
@@ -33,11 +33,11 @@ def test_the_stages_stand_once_in_order():
 @pytest.mark.parametrize(
     ("callbacks", "missing"),
     [
-        (Callbacks(), {"before", "revalidate", "on_error", "after"}),
-        (Callbacks(before=LINKS), {"on_error", "after"}),
-        (Callbacks(after=LINKS), {"before", "revalidate", "on_error"}),
-        (Callbacks(on_error=LINKS), {"before", "revalidate", "after"}),
-        (Callbacks(LINKS, LINKS, LINKS), set()),
+        ({}, {"before", "revalidate", "on_error", "after"}),
+        ({"before_tool": LINKS}, {"on_error", "after"}),
+        ({"after_tool": LINKS}, {"before", "revalidate", "on_error"}),
+        ({"on_tool_error": LINKS}, {"before", "revalidate", "after"}),
+        ({"before_tool": LINKS, "after_tool": LINKS, "on_tool_error": LINKS}, set()),
     ],
 )
 def test_a_hook_without_implementations_costs_nothing(callbacks, missing):

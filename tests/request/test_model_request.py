@@ -12,7 +12,7 @@ from pegboard.request.model_request import (
     ModelRequest,
     NamedTool,
     ProcessorProblem,
-    can_stream,
+    StreamingModel,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.spec import Origin
@@ -147,4 +147,4 @@ class Pieces(Whole):
 
 
 def test_a_model_says_by_its_methods_whether_it_streams():
-    assert [can_stream(model) for model in (Whole(), Pieces(), None)] == [False, True, False]
+    assert [isinstance(model, StreamingModel) for model in (Whole(), Pieces(), None)] == [False, True, False]

@@ -147,6 +147,16 @@ def test_the_one_argument_is_named_in_errors():
     assert Day().as_tool().check({"day": "never"})[0].startswith("day: ")
 
 
+def test_the_one_argument_has_the_name_that_a_functions_would_have():
+    class Mail(TypedTool[str, str]):
+        def call(self, context: ToolContext, from_: str) -> str:
+            return from_
+
+    made = Mail().as_tool()
+    assert list(made.spec.input_schema["properties"]) == ["from"]
+    assert run(made, {"from": "ann"}) == "ann"
+
+
 class Boxed(TypedTool[list[T], U], Generic[U, T]):
     """A generic one between."""
 

@@ -19,7 +19,8 @@ from pegboard.toolsets.expression import parse_predicate
 from pegboard.toolsets.predicates import Predicate, custom, deferred, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, found_names, resolve_static, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
-from pegboard.toolsets.toolsets import StaticToolset, wrap
+from pegboard.toolsets.toolsets import StaticToolset
+from pegboard.toolsets.wrappers import wrap
 from toolsets.predicate_strategies import contexts, predicates
 from toolsets.samples import BOMB, Hanging, PlainToolset, late_tool, make_tool, names
 

@@ -217,55 +217,11 @@ class TestUpdate:
         assert mistakes == []
 
 
-class TestSaved:
-    def test_what_was_saved_goes_on_where_it_was(self, monkeypatch):
-        data = INDEX.dump({"made": "now"})
-        index = ToolIndex(saved=data)
-        assert index.facts == {"made": "now"}
-        assert (len(index), index.search("file")) == (0, ())
-        monkeypatch.setattr(index_module, "_row_of", None)  # nothing is indexed anew
-        copies = [ToolSpec.from_json(spec.to_json()) for spec in SPECS]
-        assert index.update(copies) is False
-        assert [hit.name for hit in index.search("write file")] == found("write file")
-
-    def test_what_has_changed_since_is_told_and_indexed(self):
-        index = ToolIndex(saved=ToolIndex([ToolSpec("a", "Old."), ToolSpec("b")]).dump())
-        assert index.update([ToolSpec("a", "New."), ToolSpec("c")]) is True
-        assert (found("new", index), found("old", index), index.names) == (["a"], [], ("a", "c"))
-
-    def test_facts_are_put_over_older_ones(self):
-        index = ToolIndex(saved=ToolIndex().dump({"a": "1", "b": "1"}))
-        assert ToolIndex(saved=index.dump({"b": "2"})).facts == {"a": "1", "b": "2"}
-
-    @pytest.mark.parametrize(
-        "spoil",
-        [
-            lambda data: b"",
-            lambda data: b"no database" * 1000,
-            lambda data: data[: len(data) // 2],
-            lambda data: data[:4096] + b"\xff" * 4096 + data[8192:],
-            lambda data: data[:-4096] + b"\0" * 4096,
-        ],
-    )
-    def test_what_is_damaged_is_refused(self, spoil):
-        data = ToolIndex([ToolSpec(f"tool_{n}", f"Words {n}. " * 20) for n in range(100)]).dump()
-        with pytest.raises(ValueError, match="can't be used"):
-            ToolIndex(saved=spoil(data))
-
-    def test_another_versions_is_refused(self, monkeypatch):
-        data = INDEX.dump()
-        monkeypatch.setattr(table, "FORMAT", 99)
-        with pytest.raises(ValueError, match="another version"):
-            ToolIndex(saved=data)
-
-    def test_parts_that_do_not_fit_together_are_refused(self):
-        connection = sqlite3.connect(":memory:")
-        connection.deserialize(INDEX.dump())
-        connection.execute("DELETE FROM words WHERE rowid = 1")
-        connection.commit()
-        with pytest.raises(ValueError, match="fit together"):
-            ToolIndex(saved=connection.serialize())
-        connection.close()
+def test_what_is_dumped_finds_the_same_by_itself():
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(INDEX.dump())
+    assert [name for name, _ in table.best(connection, "write file", 10)] == found("write file")
+    connection.close()
 
 
 def test_an_sqlite_without_fts5_is_told(monkeypatch):

@@ -293,19 +293,22 @@ class Broken(dict):
 def test_where_it_cannot_even_be_bound_every_tool_is_out():
     kept, faults = filter_now(TOOLS, state("a", "b") | everything, ReadonlyContext(state=Broken()))
     assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
-    assert "failed: " in explain_filter(state("a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), passed=False)
+    assert "failed: " in explain_filter(state("a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), {}, passed=False)
 
 
 def test_why_names_the_part_and_what_the_tool_says():
     tool = make_tool("a", tags=["x", "y z"])
     assert (
-        explain_filter(named("a") & tagged("net"), tool, EMPTY_CONTEXT, passed=False)
+        explain_filter(named("a") & tagged("net"), tool, EMPTY_CONTEXT, {}, passed=False)
         == 'tag:net is not so (tag: x, "y z")'
     )
-    assert explain_filter(named("a") & ~tagged("x"), tool, EMPTY_CONTEXT, passed=False) == 'tag:x is so (tag: x, "y z")'
-    assert explain_filter(edit | named("a"), tool, EMPTY_CONTEXT, passed=False) == "name:a is so (name: a)"
-    assert explain_filter(edit, tool, EMPTY_CONTEXT, passed=False) == "edit is not so"
-    assert explain_filter(custom(exits), tool, EMPTY_CONTEXT, passed=False) == "<custom> is not so"
+    assert (
+        explain_filter(named("a") & ~tagged("x"), tool, EMPTY_CONTEXT, {}, passed=False)
+        == 'tag:x is so (tag: x, "y z")'
+    )
+    assert explain_filter(edit | named("a"), tool, EMPTY_CONTEXT, {}, passed=False) == "name:a is so (name: a)"
+    assert explain_filter(edit, tool, EMPTY_CONTEXT, {}, passed=False) == "edit is not so"
+    assert explain_filter(custom(exits), tool, EMPTY_CONTEXT, {}, passed=False) == "<custom> is not so"
 
 
 def odd(error):

@@ -10,8 +10,8 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.toolsets.predicates import named, read_only, tagged
 from pegboard.toolsets.toolset import is_toolset
-from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset, ToolsetBase, ToolsetFunction, wrap
-from pegboard.toolsets.wrappers import Reshape
+from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset, ToolsetFunction
+from pegboard.toolsets.wrappers import Reshape, ToolsetBase, wrap
 from toolsets.samples import Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
 
 TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"type": "string"})), make_tool("log")]

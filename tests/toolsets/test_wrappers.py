@@ -14,7 +14,7 @@ from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import wrappers as module
 from pegboard.toolsets.predicates import for_user, named, read_only, tagged
-from pegboard.toolsets.toolsets import CombinedToolset, wrap
+from pegboard.toolsets.toolsets import CombinedToolset
 from pegboard.toolsets.wrappers import (
     CachedToolset,
     FilteredToolset,
@@ -22,6 +22,7 @@ from pegboard.toolsets.wrappers import (
     Reshape,
     _reshaped,
     prefixed_name,
+    wrap,
 )
 from toolsets.samples import (
     CallingToolset,

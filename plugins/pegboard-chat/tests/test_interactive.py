@@ -90,6 +90,13 @@ def test_what_waits_in_a_file_is_asked_about_first(talk, tmp_path):
     assert read_conversation(file).suspended is None
 
 
+def test_what_is_asked_again_shows_all_of_the_tool_too(talk, board):
+    made = Tool.from_function(lambda: "ok", name="wipe_disk", title="Wipe all", destructive=True)
+    board.register(made.evolve(former_names=("wp",)))
+    _, _, err = talk([ToolCall("wipe_disk", {}, "c1"), "Done."], "Tidy up", "l", "/resume", "y")
+    assert err.count("Wipe all (wipe_disk)\nbrought by the host as wp\n") == 2
+
+
 def test_the_person_runs_what_has_no_handler(talk, board):
     board.register(Tool.from_schema("where_am_i", None, description="The user's city."))
     call = ToolCall("where_am_i", {}, "c1")

@@ -108,8 +108,10 @@ class TerminalPrompt:
 
 def show_request(request: ApprovalRequest) -> Reject | None:
     """Writes a request to standard error; one that is too long to be read isn't, and its rejection comes back."""
-    is_form = _form_of(request) is not None  # which `dialogue` shows field by field
-    text = (attrs.evolve(request, payload=None) if is_form else request).to_text()
+    if _form_of(request) is not None:  # `dialogue` shows it field by field, and what it answers allows nothing
+        bare = attrs.evolve(request.call, arguments="{}")
+        request = attrs.evolve(request, call=bare, permission="", patterns=(), reason="", payload=None)
+    text = request.to_text()
     if len(text) > MOST_SHOWN:
         remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
         return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
@@ -140,7 +142,8 @@ def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
     for name, field in form.properties.items():
         item = field.item(0) if "array" in field.types and not field.is_open else None
         choices, default = (item or field).members, field.keyword("default")
-        title = f"{field.keyword('title') or name}{f' {list(choices)}' if choices else ''}"
+        options = f" [{', '.join(map(str, choices))}]" if choices else ""
+        title = f"{field.keyword('title') or name}{options}"
         usual = "" if default is None else f" (Enter: {default})"
         line = yield visible(f"{title}{', several with commas' if item else ''}{usual}: ")
         if text := line.strip():

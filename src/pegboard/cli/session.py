@@ -22,13 +22,14 @@ from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_wor
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
-from pegboard.config.config import Config, load_config, normalised, parse_config, read_config
+from pegboard.config.config import Config, is_named, load_config, normalised, parse_config, read_config
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
     ExpressionError,
     PegboardError,
     UnknownToolError,
+    did_you_mean,
     operator_log,
     suggest,
 )
@@ -361,17 +362,27 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
         if registry.plugin_manager is not None and options.is_default:
             note_names(registry, discovery)
-        _note_texts(registry, options)
+        _check_settings(registry, options, discovery)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
     return Session(registry, config, options, discovery, conflict)
 
 
-def _note_texts(registry: ToolRegistry, options: Options) -> None:
-    """Remarks on texts of `--set` that may have been meant as JSON, where their plugin fails."""
-    failed = {problem.plugin for problem in registry.problems()} if options.settings else ()
+def names_of_plugins(registry: ToolRegistry, discovery: Discovery) -> set[str]:
+    """By which a configuration may name plugins: their own, and those of their distributions."""
+    names = {plugin.name for plugin in registry.plugins()}
+    return names | {name for found in discovery.entries for name in (found.name, found.distribution)}
+
+
+def _check_settings(registry: ToolRegistry, options: Options, discovery: Discovery) -> None:
+    """Refuses `--set` for no plugin; remarks on texts that may have been meant as JSON, where their plugin fails."""
+    problems = registry.problems() if options.settings else ()
+    failed = {problem.plugin for problem in problems if "unknown key" not in problem.cause}
     for word, value in read_words(options.settings).items():
-        if word.partition(".")[0] in failed and isinstance(value, str):
+        plugin, known = word.partition(".")[0], names_of_plugins(registry, discovery)
+        if not is_named(plugin, plugin, known):
+            raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
+        if plugin in failed and isinstance(value, str):
             with suppress(ValueError, RecursionError):
                 json.loads(value)
                 remark(f"--set {word}=... gives a text; for a number or other JSON, write {word}:=...")

@@ -314,18 +314,15 @@ class Dialect:
         return Rewritten(own, tuple(dict.fromkeys(changes)))
 
 
-def size_of(schema: Any) -> int:
+def size_of(schema: Any, known: dict[int, int] | None = None) -> int:
     """How many JSON values there are, each counted as often as it stands there; linear in those that are shared."""
-    return _size(schema, {})
-
-
-def _size(value: Any, known: dict[int, int]) -> int:
-    items: Any = value.values() if is_object(value) else value
-    if not is_object(value) and not is_array(value):
+    if not is_object(schema) and not is_array(schema):
         return 1
-    size = known.get(id(value))
+    known = {} if known is None else known
+    size = known.get(id(schema))
     if size is None:
-        size = known[id(value)] = 1 + sum(_size(item, known) for item in items)
+        items: Any = schema.values() if is_object(schema) else schema
+        size = known[id(schema)] = 1 + sum(size_of(item, known) for item in items)
     return size
 
 

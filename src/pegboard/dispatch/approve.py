@@ -24,7 +24,7 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
 from pegboard.dispatch.callbacks import Ask, texts
-from pegboard.dispatch.events import emit_answer, emit_request
+from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision
 from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule
@@ -249,17 +249,18 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         granted = granted_to(state)
         return (granted, services.current.permissions) != before and decide(granted).action == "allow"
 
-    emit_request(state, request)
+    facts = {name: getattr(request, name) for name in ("permission", "patterns", "reason", "hint")}
+    emit(state, ApprovalRequested, request=request.id, **facts)
     with time_stands_still(state):
         answer, shown = await services.approvals.ask(
             request,
             state.context,
-            (*(link.function for link in services.callbacks.approve), *approvers),
+            (*(link.function for link in services.callbacks.get("approve_call", ())), *approvers),
             covered=covered,
             grants=services.grants,
             seconds=services.limits.approval_timeout,
         )
-    emit_answer(state, request, answer.to_json()["answer"])
+    emit(state, ApprovalAnswered, request=request.id, answer=answer.to_json()["answer"])
     if isinstance(answer, Later):
         raise _suspended(state, shown)
     if isinstance(answer, Reject) and request.subject != "question":

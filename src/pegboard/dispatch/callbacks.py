@@ -16,8 +16,8 @@ from pegboard.dispatch.results import failure_result, hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError, detail_of, log_failure
 from pegboard.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
-from pegboard.tools.call import CallError, writable
-from pegboard.tools.content import ToolResult
+from pegboard.tools.call import CallError
+from pegboard.tools.content import ToolResult, writable
 
 _MOST_RUNS: Final = 100  # how often one wrapper may run what stands inside it
 
@@ -215,9 +215,9 @@ def _title_of(link: Callback) -> str:
     return f"callback of {link.owner}"
 
 
-def _chain_of(state: CallState, stage: str) -> Chain:
-    """The callbacks of a stage that are about this call's tool."""
-    links = tuple(link for link in getattr(state.services.callbacks, stage) if _is_about(state, link))
+def _chain_of(state: CallState, hook: str) -> Chain:
+    """The callbacks of a hook that are about this call's tool."""
+    links = tuple(link for link in state.services.callbacks.get(hook, ()) if _is_about(state, link))
     return Chain(links, state.services, state, partial(_failure, state))
 
 
@@ -239,7 +239,7 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
         CallError: `callback_failure`: a wrapper raised something of its own, or took too long by itself.
         BaseException: What the tool raised, where the wrappers let it through.
     """
-    return await _chain_of(state, "wrap").around_all(run_inner, state.context, state.tool, arguments_of(state))
+    return await _chain_of(state, "wrap_tool").around_all(run_inner, state.context, state.tool, arguments_of(state))
 
 
 @frozen
@@ -334,7 +334,7 @@ async def before(state: CallState) -> None:
     Raises:
         CallError: `denied`, or `callback_failure` where a callback raised, took too long or answered nonsense.
     """
-    chain = _chain_of(state, "before")
+    chain = _chain_of(state, "before_tool")
     for link in chain:
         answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
         if isinstance(answer, ToolResult):
@@ -367,7 +367,7 @@ async def on_error(state: CallState) -> None:
     error, given = state.error, state.result
     if error is None and given is not None:  # the tool has answered that it failed
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
-    answered = await _chain_of(state, "on_error").answers(state.context, state.tool, arguments_of(state), error)
+    answered = await _chain_of(state, "on_tool_error").answers(state.context, state.tool, arguments_of(state), error)
     if answered is not None:
         await _take(state, *answered)
 
@@ -377,7 +377,7 @@ async def after(state: CallState) -> None:
 
     One that fails makes it an error, which the others see.
     """
-    chain = _chain_of(state, "after")
+    chain = _chain_of(state, "after_tool")
     for link in chain:
         try:
             answer = await chain.ask(link, state.context, state.tool, arguments_of(state), state.result)

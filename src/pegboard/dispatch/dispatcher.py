@@ -19,7 +19,7 @@ from pegboard.dispatch.events import Observers
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, LockRequest, Semaphore, lock_request
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import DispatchHost, pipeline_for, run_alone, state_for
-from pegboard.dispatch.state import BATCH, Callbacks, CallServices, CallState, CurrentPermissions
+from pegboard.dispatch.state import BATCH, CallServices, CallState, CurrentPermissions
 from pegboard.dispatch.truncate import ResultStore, ResultTexts
 from pegboard.errors import PendingError, log_failure
 from pegboard.tools.call import CallError, ToolCall
@@ -105,7 +105,7 @@ class Dispatcher:
         self.rule_by(permissions)
         tools: tuple[Tool, ...] = tuple(tool for tool in catalogue.ordered if tool.offered)
         hooks = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "approve_call")
-        callbacks = Callbacks(*map(catalogue.callbacks, hooks))  # it has them in this order
+        callbacks = {hook: chain for hook in hooks if (chain := catalogue.callbacks(hook))}
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return self.shared.evolve(

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 from weakref import WeakValueDictionary
 
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.approval.pending import PendingCall
-from pegboard.dispatch.callbacks import arguments_of
 from pegboard.dispatch.state import CallState, read_only
 from pegboard.errors import log_failure
 from pegboard.schema.converter import read_by, read_record, tagged
@@ -25,9 +24,6 @@ from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.content import ErrorKind, SayableRecord, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping
-
-if TYPE_CHECKING:
-    from pegboard.dispatch.approval.request import ApprovalRequest
 
 CallEventType: TypeAlias = Literal[
     "call_pending",
@@ -244,7 +240,7 @@ def event_from_json(data: JsonMapping) -> CallEvent:
     return read_record(cast("Any", _Any), data, "event")
 
 
-def _emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
+def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits one event; nothing without a listener."""
     sink = state.services.events
     if sink is not None:
@@ -256,30 +252,9 @@ def emit_pending(state: CallState) -> None:
     given = state.call.arguments
     if isinstance(given, Mapping) and state.services.events is not None:
         given = read_only(given)
-    _emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
+    emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
     state.context.listener = partial(_updated, state, state.context.listener)
     state.taken_in = time.monotonic()
-
-
-def emit_request(state: CallState, request: ApprovalRequest) -> None:
-    """A person is asked."""
-    names = ("permission", "patterns", "reason", "hint")
-    _emit(state, ApprovalRequested, request=request.id, **{name: getattr(request, name) for name in names})
-
-
-def emit_answer(state: CallState, request: ApprovalRequest, answer: str) -> None:
-    """There is an answer."""
-    _emit(state, ApprovalAnswered, request=request.id, answer=answer)
-
-
-def emit_running(state: CallState) -> None:
-    """The tool is started."""
-    _emit(state, CallRunning, arguments=arguments_of(state))  # read-only: a listener changes nothing that was approved
-
-
-def emit_note(state: CallState, note: str) -> None:
-    """What the registry did with the call, such as `"repaired: ..."`."""
-    _emit(state, CallUpdated, note=note)
 
 
 def emit_end(state: CallState) -> None:
@@ -289,7 +264,7 @@ def emit_end(state: CallState) -> None:
     facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.taken_in}
     if state.pending is not None and result.kind == "confirmation_required":
         facts["pending"] = state.pending
-    _emit(state, ended(result), **facts)
+    emit(state, ended(result), **facts)
 
 
 def _updated(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
@@ -301,7 +276,7 @@ def _updated(state: CallState, listener: Callable[[object], None] | None, update
         facts = {"title": update.title, "metadata": update.facts}
     else:
         facts = {"content": update}
-    _emit(state, CallUpdated, **facts)
+    emit(state, CallUpdated, **facts)
 
 
 def note(state: CallState, what: str, changes: Sequence[str]) -> None:
@@ -312,7 +287,7 @@ def note(state: CallState, what: str, changes: Sequence[str]) -> None:
         what: What was done: `"coerced"` or `"repaired"`; also the key in the metadata.
         changes: Each as one line.
     """
-    emit_note(state, f"{what}: {'; '.join(changes)}")
+    emit(state, CallUpdated, note=f"{what}: {'; '.join(changes)}")
     state.context.actions.show(None, {what: list(changes)})
 
 

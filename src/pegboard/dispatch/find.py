@@ -215,13 +215,13 @@ def repair(state: CallState) -> Awaitable[None] | None:
         raise error
     if state.repaired is not None:
         raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
-    if state.services.callbacks.repair:
-        return _ask(state, error)
+    if repairers := state.services.callbacks.get("repair_call"):
+        return _ask(state, error, repairers)
     _repair_name(state, error)
     return None
 
 
-async def _ask(state: CallState, error: CallError) -> None:
+async def _ask(state: CallState, error: CallError, repairers: tuple[Callback, ...]) -> None:
     """Asks each callback; the first that answers has repaired the call."""
     from pegboard.dispatch.callbacks import Chain  # it loads asyncio
 
@@ -229,7 +229,7 @@ async def _ask(state: CallState, error: CallError) -> None:
     schema = None if state.tool is None else state.tool.spec.input_schema
     fault = CallFault(error.kind, error.text, error.problems)
     request = RepairRequest(state.call, services.tools, schema, services.instructions, asker.messages, fault, asker)
-    answered = await Chain(services.callbacks.repair, services, state, partial(_failure, error)).answers(request)
+    answered = await Chain(repairers, services, state, partial(_failure, error)).answers(request)
     if answered is None:
         return _repair_name(state, error)
     answer, link = answered

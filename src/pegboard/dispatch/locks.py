@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from pegboard.schema.json import canonical_json
-from pegboard.threads import settle_future
+from pegboard.threads import settle_from_thread, settle_future
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 
@@ -218,15 +218,6 @@ class LockHandle:
             caller = caller.parent
         return total
 
-    def wake(self) -> bool:
-        """Wakes the waiting call in its own event loop; false where that loop is closed."""
-        assert self.future is not None
-        try:
-            self.future.get_loop().call_soon_threadsafe(settle_future, self.future)
-        except RuntimeError:
-            return False
-        return True
-
 
 class LockManager:
     """Fair reader/writer locks by key and semaphores, from any thread and several event loops at once.
@@ -367,7 +358,8 @@ class LockManager:
             finally:
                 self._lock.release()
             for handle in woken:
-                if not handle.wake() and not handle.is_over:
+                assert handle.future is not None
+                if not settle_from_thread(handle.future) and not handle.is_over:
                     handle.is_over = True
                     self._released.append(handle)
 

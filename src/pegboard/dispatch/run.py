@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again
 from pegboard.dispatch.arguments import refused
-from pegboard.dispatch.callbacks import wrapped
-from pegboard.dispatch.events import emit_note, emit_running
+from pegboard.dispatch.callbacks import arguments_of, wrapped
+from pegboard.dispatch.events import CallRunning, CallUpdated, emit
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.results import MOST_VALUES, number_of_values
 from pegboard.dispatch.state import CallState, plain
@@ -63,7 +63,7 @@ def run(state: CallState) -> Awaitable[None] | None:
         or state.asks is not None
         or state.approval is not None
         or services.slots is not None
-        or services.callbacks.wrap
+        or services.callbacks.get("wrap_tool")
         or not locks.enter(state)
     ):
         return _in_turn(state, tool)
@@ -80,7 +80,7 @@ async def _in_turn(state: CallState, tool: Tool) -> None:
     """Runs the tool when its turn has come: after the calls that it has to wait for, and not beside them."""
     state.lock = lock = await _turn(state, tool)
     try:
-        if state.services.callbacks.wrap:
+        if state.services.callbacks.get("wrap_tool"):
             state.value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         else:
             state.value = await _attempts(state, tool)
@@ -172,7 +172,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
         return await _attempt(state, tool)
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
-        emit_note(state, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+        emit(state, CallUpdated, note=f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
     return await retry(
         attempt,
@@ -224,7 +224,7 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
         state.since = now
         state.context.deadline = None if limit is None else now + limit
         if services.events is not None:
-            emit_running(state)
+            emit(state, CallRunning, arguments=arguments_of(state))  # read-only, as what was approved
         return limit
     deadline = state.context.deadline
     return None if deadline is None else max(deadline - now, 0.0)

@@ -27,7 +27,7 @@ from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
-from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState, StageFunction
 from pegboard.errors import CallStoppedError
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import CallError, Confirmation, PendingActions, ToolCall
@@ -103,14 +103,18 @@ pass the stages before it again. `on_error` sees those that failed, and `after` 
 The `wrap` callbacks stand round `run`.
 """
 
-_NEEDS: Final = {before: "before", revalidate: "before", on_error: "on_error", after: "after"}
+_NEEDS: Final[Mapping[StageFunction, str]] = {
+    before: "before_tool",
+    revalidate: "before_tool",
+    on_error: "on_tool_error",
+    after: "after_tool",
+}
 """The callbacks without which a stage has nothing to do."""
 
 
-def pipeline_for(callbacks: Callbacks) -> CallPipeline:
+def pipeline_for(callbacks: Mapping[str, object]) -> CallPipeline:
     """The stages that have something to do with these callbacks: a hook without implementations costs nothing."""
-    idle = [stage for stage, chain in _NEEDS.items() if not getattr(callbacks, chain)]
-    stages = [stage for stage in STAGES if stage not in idle]
+    stages = [stage for stage in STAGES if stage not in _NEEDS or _NEEDS[stage] in callbacks]
     middle, end = stages.index(repair), stages.index(shape) + 1
     return CallPipeline(tuple(stages[:middle]), tuple(stages[middle + 1 : end]), tuple(stages[end:]))
 
@@ -282,7 +286,7 @@ def _state_of(context: ToolContext) -> CallState:
 
 @define(eq=False)
 class DispatchHost:
-    """The `CallHost` of calls that dispatch runs.
+    """The host of calls that dispatch runs, as their contexts ask it.
 
     Attributes:
         go_on: Goes on with a call in the background, and gives the operation's id; `None`: nothing can.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.evaluation import Evaluation
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
-    from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -107,27 +106,6 @@ def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[An
     return whole
 
 
-@frozen
-class Callbacks:
-    """The chains round one call, plugins' first, in the order in which they are asked.
-
-    Attributes:
-        before: Asked before the tool runs.
-        after: Asked with every outcome.
-        on_error: Asked when a call failed.
-        wrap: Round the running of the tool, the outermost first.
-        repair: Asked for another call where one can't run.
-        approve: Asked before the approver.
-    """
-
-    before: tuple[Callback, ...] = ()
-    after: tuple[Callback, ...] = ()
-    on_error: tuple[Callback, ...] = ()
-    wrap: tuple[Callback, ...] = ()
-    repair: tuple[Callback, ...] = ()
-    approve: tuple[Callback, ...] = ()
-
-
 def _not_prepared(*_: object) -> NoReturn:
     raise RuntimeError("only a registry's own services begin and run calls")
 
@@ -167,7 +145,7 @@ class CallServices:
     Attributes:
         find: Gives the tool of a name, or raises `CallError`.
         threads: Where plain functions run, but for those of tools.
-        callbacks: The chains round each call.
+        callbacks: By hook, those round each call that there are, plugins' first, in the order in which they are asked.
         limits: What a call may use.
         tool_threads: Where those of tools run: tools that hang take no thread from callbacks.
         locks: Where calls wait for each other.
@@ -195,7 +173,7 @@ class CallServices:
 
     find: Callable[[str], Tool]
     threads: WorkerPool = field(factory=WorkerPool)
-    callbacks: Callbacks = Callbacks()
+    callbacks: Mapping[str, tuple[Callback, ...]] = MappingProxyType({})
     limits: Limits = DEFAULT_LIMITS
     tool_threads: WorkerPool = field(factory=WorkerPool)
     locks: LockManager = field(factory=LockManager)
@@ -209,7 +187,7 @@ class CallServices:
     result_store: ResultStore | None = None
     begin_operation: Callable[[CallState], object] | None = None
     watchdog: Watchdog = field(factory=Watchdog)
-    host: CallHost | None = None
+    host: Any = None
     tools: tuple[Tool, ...] = ()
     instructions: str | None = None
     longest: float | None = None

@@ -221,8 +221,8 @@ class _Loading:
             brought[name] = cause if probed.manifest is None else probed.manifest
             if probed.manifest is None:
                 operator_log().debug("plugin %r failed to load: %s\n%s", name, cause, probed.trace)
-            kept = probed.manifest or f"{cause} (cached up to 1 h; retry with --refresh)"
-            self.cache.put(probed.found, self.settings.get(name, {}), kept)
+            note = "" if cause.startswith("plugins.") else " (cached up to 1 h; retry with --refresh)"
+            self.cache.put(probed.found, self.settings.get(name, {}), probed.manifest or cause + note)
         return brought
 
     def _report(self, *problems: Problem) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.errors import ModelError
 from pegboard.messages import Delta, Message, ModelResponse, Writable
-from pegboard.tools.call import writable
+from pegboard.tools.content import writable
 from pegboard.tools.spec import HOST, Origin, ToolSpec, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
@@ -232,11 +232,6 @@ class StreamingModel(Protocol):
             ModelError: The model can't be asked, or the provider answered with an error.
         """
         ...
-
-
-def can_stream(model: object) -> TypeGuard[StreamingModel]:
-    """Whether its answers can be had piece by piece."""
-    return isinstance(model, StreamingModel)
 
 
 def made_model(name: str, make: Any, options: Mapping[str, Any]) -> Model:

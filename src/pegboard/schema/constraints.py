@@ -593,7 +593,7 @@ def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
 def _linear(pattern: str) -> Callable[[str], bool] | None:
     """Whether a text matches, as the validator sees it and in linear time; `None` where it can't compile it."""
     try:
-        return compiled(json_text({"pattern": pattern})).is_valid
+        return compiled(json_text({"pattern": pattern}), linear=True).is_valid
     except ValueError:
         return None
 

@@ -28,7 +28,7 @@ from pegboard.schema.json import (
     shown,
     strict_json,
 )
-from pegboard.schema.references import REFERENCES, References, compiled_by_any_engine
+from pegboard.schema.references import REFERENCES, References, compiled
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_STEPS: Final = 100_000
@@ -297,7 +297,7 @@ def _unless(keyword: str) -> Callable[[Any, Any], bool]:
 
 @lru_cache(maxsize=64)
 def _single(schema: str) -> Callable[[Any], bool]:
-    return compiled_by_any_engine(schema).is_valid
+    return compiled(schema).is_valid
 
 
 def _refer(search: SchemaSearch, rule: str, _schema: JsonSchema, value: Any) -> _Found:

@@ -15,7 +15,7 @@ from pegboard.schema.json import JsonText, is_array, is_object, json_text
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Validator
+    from jsonschema_rs import FancyRegexOptions, RegexOptions, Validator
 
 Steps: TypeAlias = tuple[str | int, ...]
 """The way from a schema to one directly within it: a keyword, and a name or a position."""
@@ -124,7 +124,7 @@ def compiled(
     formats: Mapping[str, Callable[[str], bool]] | None = None,
     *,
     pattern_bytes: int = PATTERN_BYTES,
-    linear: bool = True,
+    linear: bool = False,
 ) -> Validator:
     """Compiles a schema.
 
@@ -136,8 +136,8 @@ def compiled(
         schema: As JSON text.
         formats: Those that are asserted, each with its check; without them none is.
         pattern_bytes: Memory that one pattern may take.
-        linear: Whether all patterns must run in linear time (no look-around, no backreferences); else others are run
-            by a second engine, which goes back at most `MOST_BACKTRACKS` times.
+        linear: Whether all patterns must run in linear time (no look-around, no backreferences); else where one can't,
+            a second engine runs them, which goes back at most `MOST_BACKTRACKS` times.
 
     Raises:
         ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
@@ -146,13 +146,8 @@ def compiled(
 
     if _RECURSES.search(schema):
         raise ValueError("a pattern applies itself, by (?R), which the engine would take for something else")
-    options = (
-        jsonschema_rs.RegexOptions(size_limit=pattern_bytes)
-        if linear
-        else jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKS, size_limit=pattern_bytes)
-    )
 
-    def compile_text(text: str) -> Validator:
+    def compile_text(text: str, options: RegexOptions | FancyRegexOptions) -> Validator:
         return jsonschema_rs.validator_for(
             str(text),  # it takes exactly this type
             validate_formats=formats is not None,
@@ -161,13 +156,21 @@ def compiled(
             offline=True,
         )
 
+    def compile_by(options: RegexOptions | FancyRegexOptions) -> Validator:
+        try:
+            return compile_text(schema, options)
+        except ValueError:
+            root = json.loads(schema) if '"$' in schema else None
+            if not is_object(root) or (respelled := json_text(_respelled(root))) == schema:
+                raise
+            return compile_text(respelled, options)
+
     try:
-        return compile_text(schema)
+        return compile_by(jsonschema_rs.RegexOptions(size_limit=pattern_bytes))
     except ValueError:
-        respelled = json_text(_respelled(root)) if '"$' in schema and is_object(root := json.loads(schema)) else schema
-        if respelled == schema:
+        if linear or '"pattern' not in schema:
             raise
-        return compile_text(respelled)
+        return compile_by(jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKS, size_limit=pattern_bytes))
 
 
 def _respelled(root: JsonSchema) -> JsonSchema:
@@ -183,20 +186,6 @@ def _respelled(root: JsonSchema) -> JsonSchema:
         return new
 
     return visit(root)
-
-
-def compiled_by_any_engine(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None) -> Validator:
-    """Compiles a schema, its patterns run in linear time or else by the second engine; arguments as `compiled`.
-
-    Raises:
-        ValueError: As `compiled`; for a pattern, where neither can run it.
-    """
-    try:
-        return compiled(schema, formats)
-    except ValueError:
-        if '"pattern' not in schema:
-            raise
-        return compiled(schema, formats, linear=False)
 
 
 def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
@@ -228,7 +217,7 @@ def _can_run(pattern: str, runs: dict[str, bool]) -> bool:
         if len(runs) >= MAX_PATTERNS:
             raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
         try:
-            compiled(json_text({"pattern": pattern}), linear=False)
+            compiled(json_text({"pattern": pattern}))
         except ValueError:
             runs[pattern] = False
         else:

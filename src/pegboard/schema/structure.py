@@ -55,7 +55,7 @@ from pegboard.schema.converter import (
 )
 from pegboard.schema.dump import written_names
 from pegboard.schema.json import StructureError, canonical_json, json_text, kind_shown, shown
-from pegboard.schema.references import compiled_by_any_engine
+from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
 from pegboard.schema.types import adapter_of, root_schema
 from pegboard.schema.validator import Validator
@@ -373,7 +373,7 @@ def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
     """Whether a value is of a type; exactly, formats included, as far as it can be known without making one."""
     writer = SchemaWriter(exact=exact)
     text = json_text(root_schema(adapter, writer))
-    return compiled_by_any_engine(text, writer.formats if exact else None).is_valid
+    return compiled(text, writer.formats if exact else None).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
@@ -422,7 +422,7 @@ def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
     schema = json_text(adapter.given)
     if not (is_pydantic(adapter.cls) or is_msgspec(adapter.cls)) or '"format"' not in schema:
         return lambda value, _: read(value)
-    validator = compiled_by_any_engine(schema, _formats())
+    validator = compiled(schema, _formats())
 
     def structure_model(value: Any, _type: Any) -> Any:
         if not validator.is_valid(value):

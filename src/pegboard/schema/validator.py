@@ -38,7 +38,6 @@ from pegboard.schema.references import (
     References,
     bare,
     compiled,
-    compiled_by_any_engine,
     parts_of,
     runnable,
 )
@@ -151,7 +150,7 @@ _UNWORDED: Final = (((), "doesn't fit the schema"),)
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
     try:
-        fits = compiled_by_any_engine(schema).is_valid
+        fits = compiled(schema).is_valid
     except ValueError as error:
         raise SchemaError(f"the schema can't be used: {_reason(error)}") from None
     return fits if bounds is None else lambda value: is_small(value, *bounds) and fits(value)
@@ -204,7 +203,7 @@ def _places(pattern: str) -> int:
 
 def _compiles(schema: str, pattern_bytes: int) -> bool:
     try:
-        compiled(schema, pattern_bytes=pattern_bytes)
+        compiled(schema, pattern_bytes=pattern_bytes, linear=True)
     except ValueError:
         return False
     return True
@@ -301,7 +300,7 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
             return None
         if not plain and (fault := _fault_of_cost(root)) is not None:
             return fault
-        compiled_by_any_engine(text)
+        compiled(text)
     except ValueError as error:
         return (second_opinion(root) if len(text) <= _MOST_WORDED else None) or _reason(error)
     return None

@@ -13,7 +13,7 @@ from attrs.validators import instance_of, optional
 
 from pegboard.schema.converter import ALWAYS, JsonRecord, json_key, read_record
 from pegboard.schema.json import MAX_DEPTH, MAX_VALUES, json_faults, plain_copy, problem, unicode_text
-from pegboard.tools.content import ErrorKind, ToolResult, writable
+from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.typing import JsonObject
 
 
@@ -528,6 +528,3 @@ class Confirmation(JsonRecord):
     def _all(self) -> Iterator[Confirmation]:
         yield self
         yield from self.earlier
-
-
-__all__ = ["REMOVED", "Actions", "CallFault", "ToolCall", "merged", "writable"]

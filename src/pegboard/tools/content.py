@@ -340,6 +340,3 @@ def read_content(data: JsonMapping) -> Content:
 
 read_by(FileContent, _read_file)
 read_by(Content, read_content)
-
-
-__all__ = ["read_content", "sayable_json", "writable"]

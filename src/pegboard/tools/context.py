@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import Factory, define, field, frozen
 
@@ -115,45 +116,6 @@ class DisplayUpdate(SayableRecord):
     facts: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
-class CallHost(Protocol):
-    """Host of a running call, as the call may use it; `dispatch` is one."""
-
-    async def ask(
-        self,
-        context: ToolContext,
-        permission: str,
-        patterns: Sequence[str],
-        always: Sequence[str],
-        metadata: Mapping[str, Any],
-    ) -> None:
-        """Comes back where the call may go on; raises where it may not."""
-        ...
-
-    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
-        """Whether the rules let the call access this."""
-        ...
-
-    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """A person's answer to `hint`."""
-        ...
-
-    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        """Ends the call until `hint` is answered."""
-        ...
-
-    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
-        """The options by which batches and turns inside this call have to be run."""
-        ...
-
-    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-        """Runs another tool inside this call."""
-        ...
-
-    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
-        """Goes on with `work` after the call's first result; gives the operation's id."""
-        ...
-
-
 @define(eq=False)
 class CallInternals:
     """Internal state that the host keeps in the context of a running call.
@@ -180,6 +142,16 @@ class CallInternals:
             await self.container.close(error)
 
 
+class _OfRequest(Generic[T]):
+    """Property of a call's context that is the request's of the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._read: Callable[[object], T] = attrgetter(f"request.{name}")
+
+    def __get__(self, context: object, owner: type) -> T:
+        return self._read(context)
+
+
 @define
 class ToolContext:
     """Context of one running call; `ToolContext()` is good for a test.
@@ -188,7 +160,7 @@ class ToolContext:
     memory and artifacts for as long as it lives, and knows no other tools.
 
     Attributes:
-        request: The user and the model that the call runs for.
+        request: The user and the model that the call runs for. The context has its attributes, too: `context.user`.
         call_id: The call's id.
         tool: The tool's name.
         values: Shared by the processors, the callbacks and the tools of the turn; without a turn, by those of the
@@ -197,7 +169,9 @@ class ToolContext:
         listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
             loop; must not raise.
         offered: The tools of the request that the call answers.
-        host: What runs the call, and answers `ask`, `call` and so on.
+        host: What runs the call, or `None`. It answers what the methods below ask for, by methods of the same names
+            (`ask`, `allows`, `request_confirmation`, `suspend`, `inherited`, `call`, `background`), which get the
+            context first, and every argument.
         cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
         deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
         confirmation: What a person answered before the call was run again, or `None`; in a test, what one answers.
@@ -214,74 +188,25 @@ class ToolContext:
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[OfferedTool] = field(default=(), repr=False)
-    host: CallHost | None = field(default=None, repr=False)
+    host: Any = field(default=None, repr=False)
     cancelled: bool = False
     deadline: float | None = None
     confirmation: Confirmation | None = None
     depth: int = 0
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
-    # Its request -------------------------------------------------------------------------------------------------
-
-    @property
-    def user(self) -> str | None:
-        """Who asks."""
-        return self.request.user
-
-    @property
-    def agent(self) -> str | None:
-        """The agent's name."""
-        return self.request.agent
-
-    @property
-    def agent_description(self) -> str | None:
-        """What the agent is for."""
-        return self.request.agent_description
-
-    @property
-    def model(self) -> str | None:
-        """The model's name."""
-        return self.request.model
-
-    @property
-    def provider(self) -> str | None:
-        """The model's provider."""
-        return self.request.provider
-
-    @property
-    def session(self) -> str | None:
-        """The conversation's id."""
-        return self.request.session
-
-    @property
-    def invocation(self) -> str | None:
-        """The id of the turn."""
-        return self.request.invocation
-
-    @property
-    def message(self) -> str | None:
-        """The id of the model's message that holds the calls."""
-        return self.request.message
-
-    @property
-    def branch(self) -> str | None:
-        """Which agent called which, where agents call agents."""
-        return self.request.branch
-
-    @property
-    def messages(self) -> Sequence[Any]:
-        """The conversation so far, as the host keeps it."""
-        return self.request.messages
-
-    @property
-    def work_dir(self) -> str | None:
-        """The folder that relative paths start from; the process's own where it is `None`."""
-        return self.request.work_dir
-
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """Anything else from the host."""
-        return self.request.extra
+    user = _OfRequest[str | None]()
+    agent = _OfRequest[str | None]()
+    agent_description = _OfRequest[str | None]()
+    model = _OfRequest[str | None]()
+    provider = _OfRequest[str | None]()
+    session = _OfRequest[str | None]()
+    invocation = _OfRequest[str | None]()
+    message = _OfRequest[str | None]()
+    branch = _OfRequest[str | None]()
+    messages = _OfRequest[Sequence[Any]]()
+    work_dir = _OfRequest[str | None]()
+    extra = _OfRequest[Mapping[str, Any]]()
 
     # What the call leaves behind ---------------------------------------------------------------------------------
 
@@ -398,6 +323,7 @@ class ToolContext:
         if self.host is None:
             raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
         self.host.suspend(self, hint, payload, kept, request)
+        raise AssertionError("the host has ended the call")  # pragma: no cover
 
     def inherited(self) -> Mapping[str, Any]:
         """What binds this call, as options of batches and turns that it runs: `run_turn(..., **context.inherited())`.

@@ -141,6 +141,3 @@ def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable
-
-
-__all__ = ["LoopPortal"]

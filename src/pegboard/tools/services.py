@@ -537,17 +537,3 @@ class Services:
             kept = context.internals
             kept.container = kept.container or ServiceContainer(self.observe, self.off_loop, for_call=True)
             return kept.container
-
-
-__all__ = [
-    "Injected",
-    "Kind",
-    "ServiceContainer",
-    "ServiceScope",
-    "Services",
-    "class_of_kind",
-    "injected_kind",
-    "is_kind",
-    "name_of_kind",
-    "path_of_kind",
-]

@@ -437,6 +437,3 @@ def _is_ready(annotation: Any) -> bool:
     """Whether a list's items are content already, or may be."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)
-
-
-__all__ = ["EMPTY", "OMITTED", "STARRED", "Kind", "Parameter", "Signature", "is_method", "signature_of"]

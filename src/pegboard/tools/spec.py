@@ -11,6 +11,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from pegboard.errors import InvalidNameError
+from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -268,8 +269,8 @@ def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
 
 
 @frozen
-class ToolAnnotations:
-    """Hints about behaviour, named as in MCP; `None` is unset, which is neither yes nor no.
+class ToolAnnotations(JsonRecord):
+    """Hints about behaviour, named as in MCP (`readOnlyHint` in JSON); `None` is unset: neither yes nor no.
 
     Attributes:
         read_only_hint: The tool changes nothing.
@@ -285,10 +286,6 @@ class ToolAnnotations:
     open_world_hint: bool | None = None
     edit_hint: bool | None = None
 
-    def to_json(self) -> dict[str, bool]:
-        """The hints that are set, under their camel-case names (`readOnlyHint`, ...)."""
-        return {wire: hint for name, wire in _HINTS if (hint := getattr(self, name)) is not None}
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToolAnnotations:
         """Reads what `to_json` writes; other keys are passed over, and a hint is a boolean or null."""
@@ -299,19 +296,12 @@ class ToolAnnotations:
         return cls(**hints)
 
 
-_HINTS: Final = (
-    ("read_only_hint", "readOnlyHint"),
-    ("destructive_hint", "destructiveHint"),
-    ("idempotent_hint", "idempotentHint"),
-    ("open_world_hint", "openWorldHint"),
-    ("edit_hint", "editHint"),
-)
-
+_HINTS: Final = tuple((each.name, json_name(ToolAnnotations, each)) for each in attrs.fields(ToolAnnotations))
 UNSET: Final = ToolAnnotations()
 
 
 @frozen
-class Grammar:
+class Grammar(JsonRecord):
     """The grammar of a freeform tool's text input.
 
     Attributes:
@@ -326,10 +316,6 @@ class Grammar:
 
     syntax: Literal["lark", "regex"] = field(validator=attrs.validators.in_(("lark", "regex")))
     definition: str = field(validator=_usable)
-
-    def to_json(self) -> dict[str, str]:
-        """`{"syntax": ..., "definition": ...}`."""
-        return {"syntax": self.syntax, "definition": self.definition}
 
 
 @frozen
@@ -386,17 +372,6 @@ def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
             known = ", ".join(ARGUMENT_KINDS)
             raise ValueError(f"permission_arguments.{name}: {kind!r:.100} is no kind of argument; there are {known}")
     return json_text(dict(given)) if given else EMPTY_OBJECT
-
-
-_JSON: Final = (
-    "input_schema",
-    "output_schema",
-    "examples",
-    "permission_arguments",
-    "provider_arguments",
-    "provider_options",
-    "meta",
-)
 
 
 def _sorted_tags(tags: Any) -> tuple[str, ...]:
@@ -466,8 +441,8 @@ class ToolSpec:
             raise ValueError("provider_id: a provider tool needs the provider's own name of it, as 'openai.web_search'")
         for what in ("provider_id", "permission", "version", "original_name"):  # free texts have been repaired
             _check_unicode(what, getattr(self, what))
-        for what in _JSON:
-            text: JsonText | None = getattr(self, f"_{what}")
+        for name, what in _JSON.items():
+            text: JsonText | None = getattr(self, name)
             if text is not None and (fault := surrogate_fault(text)) is not None:
                 raise ValueError(f"{what}: {fault}")
 
@@ -574,6 +549,7 @@ class ToolSpec:
         return hash(self.name)
 
 
+_JSON: Final = {each.name: each.alias or "" for each in attrs.fields(ToolSpec) if "JsonText" in f"{each.type}"}
 _FACTS: Final[Mapping[str, tuple[str, type]]] = {
     "name": ("name", str),
     "description": ("description", str),
@@ -627,17 +603,3 @@ def _read(wire: str, value: Any) -> Any:
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")
 _DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _ in _FACTS.values() if name not in _ALWAYS}
-
-
-__all__ = [
-    "ARGUMENT_KINDS",
-    "EXCLUSIVE",
-    "FREEFORM_SCHEMA",
-    "NO_INPUT",
-    "SHARED",
-    "ArgumentKind",
-    "Concurrency",
-    "Grammar",
-    "ToolAnnotations",
-    "ToolSpec",
-]

@@ -364,6 +364,3 @@ class CallMemory:
         memory = await context.use_or(Memory, _InMemoryMemory)
         author = context.agent if author is None else author
         return await memory.add(text, user=context.user, session=context.session, author=author, metadata=metadata)
-
-
-__all__ = ["Artifacts", "CallArtifacts", "CallMemory", "Memory", "MemoryEntry"]

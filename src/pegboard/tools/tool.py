@@ -643,6 +643,3 @@ def _raw_tool(
     make_binder = functools.partial(binder_of_one, signature, argument)
     facts = {**facts, "description": docstring_of(function).description}
     return _run_by(function, signature, make_binder, facts, options)
-
-
-__all__ = ["Tool", "tool"]

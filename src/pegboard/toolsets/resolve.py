@@ -26,6 +26,7 @@ from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
     PREDICATE_SECONDS,
     Dropped,
+    Faults,
     Offer,
     OwnedToolset,
     Toolset,
@@ -500,7 +501,7 @@ def resolve_static(  # noqa: PLR0913  as above
     return _resolved(candidates, context, filtered, None, None)
 
 
-_Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Mapping[str, str]]  # a step, and what came of it
+_Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Faults]  # a step, and what came of it
 
 
 def _given(default: Predicate | None, where: Predicate | None) -> Iterator[tuple[str, Predicate]]:
@@ -518,7 +519,7 @@ def _resolved(
     passes: list[_Pass] = []
     problems = list(candidates.problems)
     for step, predicate, tools, faults in filtered:
-        passes.append(_Pass(step, tools, _predicate_text(predicate, faults, context)))
+        passes.append(_Pass(step, tools, _text_of(predicate, faults, context)))
         if faults:
             name, cause = next(iter(faults.items()))
             others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
@@ -546,14 +547,8 @@ def _look_alikes(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(islice((pair for pair in pairs if pair[0] != pair[1]), MOST_PROBLEMS))
 
 
-def _predicate_text(
-    predicate: Predicate, faults: Mapping[str, str], context: ReadonlyContext
-) -> Callable[[Tool, bool], str]:
-    return lambda tool, passed: (
-        f"{predicate} failed: {fault}"
-        if (fault := faults.get(tool.spec.name)) is not None
-        else explain_filter(predicate, tool, context, passed=passed)
-    )
+def _text_of(predicate: Predicate, faults: Faults, context: ReadonlyContext) -> Callable[[Tool, bool], str]:
+    return lambda tool, passed: explain_filter(predicate, tool, context, faults, passed=passed)
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
@@ -572,6 +567,3 @@ def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
         yield ToolsetProblem("", f"active: no tool is called {name!r}.{near}")
     if len(unknown) > MOST_PROBLEMS:
         yield ToolsetProblem("", f"active: nor has anybody {len(unknown) - MOST_PROBLEMS} more of the names")
-
-
-__all__ = ["Explanation", "ResolvedTools", "resolve_static", "resolve_tools"]

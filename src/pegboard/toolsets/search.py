@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
@@ -76,39 +76,23 @@ class ToolIndex:
 
     Args:
         specs: What to begin with.
-        saved: An index as `dump` has written it; it finds tools once `update` has got their specs.
 
     Raises:
         RuntimeError: This Python's SQLite comes without FTS5.
-        ValueError: What was saved is damaged, or another version's.
     """
 
-    def __init__(self, specs: Iterable[ToolSpec] = (), *, saved: bytes | None = None) -> None:
+    def __init__(self, specs: Iterable[ToolSpec] = ()) -> None:
         self._lock = threading.RLock()
         self._specs: dict[str, ToolSpec] = {}
-        self._connection = _connect(saved)
+        self._connection = _connected()
         weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one left open is warned of
-        self._saved = table.digests(self._connection)  # of the tools that a saved index has and no spec was given for
         if specs:
             self.update(specs)
 
-    def dump(self, facts: Mapping[str, str] | None = None) -> bytes:
-        """The whole index, to begin with another time.
-
-        Args:
-            facts: What to note in it; see `facts`.
-        """
+    def dump(self) -> bytes:
+        """The whole index as an SQLite database; `best` of `search_table.py` finds names in it."""
         with self._lock:
-            own = [(name, spec.digest) for name, spec in self._specs.items()]
-            with self._connection:
-                table.note(self._connection, own, (facts or {}).items())
             return self._connection.serialize()
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """What was noted by `dump`."""
-        with self._lock:
-            return table.facts(self._connection)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,20 +114,14 @@ class ToolIndex:
         for spec in specs:
             wanted.setdefault(spec.name, spec)
         with self._lock:
-            new = [spec for spec in wanted.values() if not self._has(spec)]
+            new = [spec for name, spec in wanted.items() if self._specs.get(name) != spec]
             fresh = {spec.name for spec in new}
-            old = [name for name in self._specs.keys() | self._saved.keys() if name not in wanted or name in fresh]
+            old = [name for name in self._specs if name not in wanted or name in fresh]
             with self._connection:
                 table.remove(self._connection, old)
                 table.add(self._connection, map(_row_of, new))
-            self._specs, self._saved = wanted, {}
+            self._specs = wanted
             return bool(new or old)
-
-    def _has(self, spec: ToolSpec) -> bool:
-        known = self._specs.get(spec.name)
-        if known is None:
-            return self._saved.get(spec.name, "") == spec.digest
-        return known is spec or known.digest == spec.digest
 
     def search(self, words: str, *, limit: int = 10) -> tuple[Found, ...]:
         """The tools that some words ask for, best first; ties by name.
@@ -189,25 +167,13 @@ class ToolIndex:
             self._connection.close()
 
 
-def _connect(saved: bytes | None) -> sqlite3.Connection:
+def _connected() -> sqlite3.Connection:
     import sqlite3  # the extension module is loaded only to search
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     try:
-        if saved is None:
-            table.create(connection)
-            return connection
-        connection.deserialize(saved)
-        if table.is_of_this_format(connection) and table.is_whole(connection):
-            connection.commit()
-            return connection
-        fault = "it is another version's, or its parts don't fit together"
-    except (sqlite3.Error, MemoryError, OverflowError) as error:  # SQLite takes no bytes at all for a lack of memory
-        fault = str(error) or type(error).__name__
-    connection.close()
-    if saved is None:
-        raise RuntimeError(f"searching for tools needs an SQLite with FTS5: {fault}")
-    raise ValueError(f"the index can't be used: {fault}")
-
-
-__all__ = ["Found", "ToolIndex"]
+        table.create(connection)
+    except sqlite3.Error as error:
+        connection.close()
+        raise RuntimeError(f"searching for tools needs an SQLite with FTS5: {error}") from None
+    return connection

@@ -143,16 +143,13 @@ if TYPE_CHECKING:
     """A name and its score; a higher one is better."""
 
 
-FORMAT = 1  # raised whenever what is indexed, or how, changes: a kept index of another format is made anew
-_CREATION = f"""
-PRAGMA user_version = {FORMAT};
-CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL);
+_CREATION = """
+CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE INDEX by_name ON tools (name COLLATE NOCASE);
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5 (name, labels, description, tokenize = 'unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE known_words USING fts5vocab (words, col);
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(10.0, 4.0, 1.0)');
-"""  # noqa: S608  made of a number of ours
+"""
 
 _NAMED = "SELECT name FROM tools WHERE name = ? COLLATE NOCASE ORDER BY name <> ?, name LIMIT 1"
 _OF_WORD = "SELECT rowid AS id, rank AS score FROM words WHERE words MATCH ?"
@@ -169,24 +166,11 @@ def create(connection: sqlite3.Connection) -> None:
     connection.executescript(_CREATION)
 
 
-def is_of_this_format(connection: sqlite3.Connection) -> bool:
-    """Whether it holds these tables, as this version makes them; raises `sqlite3.DatabaseError` where it is damaged."""
-    return connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
-
-
-def is_whole(connection: sqlite3.Connection) -> bool:
-    """Whether what it holds fits together; raises `sqlite3.DatabaseError` where it is damaged."""
-    connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    (missing,) = connection.execute("SELECT count(*) FROM tools WHERE id NOT IN (SELECT rowid FROM words)").fetchone()
-    return verdict == "ok" and not missing
-
-
 def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Puts rows in; their names aren't there yet. The digest stays empty until `note`."""
+    """Puts rows in; their names aren't there yet."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM tools").fetchone()
     numbered = list(enumerate(rows, last + 1))
-    connection.executemany("INSERT INTO tools VALUES (?, ?, '')", ((at, row[0]) for at, row in numbered))
+    connection.executemany("INSERT INTO tools VALUES (?, ?)", ((at, row[0]) for at, row in numbered))
     texts = ((at, *row[1:]) for at, row in numbered)
     connection.executemany("INSERT INTO words (rowid, name, labels, description) VALUES (?, ?, ?, ?)", texts)
 
@@ -198,23 +182,6 @@ def remove(connection: sqlite3.Connection, names: Iterable[str]) -> None:
         ids = found.fetchall()
         connection.executemany("DELETE FROM words WHERE rowid = ?", ids)
         connection.executemany("DELETE FROM tools WHERE id = ?", ids)
-
-
-def digests(connection: sqlite3.Connection) -> dict[str, str]:
-    """The digest that is kept with each name; empty where none was set."""
-    return dict(connection.execute("SELECT name, digest FROM tools"))
-
-
-def facts(connection: sqlite3.Connection) -> dict[str, str]:
-    """What is noted about the index as a whole."""
-    return dict(connection.execute("SELECT name, value FROM facts"))
-
-
-def note(connection: sqlite3.Connection, known: Iterable[tuple[str, str]], facts: Iterable[tuple[str, str]]) -> None:
-    """Keeps digests (pairs of name and digest) and facts (pairs of name and value)."""
-    rows = ((digest, name, name) for name, digest in known)
-    connection.executemany("UPDATE tools SET digest = ? WHERE name = ? COLLATE NOCASE AND name = ?", rows)
-    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
 
 
 def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:

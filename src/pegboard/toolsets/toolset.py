@@ -416,8 +416,10 @@ def _sorted_out(tools: Sequence[Tool], answers: Mapping[Tool, Any]) -> tuple[lis
     return kept, {tool.spec.name: cause for tool in tools if isinstance(cause := answers.get(tool, late), str)}
 
 
-def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, *, passed: bool) -> str:
+def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext, faults: Faults, *, passed: bool) -> str:
     """The part of the predicate that decides for this tool, and the tool's facts; functions aren't called again."""
+    if (fault := faults.get(tool.spec.name)) is not None:
+        return f"{predicate} failed: {fault}"
     if predicate.calls_functions:
         return f"{predicate} is {'' if passed else 'not '}so"
     try:
@@ -580,6 +582,3 @@ def owned_tool(tool: Tool, owner: Origin) -> Tool:
     base = own if owner.plugin is None else owner
     origin = evolve(base, toolset=owner.toolset, trusted=own.trusted and owner.trusted)
     return tool.evolve(origin=origin, spec=visible_spec(tool.spec))
-
-
-__all__ = ["Toolset", "close_all", "is_toolset", "published_files", "subscribe", "toolset_name", "with_instructions"]

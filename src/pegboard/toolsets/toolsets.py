@@ -1,21 +1,17 @@
-"""Toolsets of given tools: static, of a function, combined; and the base class with the wrappers as methods."""
+"""Toolsets of given tools: static, of a function, combined."""
 
 from __future__ import annotations
 
 import inspect
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
-    ChangedToolset,
     Dropped,
     Offer,
     Toolset,
@@ -28,98 +24,7 @@ from pegboard.toolsets.toolset import (
     error_text,
     first_problems,
 )
-from pegboard.toolsets.wrappers import (
-    CachedToolset,
-    FilteredToolset,
-    Key,
-    Prepare,
-    PreparedToolset,
-    Reshape,
-    annotating,
-    confirming,
-    prefixing,
-    renaming,
-    reshaping,
-    whole_identity,
-)
-
-
-class ToolsetBase(ABC):
-    """A base for toolsets that gives them the wrappers as methods; each gives a new toolset round this one.
-
-    A toolset of another class gets them by `wrap(toolset)`.
-
-    Attributes:
-        name: Its name; a subclass sets it, on the class or in `__init__`.
-    """
-
-    name: str
-
-    @abstractmethod
-    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
-        """The tools for this context, now."""
-
-    def filtered(self, predicate: Predicate | PredicateFunction | str) -> _FluentToolset:
-        """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
-        return _FluentToolset(FilteredToolset(self, predicate))
-
-    def prefixed(self, prefix: str) -> _FluentChangedToolset:
-        """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
-
-        Raises:
-            InvalidNameError: No name can start with this prefix.
-        """
-        return _FluentChangedToolset(self, prefixing(prefix))
-
-    def renamed(self, names: Mapping[str, str]) -> _FluentChangedToolset:
-        """Some tools under other names: old -> new; a name that was never there is noted among the problems.
-
-        Raises:
-            InvalidNameError: A new name isn't valid.
-            RegistrationError: Two tools would get the same name.
-        """
-        return _FluentChangedToolset(self, renaming(names))
-
-    def prepared(self, prepare: Prepare) -> _FluentToolset:
-        """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
-        return _FluentToolset(PreparedToolset(self, prepare))
-
-    def with_annotations(
-        self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
-    ) -> _FluentChangedToolset:
-        """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
-        return _FluentChangedToolset(self, annotating(annotations, where))
-
-    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentChangedToolset:
-        """A person confirms every call of these tools; of all of them without a predicate."""
-        return _FluentChangedToolset(self, confirming(predicate))
-
-    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentChangedToolset:
-        """Tools whose arguments look different to the model: tool name -> `Reshape`."""
-        return _FluentChangedToolset(self, reshaping(reshapes))
-
-    def cached(
-        self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
-    ) -> _FluentCachedToolset:
-        """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
-        return _FluentCachedToolset(self, ttl, clock, key)
-
-
-class _FluentToolset(WrapperToolset, ToolsetBase):
-    """Any toolset, with the wrappers as methods."""
-
-
-class _FluentChangedToolset(ChangedToolset, ToolsetBase):
-    """A toolset with its tools changed, with the wrappers as methods."""
-
-
-class _FluentCachedToolset(CachedToolset, ToolsetBase):
-    """A cached toolset, with the wrappers as methods."""
-
-
-def wrap(toolset: Toolset) -> _FluentToolset:
-    """Any toolset, with the wrappers as methods."""
-    return _FluentToolset(toolset)
+from pegboard.toolsets.wrappers import ToolsetBase
 
 
 class StaticToolset(ToolsetBase):
@@ -281,6 +186,3 @@ class CombinedToolset(ToolsetBase):
         failures = await close_all(source.inner for source in self._sources)
         if failures:
             raise BaseExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
-
-
-__all__ = ["ToolsetBase", "wrap"]

@@ -1,9 +1,10 @@
-"""Wrappers of a toolset: filtered, prefixed, renamed, annotated, approval, prepared, cached, reshaped."""
+"""Wrappers of a toolset: filtered, prefixed, renamed, annotated, approval, prepared, cached, reshaped; as methods."""
 
 from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,6 +24,7 @@ from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
+    ChangedToolset,
     Dropped,
     Offer,
     Step,
@@ -41,7 +43,89 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class FilteredToolset(WrapperToolset):
+Key: TypeAlias = Callable[[ReadonlyContext], Hashable]  # the cache key of a context
+
+
+def whole_identity(context: ReadonlyContext) -> Hashable:
+    """User, agent, model, provider and session; not the state, which changes all the time."""
+    return (context.user, context.agent, context.model, context.provider, context.session)
+
+
+class ToolsetBase(ABC):
+    """A base for toolsets that gives them the wrappers as methods; each gives a new toolset round this one.
+
+    A toolset of another class gets them by `wrap(toolset)`.
+
+    Attributes:
+        name: Its name; a subclass sets it, on the class or in `__init__`.
+    """
+
+    name: str
+
+    @abstractmethod
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        """The tools for this context, now."""
+
+    def filtered(self, predicate: Predicate | PredicateFunction | str) -> FilteredToolset:
+        """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
+        return FilteredToolset(self, predicate)
+
+    def prefixed(self, prefix: str) -> _ChangedToolset:
+        """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
+
+        Raises:
+            InvalidNameError: No name can start with this prefix.
+        """
+        return _ChangedToolset(self, prefixing(prefix))
+
+    def renamed(self, names: Mapping[str, str]) -> _ChangedToolset:
+        """Some tools under other names: old -> new; a name that was never there is noted among the problems.
+
+        Raises:
+            InvalidNameError: A new name isn't valid.
+            RegistrationError: Two tools would get the same name.
+        """
+        return _ChangedToolset(self, renaming(names))
+
+    def prepared(self, prepare: Prepare) -> PreparedToolset:
+        """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
+        return PreparedToolset(self, prepare)
+
+    def with_annotations(
+        self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
+    ) -> _ChangedToolset:
+        """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
+        return _ChangedToolset(self, annotating(annotations, where))
+
+    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _ChangedToolset:
+        """A person confirms every call of these tools; of all of them without a predicate."""
+        return _ChangedToolset(self, confirming(predicate))
+
+    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _ChangedToolset:
+        """Tools whose arguments look different to the model: tool name -> `Reshape`."""
+        return _ChangedToolset(self, reshaping(reshapes))
+
+    def cached(
+        self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
+    ) -> CachedToolset:
+        """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
+        return CachedToolset(self, ttl, clock, key)
+
+
+class _WrappedToolset(WrapperToolset, ToolsetBase):
+    """Any toolset, with the wrappers as methods."""
+
+
+class _ChangedToolset(ChangedToolset, ToolsetBase):
+    """A toolset with its tools changed, with the wrappers as methods."""
+
+
+def wrap(toolset: Toolset) -> _WrappedToolset:
+    """Any toolset, with the wrappers as methods."""
+    return _WrappedToolset(toolset)
+
+
+class FilteredToolset(_WrappedToolset):
     """Only the tools for which a predicate is true; where it raises for a tool, that tool is out."""
 
     def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str) -> None:
@@ -54,7 +138,7 @@ class FilteredToolset(WrapperToolset):
         kept, faults = await filter_tools(offer, self._predicate, context)
         left = set(kept)
         dropped = [
-            Dropped(tool.spec.name, "filtered", self._reason(tool, context, faults.get(tool.spec.name)))
+            Dropped(tool.spec.name, "filtered", explain_filter(self._predicate, tool, context, faults, passed=False))
             for tool in offer
             if tool not in left
         ]
@@ -63,11 +147,6 @@ class FilteredToolset(WrapperToolset):
             for name, cause in faults.items()
         ]
         return Offer(kept, (*offer.problems, *first_problems(self.name, problems)), (*offer.dropped, *dropped))
-
-    def _reason(self, tool: Tool, context: ReadonlyContext, fault: str | None) -> str:
-        if fault is not None:
-            return f"{self._predicate} failed: {fault}"
-        return explain_filter(self._predicate, tool, context, passed=False)
 
 
 def prefixed_name(prefix: str, name: str) -> str:
@@ -139,7 +218,7 @@ Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] 
 """Gets the context and the tools; gives the tools to offer, changed, left out or added. Plain or async."""
 
 
-class PreparedToolset(WrapperToolset):
+class PreparedToolset(_WrappedToolset):
     """The tools as a function makes them for each context; where it raises, the whole toolset fails."""
 
     def __init__(self, inner: Toolset, prepare: Prepare) -> None:
@@ -160,15 +239,9 @@ class PreparedToolset(WrapperToolset):
 
 
 MOST_KEPT: Final = 256
-Key: TypeAlias = Callable[[ReadonlyContext], Hashable]  # the cache key of a context
 
 
-def whole_identity(context: ReadonlyContext) -> Hashable:
-    """User, agent, model, provider and session; not the state, which changes all the time."""
-    return (context.user, context.agent, context.model, context.provider, context.session)
-
-
-class CachedToolset(WrapperToolset):
+class CachedToolset(_WrappedToolset):
     """The tools of a toolset, asked for at most once in `ttl` seconds for each key.
 
     Of resolutions at the same time the first asks, and the others wait for its answer. What failed, wholly or in

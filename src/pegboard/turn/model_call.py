@@ -13,7 +13,7 @@ from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.run import retry
 from pegboard.errors import CallbackError, ModelError
 from pegboard.messages import Delta, ModelResponse, ReasoningDelta, TextDelta
-from pegboard.request.model_request import Model, ModelRequest, can_stream
+from pegboard.request.model_request import Model, ModelRequest, StreamingModel
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits
 
@@ -105,7 +105,7 @@ class ModelCaller:
 
     async def _tried(self, request: ModelRequest) -> Any:
         model = self.model
-        if self.emit is not None and can_stream(model):
+        if self.emit is not None and isinstance(model, StreamingModel):
             attempt = partial(self._streamed, model.stream, request)
         else:
             attempt = partial(self._whole, request)

@@ -11,8 +11,8 @@ from pegboard.errors import ExportError, did_you_mean, suggest
 from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
 from pegboard.schema.json import is_object, json_faults, json_text, strict_json
-from pegboard.tools.call import ToolCall, writable
-from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent, writable
 from pegboard.typing import JsonMapping, JsonObject
 
 _NOTHING: Final[JsonMapping] = {}

@@ -14,7 +14,8 @@ from pegboard.dialects.values import without_added_nulls
 from pegboard.messages import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import is_object, json_faults, json_text
-from pegboard.tools.call import CallFault, ToolCall, writable
+from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.content import writable
 from pegboard.tools.spec import mapped_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import INPUT, object_or_none, parsed_object

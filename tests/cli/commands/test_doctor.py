@@ -59,6 +59,25 @@ def test_problems_of_plugins(say, registry):
     )
 
 
+def test_what_is_wrong_with_a_setting_is_no_fault_of_the_plugins_author(say, empty_site):
+    empty_site.add("strict", STRICT)
+    wrong = "plugins.strict.rooot: unknown key. Did you mean 'root'?"
+    fix = 'Correct the setting; block = ["strict"] leaves the plugin out.'
+    for _ in range(2):  # afresh, and from the cache
+        _, out, err = say("doctor", "--set", "strict.rooot=1")
+        assert (out, err) == (f"plugin 'strict' (pegboard-strict)\n  {wrong}\n  {fix}\n", "1 found\n")
+
+
+STRICT = """
+from pegboard import hookimpl
+from pegboard.errors import check_keys
+
+@hookimpl
+def pegboard_register_tools(register, settings):
+    check_keys(settings, ["root"], "plugins.strict")
+"""
+
+
 @pytest.mark.parametrize("has_manifest", [False, True])
 def test_what_a_plugin_changes_in_the_process_is_named(say, empty_site, demo_manifest, has_manifest):
     code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"

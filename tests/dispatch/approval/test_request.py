@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import a_request, a_tool
+from pegboard.dispatch.approval.pending import PendingCall
 from pegboard.dispatch.approval.request import (
     Always,
     Later,
@@ -158,6 +159,18 @@ def test_a_person_reads_how_much_always_allows(declared, facts, allows):
     spec = {"permission_arguments": declared, "input_schema": facts.pop("input_schema", {"type": "object"})}
     request = a_request(tool=a_tool().with_spec(**spec), **facts)
     assert f"always allows: {allows}" in request.to_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("always", "allows"),
+    [
+        ('{"arguments":{"path":"a"},"in":["/"]}', "exactly this"),
+        ('{"":["a"]}', "the same, whatever the other arguments"),
+    ],
+)
+def test_a_person_reads_no_less_than_always_allows_where_the_tool_is_not_at_hand(always, allows):
+    kept = PendingCall.of(a_request(always=(always,)), "", created=0.0)
+    assert f"always allows: {allows}" in kept.to_text().splitlines()
 
 
 def test_a_title_that_is_escaped_at_its_definition_is_not_escaped_again():

@@ -8,18 +8,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
+import attrs
 import click
 from attrs import define
 
 from pegboard import Later, PegboardError, Reject
 from pegboard.cli.output import one_line, quiet, remark, report_error, stderr_screen, tools_text
 from pegboard.cli.run import dialogue, flush_input, show_request
+from pegboard.dispatch.approval.grants import tool_key
 from pegboard.errors import did_you_mean, suggest
 from pegboard.files import user_folder
 from pegboard_chat.conversation import Conversation, check_place, report_end
 
 if TYPE_CHECKING:
-    from pegboard import ApprovalRequest, ToolContext, TurnOutcome
+    from pegboard import ApprovalRequest, ResolvedTools, ToolContext, TurnOutcome
     from pegboard.cli.session import Session
     from pegboard.dispatch.approval.request import Answer
 
@@ -153,7 +155,11 @@ class Talk:
         if suspended is None:
             remark("nothing waits for an answer")
             return
-        answers = {call.id: await self.approve(call, None) for call in suspended.pending}
+        offered = {tool_key(tool): tool for tool in await self._offered()}
+        answers = {
+            call.id: await self.approve(attrs.evolve(call, tool=offered.get(call.spec_digest)), None)
+            for call in suspended.pending
+        }
         answers = {id_: answer for id_, answer in answers.items() if not isinstance(answer, Later)}
         results: dict[str, str] = {}
         for call in suspended.for_host:
@@ -169,9 +175,11 @@ class Talk:
 
     async def show_tools(self, _rest: str) -> None:
         """Shows the tools that the model is offered."""
+        remark(tools_text((await self._offered()).tools, stderr_screen()), is_visible=True)
+
+    async def _offered(self) -> ResolvedTools:
         conversation = self.conversation
-        offered = await conversation.registry.resolve(conversation.context, where=conversation.options.get("where"))
-        remark(tools_text(offered.tools, stderr_screen()), is_visible=True)
+        return await conversation.registry.resolve(conversation.context, where=conversation.options.get("where"))
 
     async def set_where(self, rest: str) -> None:
         """Offers only tools that fit a predicate from now on, or all."""

@@ -16,9 +16,10 @@ from attrs import define, field, frozen
 
 from pegboard import MemoryGrants, PendingError, ReadonlyContext, Rule
 from pegboard.dispatch.approval.grants import Grant, Records, grants_of, session_key
-from pegboard.dispatch.approval.request import parsed, structured
+from pegboard.dispatch.approval.request import parsed
 from pegboard.errors import log_failure
 from pegboard.files import read_private, write_whole
+from pegboard.schema.structure import strict_structurer
 
 MOST_FILE: Final = 4 * 1024 * 1024
 MOST_FILE_SESSIONS: Final = 1_000
@@ -186,7 +187,10 @@ def _from_json(data: bytes) -> Records:
     value: dict[str, Any] = parsed(data, MOST_FILE, what)
     if isinstance(value, dict) and value.get("version") == 1:  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         value = {**value, "version": 2, "seen": 0.0, "sessions": {}}
-    read = structured(_FileJson, value, what)
+    try:
+        read: _FileJson = strict_structurer(_FileJson)(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise PendingError(f"not {what}: {error}") from None
     records = Records({**read.sessions}, read.used, read.seen)
     for grants in read.sessions.values():
         for grant in grants:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from pegboard import Memory, MemoryEntry, ResultTexts, ToolError
 from pegboard.threads import off_loop
-from pegboard.tools.call import writable
+from pegboard.tools.content import writable
 from pegboard.tools.visible import looks_of
 from pegboard_memory.database import Database
 

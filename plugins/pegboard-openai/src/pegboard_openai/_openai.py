@@ -62,8 +62,7 @@ from pegboard.dialects import (
 )
 from pegboard.messages import Part
 from pegboard.schema.json import json_text
-from pegboard.tools.call import writable
-from pegboard.tools.content import Content
+from pegboard.tools.content import Content, writable
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     check_choice,

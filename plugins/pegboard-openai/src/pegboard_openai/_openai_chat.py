@@ -20,7 +20,7 @@ from pegboard import (
 from pegboard.dialects import deep_copy
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.schema.json import JsonEnd, json_text
-from pegboard.tools.call import writable
+from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,

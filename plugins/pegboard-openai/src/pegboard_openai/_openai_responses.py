@@ -19,7 +19,7 @@ from pegboard import (
     TextPart,
 )
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
-from pegboard.tools.call import writable
+from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     MadeCalls,

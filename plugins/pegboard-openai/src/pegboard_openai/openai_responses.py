@@ -25,7 +25,7 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.messages import Part
-from pegboard.tools.call import writable
+from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,

@@ -16,7 +16,7 @@ from pegboard.cli.commands.manifest import ManifestFile, manifest_files, plugins
 from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
-from pegboard.cli.session import Session, configuration_of, open_session
+from pegboard.cli.session import Session, configuration_of, names_of_plugins, open_session
 from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, PluginError, suggest
 from pegboard.plugins.discovery import GROUP, discover
@@ -38,8 +38,7 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
     One file may serve several environments: a plugin's name is reported only where one that is here is close to it.
     """
     config = session.config
-    plugins = {plugin.name for plugin in session.registry.plugins()}
-    plugins |= {name for found in session.discovery.entries for name in (found.name, found.distribution)}
+    plugins = names_of_plugins(session.registry, session.discovery)
     of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
         ("block", config.block),
         ("untrusted", config.untrusted),
@@ -183,6 +182,8 @@ def _of_problems(session: Session) -> Iterator[Finding]:
         has_settings = any(session.config.settings(name, distribution) for name in named)
         first = "Correct its settings, if they are wrong; else update" if has_settings else "Update"
         fix = f"{first} it, or ask its author; block = {json.dumps(named)} leaves it out, --debug shows tracebacks."
+        if cause.startswith("plugins."):
+            fix = f"Correct the setting; block = {json.dumps(named)} leaves the plugin out."
         subject, fix = (f"{kind} ({source})", fix) if named else (f"distribution {source}", "Install it again.")
         what, _, settles = cause.partition("; ") if " is held back: " in cause else (cause, "", fix)
         yield Finding(subject, what, settles)

@@ -21,7 +21,6 @@ from pegboard.dispatch.approval.request import (
     Reject,
     answer_from_json,
     parsed,
-    structured,
 )
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError
@@ -414,20 +413,12 @@ def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer
         if result.is_error:
             raise PendingError("the client gave an error in place of an answer")
         given = result.text if result.structured_content is None else result.structured_content
-    read = structured(_AnswerJson, _object(given, "answer"), "an answer")
-    try:
-        return Once(read.payload) if read.confirmed else Reject(read.feedback)
-    except ValueError as error:
-        raise PendingError(f"not an answer: {error}") from None
-
-
-@frozen
-class _AnswerJson:
-    """An answer as clients send it."""
-
-    confirmed: bool
-    payload: Any = None
-    feedback: str | None = None
+    facts = _object(given, "answer")
+    confirmed, payload, feedback = facts.pop("confirmed", None), facts.pop("payload", None), facts.pop("feedback", None)
+    if not isinstance(confirmed, bool) or facts:
+        raise PendingError("not an answer: there must be 'confirmed', true or false, beside it 'payload' or 'feedback'")
+    answer = {"answer": "once", "payload": payload} if confirmed else {"answer": "reject", "feedback": feedback}
+    return answer_from_json(answer)
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pegboard.dispatch.approval.pending import RefusedError, rules_of
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
 from pegboard.errors import detail_of, log_failure
-from pegboard.threads import off_loop
+from pegboard.threads import off_loop, settle_from_thread
 from pegboard.timeout import GRACE_SECONDS, cancels_the_call
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
@@ -95,15 +95,6 @@ class _Turn:
         """Ends one holding. From any thread."""
         if self._shared is None or not self._shared.acquire(blocking=False):
             self.handle.release()
-
-
-def _set_threadsafe(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> bool:
-    """Sets a future's result in its loop, from any thread; false where the loop is closed."""
-    try:
-        loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
-    except RuntimeError:
-        return False
-    return True
 
 
 def _future() -> asyncio.Future[None]:
@@ -255,7 +246,7 @@ class ApprovalQueue:
             if entry.outcome is None:
                 await self._ask_in_turn(entry, approver, key)
         if self._settle(entry, unanswerable(entry.request)):
-            _set_threadsafe(entry.loop, entry.settled)
+            settle_from_thread(entry.settled)
 
     async def _ask_in_turn(self, entry: _Entry, approver: OneApprover, key: str | None) -> None:
         """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
@@ -265,7 +256,7 @@ class ApprovalQueue:
             # It may come too late: an approver can ignore its cancellation.
             if outcome is not None and self._settle(entry, outcome):
                 await self._carry_out(entry, outcome)
-                _set_threadsafe(entry.loop, entry.settled)
+                settle_from_thread(entry.settled)
         finally:
             if turn is not None:
                 turn.release()
@@ -299,7 +290,7 @@ class ApprovalQueue:
         """Gives those that have no outcome this one."""
         settled = [other for other in others if self._settle(other, outcome)]
         for other in settled:
-            _set_threadsafe(other.loop, other.settled)
+            settle_from_thread(other.settled)
         return settled
 
 

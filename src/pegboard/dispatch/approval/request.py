@@ -7,16 +7,14 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError, log_failure
 from pegboard.schema.converter import JsonRecord, json_key
-from pegboard.schema.json import StructureError, json_faults, json_text, strict_json
-from pegboard.schema.structure import strict_structurer
+from pegboard.schema.json import json_faults, json_text, strict_json
 from pegboard.threads import off_loop
 from pegboard.timeout import cancels_the_call
 from pegboard.tools.call import ToolCall
@@ -26,27 +24,6 @@ from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject
-
-T = TypeVar("T")
-_structurer = lru_cache(maxsize=None)(strict_structurer)
-
-
-def structured(kind: type[T], data: Any, what: str) -> T:
-    """A value of this class, made of JSON data; nothing may be missing, unknown or of another type.
-
-    Args:
-        kind: An attrs class.
-        data: As a strict parser gave it.
-        what: What it should be, for the error.
-
-    Raises:
-        PendingError: It isn't, with the path of what is wrong.
-    """
-    try:
-        json_text(data)
-        return cast("T", _structurer(kind)(data))
-    except (StructureError, ValueError, TypeError, RecursionError) as error:
-        raise PendingError(f"not {what}: {error}") from None
 
 
 def parsed(text: str | bytes, most: int, what: str) -> Any:
@@ -282,7 +259,7 @@ class ApprovalRequest(JsonRecord):
             *(("\nmore would be allowed by: ", pattern) for pattern in self.wider),
             ("\nbeside its arguments: ", json.dumps(self.presets, ensure_ascii=False) if self.presets else ""),
         ]
-        body = [_pretty(self.arguments)]
+        body = [_pretty(self.arguments)] if self.arguments else []
         if self.payload is not None:
             body.append(_pretty(self.payload))
         if self.preview is not None:
@@ -299,6 +276,8 @@ class ApprovalRequest(JsonRecord):
         spec = None if self.tool is None else self.tool.spec
         if self.subject == "permission" or (spec and self.permission not in (spec.permission, spec.name)):
             return "exactly this, in any call"
+        if spec is None and not self.always[0].startswith('{"arguments":'):
+            return "the same, whatever the other arguments"
         if spec is None or not spec.permission_arguments or "command" in spec.permission_arguments.values():
             return "exactly this"
         known = spec.input_schema.get("properties", {}).keys()
