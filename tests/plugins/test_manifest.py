@@ -348,6 +348,7 @@ def pegboard_register_tools(register):
         (RequestFacts(), {}),
         (RequestFacts(offered=False, processes=True), {"offered": False, "processes": True}),
         (RequestFacts(instructions="Be kind."), {"instructions": "Be kind."}),
+        (RequestFacts(may_read_only=True), {"may_read_only": True}),
     ],
 )
 def test_they_come_back_from_json(facts, data):
@@ -377,6 +378,7 @@ def test_they_are_what_the_tool_says():
     assert RequestFacts.of(Tool(spec, process_request=print, instructions="x", offered=False)) == RequestFacts(
         offered=False, processes=True, instructions="x"
     )
+    assert RequestFacts.of(Tool(spec, by_arguments={"read_only": bool})) == RequestFacts(may_read_only=True)
     assert RequestFacts.of(Tool(spec, instructions=5)) == RequestFacts()
     assert RequestFacts.of(Tool(spec, instructions="")) == RequestFacts()
 

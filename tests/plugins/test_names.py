@@ -213,6 +213,15 @@ def test_plugins_of_one_name_are_held_back_and_so_is_a_distribution_called_like_
     assert len(causes(registry, "plugins")) == 2
 
 
+def test_no_other_plugin_gets_the_names_of_tools_of_one_that_is_held_back(site) -> None:
+    site("first")
+    pegboard.load()  # from here on it is known what it brings
+    write(site.folder / "second.py", "")
+    install(site.folder, "second", "1.0", "[pegboard]\nfirst = second\n", record="second.py,,\n")
+    site("third", GREETER.format(name="greet_first"))
+    assert pegboard.load().tools() == ()
+
+
 @LOADING
 @pytest.mark.parametrize("settling", ["accepted", "enable", "block"])
 def test_the_accepted_plugin_has_the_name_and_its_settings(twins, live, settling) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from pegboard.schema.json import json_text
-from pegboard.schema.references import References, compiled
+from pegboard.schema.references import compiled
 from pegboard.schema.structure import strict_structurer
 from pegboard.schema.types import schema_of
 from pegboard.testing.samples import _MOST_SAMPLES, MOST_CHARACTERS, NoSampleError, Samples
@@ -18,8 +18,8 @@ from strategies import type_cases
 
 
 def samples_of(schema) -> list:
-    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
-    return list(samples.of(schema))
+    samples = Samples(schema, compiled(json_text(schema)).is_valid)
+    return list(samples.of())
 
 
 @given(SCHEMAS)
@@ -142,8 +142,8 @@ def test_a_property_without_a_value_is_left_out_and_told() -> None:
         "type": "object",
         "properties": {"a": {"const": 1}, "b": {"type": "string", "pattern": "(?:x{2}y){3}[^\\s]q?$", "maxLength": 2}},
     }
-    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
-    assert next(samples.of(schema)) == {"a": 1}
+    samples = Samples(schema, compiled(json_text(schema)).is_valid)
+    assert next(samples.of()) == {"a": 1}
     assert list(samples.missed) == ["b"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pegboard import Completion, Operation, ReadonlyContext, ToolCall, ToolContext, ToolResult, tool
 from pegboard.messages import Message, ModelResponse
-from pegboard.turn.history import TurnProgress, _with_own_ids
+from pegboard.turn.history import TurnProgress
 
 
 def calls(*ids):
@@ -38,7 +38,7 @@ def completion(call_id, text="late", *, replaces=True):
     ],
 )
 def test_each_call_of_an_answer_gets_an_id_of_its_own(ids, own):
-    message = _with_own_ids(Message.assistant("Look:", *calls(*ids)))
+    message = progress([]).with_own_ids(Message.assistant("Look:", *calls(*ids)))
     assert [call.id for call in message.calls] == own
     assert message.text == "Look:"
 
@@ -51,7 +51,7 @@ def test_ids_of_earlier_answers_are_not_given_again():
 
 def test_a_message_whose_ids_are_its_own_stays_itself():
     message = Message.assistant(*calls("a", "b"))
-    assert _with_own_ids(message) is message
+    assert progress([]).with_own_ids(message) is message
 
 
 def test_an_answer_that_is_not_complete_is_marked():

@@ -105,6 +105,7 @@ os.setsid()
 if os.fork():
     os._exit(0)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+much = b"x" * 100_000_000
 os.write(1, f"{os.getpid()}\\n".encode())
 os.closerange(0, 3)
 open(sys.argv[1], "w").close()
@@ -113,7 +114,7 @@ time.sleep(10_000)
 
 
 async def test_what_has_left_the_group_is_ended(run, fifo, is_running):
-    """The command ends once its daemon stands."""
+    """The command ends once its daemon stands, which takes a while to give back its memory."""
     ready = fifo()
     result = await run(f"{sys.executable} -c '{DAEMON}' {ready} & cat {ready}; wait")
     (pid,) = pids_in(result.text)

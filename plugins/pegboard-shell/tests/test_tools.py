@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pegboard_shell
-from pegboard import Concurrency, Once, Permissions, ReadonlyContext, Rule, ToolCall, tool
+from pegboard import Concurrency, Once, Permissions, ReadonlyContext, Rule, ToolCall, load, tool
+from pegboard.config.config import Config
 from pegboard.testing import ScriptedApprover, check_plugin, plugin_registry
 
 TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_stdin"]
@@ -200,6 +201,15 @@ async def test_plan_mode_runs_what_changes_nothing(board, top):
     assert not (await registry.call("shell", {"command": "ls | sort"})).is_error
     assert (await registry.call("shell", {"command": "touch made"})).is_error
     assert not (top / "made").exists()
+
+
+async def test_plan_mode_offers_the_shell_before_its_code_is_imported(top):
+    registry = load(config=Config(enable=("shell",)), settings={"shell": {"root": str(top), "sandbox": "none"}})
+    registry.permissions = Permissions([Rule("shell", "*", "allow")], mode="plan")
+    offered = await registry.resolve()
+    calls = [ToolCall("shell", {"command": command}, id=command) for command in ("ls", "touch made")]
+    assert "shell" in offered.names
+    assert [result.kind for _, result in await registry.dispatch(calls, offered)] == [None, "denied"]
 
 
 async def test_what_destroys_asks(board, top):

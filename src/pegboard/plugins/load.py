@@ -137,12 +137,14 @@ class _Loading:
         names = {found: (found.name, normalised(found.distribution)) for found in chosen}
         for found in chosen:
             claims.add("plugins", names[found], found.origin)
-        for conflict in claims.conflicts():
+        for conflict in [*claims.conflicts()]:
             for problem in map(conflict.problem, conflict.held_back):
                 self._report(problem)
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
+                        if conflict.holder is None and (manifest := self.known(found)[0]) is not None:
+                            self.manager.claim_all(found, manifest)  # no other gets its names for that
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:

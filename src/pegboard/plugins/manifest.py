@@ -34,7 +34,7 @@ from pegboard.typing import JsonObject
 _MOST_CHARACTERS: Final = 1_000
 _MOST_INSTRUCTIONS: Final = 100_001
 """Of instructions: one more than a request takes, so that what is too long is refused there, by name."""
-_TYPES: Final[dict[str, type]] = {"offered": bool, "processes": bool, "instructions": str}
+_TYPES: Final[dict[str, type]] = {"offered": bool, "processes": bool, "instructions": str, "may_read_only": bool}
 _FORMAT: Final = 1
 FILE_NAME: Final = "pegboard-manifest.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -104,23 +104,28 @@ class RequestFacts:
         offered: Whether models may be offered it.
         processes: Whether it processes requests.
         instructions: Its instructions for the model, or `None`.
+        may_read_only: Whether some calls of it are read-only, by their arguments.
     """
 
     offered: bool = True
     processes: bool = False
     instructions: str | None = None
+    may_read_only: bool = False
 
     @classmethod
     def of(cls, tool: Tool) -> RequestFacts:
         """Those of a live tool."""
         instructions: object = tool.instructions
         text = instructions[:_MOST_INSTRUCTIONS] if isinstance(instructions, str) and instructions else None
-        return cls(bool(tool.offered), tool.process_request is not None, text)
+        return cls(bool(tool.offered), tool.process_request is not None, text, "read_only" in tool.by_arguments)
 
     def on(self, tool: Tool, late: LateHandler) -> Tool:
         """A listed tool with these facts; where it processes requests, its plugin is imported for the first."""
         process = partial(_processed, late) if self.processes else None
-        return tool.evolve(offered=self.offered, instructions=self.instructions, process_request=process)
+        reads = {"read_only": _unknown} if self.may_read_only else {}
+        return tool.evolve(
+            offered=self.offered, instructions=self.instructions, process_request=process, by_arguments=reads
+        )
 
     def to_json(self) -> JsonObject:
         """`{"offered": false, "processes": true, "instructions": "..."}`, without what is the default."""
@@ -140,6 +145,10 @@ class RequestFacts:
             if type(value) is not _TYPES[name] or (name == "instructions" and len(value) > _MOST_INSTRUCTIONS):
                 raise ManifestError(f"{place}: {name}: expected a {_TYPES[name].__name__} that fits")
         return cls(**members)
+
+
+def _unknown(_arguments: Any) -> None:
+    """Whether a call only reads: the tool's code says which does."""
 
 
 async def _processed(late: LateHandler, request: Any, context: Any, services: Any) -> Any:

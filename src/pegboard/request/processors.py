@@ -63,21 +63,12 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
         return request
     tools = [tool for tool in request.tools.tools if request.loads_deferred or not tool.spec.deferred]
     present = _present(request.tools.toolsets, tools)
-    asked = [
-        _of_toolset(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)
-    ]
+    asked = [_said(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)]
+    asked += [_said(tool.origin, tool, context, runner) for tool in tools if tool.instructions is not None]
     given = await asyncio.gather(*asked) if asked else []
-    given += [_of_tool(tool) for tool in tools if tool.instructions is not None]
     parts = [part for each in given if not isinstance(each, ProcessorProblem) for part in each]
     problems = [each for each in given if isinstance(each, ProcessorProblem)]
     return request.with_instructions(*parts).with_problems(*problems)
-
-
-def _of_tool(tool: Tool) -> tuple[str, ...] | ProcessorProblem:
-    try:
-        return _checked(tool.instructions, foreign=tool.origin != HOST)
-    except (TypeError, ValueError) as error:
-        return ProcessorProblem(_INSTRUCTIONS, error_text(error), tool.origin, tool.name, error)
 
 
 def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tuple[Origin, Toolset]]:
@@ -92,22 +83,23 @@ def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tup
             yield origin, toolset
 
 
-async def _of_toolset(
-    origin: Origin, toolset: Toolset, context: ReadonlyContext, runner: Runner
+async def _said(
+    origin: Origin, by: Tool | Toolset, context: ReadonlyContext, runner: Runner
 ) -> tuple[str, ...] | ProcessorProblem:
+    tool = by.name if isinstance(by, Tool) else None
     try:
-        given: Any = getattr(toolset, "instructions", None)
+        given: Any = getattr(by, "instructions", None)
         if callable(given):
             given = await runner.ask(Callback(by_name(given, ("context",))), context)
-        return _checked(given)
+        return _checked(given, foreign=tool is None or origin != HOST)
     except BaseException as error:
         if cancels_the_call(error):
             raise
-        cause = f"toolset {toolset_name(toolset)!r}: {error_text(error)}"
-        return ProcessorProblem(_INSTRUCTIONS, cause, origin, error=error)
+        cause = error_text(error) if isinstance(by, Tool) else f"toolset {toolset_name(by)!r}: {error_text(error)}"
+        return ProcessorProblem(_INSTRUCTIONS, cause, origin, tool, error)
 
 
-def _checked(given: Any, *, foreign: bool = True) -> tuple[str, ...]:
+def _checked(given: Any, *, foreign: bool) -> tuple[str, ...]:
     parts = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in cast("Iterable[Any]", parts)):
         raise TypeError(f"instructions have to be a text or a list of texts, not {type(given).__name__}")

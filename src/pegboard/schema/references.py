@@ -194,35 +194,38 @@ def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
     Raises:
         ValueError: It is no JSON, or has too many patterns.
     """
-    root, runs = json.loads(schema), dict[str, bool]()
-    text = json_text(_without_patterns(root, runs) if is_object(root) else root)
-    return text, [pattern for pattern, known in runs.items() if not known]
+    root: Any = json.loads(schema)
+    found = dict.fromkeys(pattern for each in schemas(root) for pattern in patterns_of(each)) if is_object(root) else {}
+    if len(found) > MAX_PATTERNS:
+        raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
+    strange = [pattern for pattern in found if not _can_run(pattern)]
+    return json_text(_without_patterns(root, strange) if strange else root), strange
 
 
-def _without_patterns(schema: JsonSchema, runs: dict[str, bool]) -> JsonSchema:
-    """A schema without the patterns that no engine can run; where keys are by such a pattern, others are let in."""
-    new = dict(mapped(schema, lambda part, _: _without_patterns(part, runs)))
-    if isinstance(own := new.get("pattern"), str) and not _can_run(own, runs):
+def _can_run(pattern: str) -> bool:
+    try:
+        compiled(json_text({"pattern": pattern}))
+    except ValueError:
+        return False
+    return True
+
+
+def patterns_of(schema: JsonSchema) -> Sequence[str]:
+    """Those that a value itself or its keys are compared with."""
+    named, own = schema.get("patternProperties"), schema.get("pattern")
+    return [*(named if is_object(named) else ()), *((own,) if isinstance(own, str) else ())]
+
+
+def _without_patterns(schema: JsonSchema, strange: Collection[str]) -> JsonSchema:
+    """A schema without some patterns; where keys are by such a pattern, others are let in."""
+    new = dict(mapped(schema, lambda part, _: _without_patterns(part, strange)))
+    if new.get("pattern") in strange:
         del new["pattern"]
     keys = new.get("patternProperties")
-    if is_object(keys) and (strange := [pattern for pattern in keys if not _can_run(pattern, runs)]):
+    if is_object(keys) and not keys.keys().isdisjoint(strange):
         new["patternProperties"] = {pattern: rule for pattern, rule in keys.items() if pattern not in strange}
         new = {keyword: rule for keyword, rule in new.items() if keyword not in _OTHER_KEYS}
     return new
-
-
-def _can_run(pattern: str, runs: dict[str, bool]) -> bool:
-    """Whether an engine can run a pattern, as `runs` knows it from then on."""
-    if pattern not in runs:
-        if len(runs) >= MAX_PATTERNS:
-            raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
-        try:
-            compiled(json_text({"pattern": pattern}))
-        except ValueError:
-            runs[pattern] = False
-        else:
-            runs[pattern] = True
-    return runs[pattern]
 
 
 _OTHER_KEYS: Final = ("additionalProperties", "unevaluatedProperties")

@@ -39,6 +39,7 @@ from pegboard.schema.references import (
     bare,
     compiled,
     parts_of,
+    patterns_of,
     runnable,
 )
 from pegboard.typing import JsonSchema
@@ -171,16 +172,10 @@ def _bounds(schema: str) -> tuple[int, int] | None:
     expansion = Expansion(References(root), MAX_LEVELS)
     with suppress(EndlessSchemaError):  # which is refused at registration
         rules = expansion.size() + _SLOW * schema.count('"multipleOf"')
-    places = sum(_places(pattern) for each in expansion.reached.values() for pattern in _patterns(each))
+    places = sum(_places(pattern) for each in expansion.reached.values() for pattern in patterns_of(each))
     if rules <= _MOST_LIGHT_RULES and places <= _MOST_LIGHT_PLACES:
         return None
     return _MOST_STEPS // max(rules, 1), _MOST_STEPS // max(places, 1)
-
-
-def _patterns(schema: JsonSchema) -> Sequence[str]:
-    """Those that a value itself or its keys are compared with."""
-    named, own = schema.get("patternProperties"), schema.get("pattern")
-    return [*(named if is_object(named) else ()), *((own,) if isinstance(own, str) else ())]
 
 
 @lru_cache(maxsize=256)
@@ -318,7 +313,7 @@ def _fault_of_cost(root: Any) -> str | None:
     if size > MAX_EXPANDED:
         return f"it comes to more than {MAX_EXPANDED} schemas once its references are followed"
     reached = list(expansion.reached.values())
-    if sum(len(_patterns(each)) for each in reached) > MAX_PATTERNS:
+    if sum(len(patterns_of(each)) for each in reached) > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
     return _fault_of_references(references, reached)
 

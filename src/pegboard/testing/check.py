@@ -369,9 +369,9 @@ class _ArgumentCheck:
             else:
                 self.accepted += 1
         schema = self.tool.spec.input_schema
-        samples = Samples(References(schema), self.tool.validator.accepts)
+        samples = Samples(schema, self.tool.validator.accepts)
         try:
-            tried = list(samples.of(schema))
+            tried = list(samples.of())
         except NoSampleError:
             tried = []
         for sample in tried:

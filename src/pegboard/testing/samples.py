@@ -7,10 +7,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import define, field
 
+from pegboard.dialects.combinators import Conjunction, NothingFitsError
+from pegboard.dialects.dialect import Dialect, Place
+from pegboard.dialects.keywords import modern_draft, well_formed
+from pegboard.dialects.references import named_definitions
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.messages import SchemaSearch, holds
 from pegboard.schema.references import References
@@ -87,7 +91,7 @@ def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
     sign = 1 if name == "Minimum" else -1
     bounds = [schema[name.lower()]] if name.lower() in schema else []
     beyond = schema.get(f"exclusive{name}")
-    if isinstance(beyond, int | float) and not isinstance(beyond, bool):
+    if beyond is not None:
         bounds.append(sign * (math.floor(sign * beyond) + 1) if whole else math.nextafter(beyond, sign * math.inf))
     bound = max(bounds, key=lambda each: sign * each, default=None)
     return sign * math.ceil(sign * bound) if whole and bound is not None else bound
@@ -110,6 +114,9 @@ def _texts(schema: JsonSchema) -> Iterator[str]:
         yield "Zoë\n日本 🙂"
 
 
+_PLAIN: Final = Dialect("samples", (modern_draft, well_formed, named_definitions))
+
+
 class NoSampleError(Exception):
     """No value is known that this part of a schema takes."""
 
@@ -122,23 +129,26 @@ class Samples:
     and as a whole by its validator.
 
     Attributes:
-        references: Of the schema.
+        schema: The schema.
         accepts: The schema's validator.
         left: How many more guesses may be made; a schema that branches without end gets smaller samples then.
         missed: The names of the properties for which no value was found.
     """
 
-    references: References
+    schema: JsonSchema = field(converter=lambda schema: _PLAIN.rewrite(schema).schema)
     accepts: Callable[[Any], bool]
     left: int = MOST_GUESSES
     missed: dict[str, None] = field(factory=dict[str, None], init=False)
 
-    def of(self, schema: JsonSchema | bool, level: int = 0) -> Iterator[Any]:
-        """An ordinary value first, then those at the bounds, each once; at most 60 of a part, 500 of the whole.
+    def of(self, schema: JsonSchema | bool | None = None, level: int = 0) -> Iterator[Any]:
+        """Values for a part, `None` the whole: an ordinary one first, then those at the bounds, each once.
+
+        At most 60 of a part, 500 of the whole.
 
         Raises:
             NoSampleError: Not even the first is found.
         """
+        schema = self.schema if schema is None else schema
         seen: set[str] = set()
         for value in self._guesses(schema, level):
             self.left -= 1
@@ -153,23 +163,17 @@ class Samples:
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
         """Whether a value fits a part of the schema."""
-        return SchemaSearch(self.references).fits(schema, value)
+        return SchemaSearch(References(self.schema)).fits(schema, value)
 
     def flat(self, schema: JsonSchema | bool) -> JsonSchema:
         """A schema with its reference and its `allOf` merged in, as far as they can be."""
         if isinstance(schema, bool):
             return {} if schema else {"enum": []}
-        for target in self.references.targets(schema):
-            if is_object(target):
-                rest = {} if self.references.legacy else {k: v for k, v in schema.items() if not k.startswith("$")}
-                return self.flat(_merged(target, rest))
-        parts: Sequence[Any] = schema.get("allOf", ())
-        if not parts:
-            return schema
-        whole = {key: rule for key, rule in schema.items() if key != "allOf"}
-        for part in parts:
-            whole = _merged(whole, self.flat(part))
-        return self.flat(whole)
+        return self._join.flat_or_lost(schema, Place())
+
+    @property
+    def _join(self) -> Conjunction:
+        return Conjunction(self.schema.get("$defs", {}))
 
     # Guesses -----------------------------------------------------------------------------------------------------
 
@@ -185,7 +189,8 @@ class Samples:
         elif (choice := "anyOf" if "anyOf" in flat else "oneOf") in flat:
             rest = {key: rule for key, rule in flat.items() if key not in (choice, "default", "examples")}
             for alternative in flat[choice]:
-                yield from self._guesses(_merged(self.flat(alternative), rest), level)
+                with suppress(NothingFitsError):
+                    yield from self._guesses(self._join.of(alternative, rest, Place()), level)
         else:
             for kind in _kinds_of(flat):
                 yield from self._of_kind(kind, flat, level)
@@ -209,8 +214,6 @@ class Samples:
         """An ordinary one, the shortest, the longest, then the ordinary one with each item varied."""
         first: Any = flat.get("prefixItems", ())
         rule = flat.get("items", True)
-        if isinstance(rule, list):  # as drafts before 2020-12 say it
-            first, rule = cast("list[Any]", rule), flat.get("additionalItems", True)
         least, most = flat.get("minItems", 0), flat.get("maxItems", _MOST_ITEMS)
         head = [next(self.of(part, level + 1)) for part in first]
         pool = self._pool(rule, level)
@@ -279,14 +282,3 @@ class Samples:
         spelled = [value for value in named if isinstance(value, str)]
         names = spelled if is_object(rule) and "format" in rule else [*_KEYS, *spelled]
         return (name for name in dict.fromkeys(names) if self.fits(rule, name))
-
-
-def _merged(one: JsonSchema, other: JsonSchema) -> JsonSchema:
-    """Both rules in one schema, for making values; where both have a keyword, the second's counts."""
-    whole = {**one, **other}
-    for keyword in ("properties", "$defs"):
-        if keyword in one and keyword in other:
-            whole[keyword] = {**one[keyword], **other[keyword]}
-    if "required" in one and "required" in other:
-        whole["required"] = list(dict.fromkeys([*one["required"], *other["required"]]))
-    return whole

@@ -36,7 +36,6 @@ from pegboard.plugins.side_effects import observed
 from pegboard.registry import ToolRegistry
 from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import is_array, is_object
-from pegboard.schema.references import References
 from pegboard.schema.validator import Validator
 from pegboard.testing.check import broken, values_round
 from pegboard.testing.samples import NoSampleError, Samples
@@ -368,7 +367,7 @@ def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
     """Arguments that the tool's schema and its own check take: its examples first."""
     yield from (dict(example) for example in tool.spec.examples)
     with suppress(NoSampleError):
-        for sample in Samples(References(tool.spec.input_schema), tool.validator.accepts).of(tool.spec.input_schema):
+        for sample in Samples(tool.spec.input_schema, tool.validator.accepts).of():
             if not tool.check(sample):
                 yield sample
 

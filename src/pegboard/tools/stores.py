@@ -60,23 +60,18 @@ def _checked_name(name: str) -> str:
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
     with a dot; none of `\ < > : " | ? *` and no character that can't be seen.
     """
-    reason = _name_fault(name)
-    if reason is not None:
-        raise ArtifactError(f"an artifact can't be called {name[:80]!a}: {reason}.", name=name)
-    return name
-
-
-def _name_fault(name: str) -> str | None:
     bare = name.removeprefix(_USER)
     if not bare.isprintable():
-        return "each of its characters must be one that can be seen"
-    if not 1 <= len(name.encode()) <= _MOST_NAME_BYTES:
-        return f"a name has 1 to {_MOST_NAME_BYTES} bytes"
-    if not _FORBIDDEN.isdisjoint(bare):
-        return f"a name holds none of {' '.join(sorted(_FORBIDDEN))}"
-    if any(part in ("", ".", "..") or part != part.strip(" ") or part.endswith(".") for part in bare.split("/")):
-        return "each part between slashes must be a plain file name"
-    return None
+        reason = "each of its characters must be one that can be seen"
+    elif not 1 <= len(name.encode()) <= _MOST_NAME_BYTES:
+        reason = f"a name has 1 to {_MOST_NAME_BYTES} bytes"
+    elif not _FORBIDDEN.isdisjoint(bare):
+        reason = f"a name holds none of {' '.join(sorted(_FORBIDDEN))}"
+    elif any(part in ("", ".", "..") or part != part.strip(" ") or part.endswith(".") for part in bare.split("/")):
+        reason = "each part between slashes must be a plain file name"
+    else:
+        return name
+    raise ArtifactError(f"an artifact can't be called {name[:80]!a}: {reason}.", name=name)
 
 
 @define(eq=False)

@@ -98,19 +98,16 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
     if has_some:
         yield toolset
         return
-    inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
-    for each in inner:
+    for each in getattr(toolset, "inner_toolsets", ()):
         yield from with_instructions(each)
 
 
 def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:
     """Hands a function to the toolset, and to those that it wraps, for when their tools have changed."""
     try:
-        take = getattr(toolset, "on_change", None)
-        if callable(take):
+        if callable(take := getattr(toolset, "on_change", None)):
             take(function)
-        inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
-        for each in inner:
+        for each in getattr(toolset, "inner_toolsets", ()):
             subscribe(each, function)
     except Exception as error:  # noqa: BLE001  its tools are offered all the same
         log_failure(f"on_change of toolset {toolset_name(toolset)!r}", error)

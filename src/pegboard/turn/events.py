@@ -269,10 +269,6 @@ class EventSink:
             await self.reader.put(AnswerDelta(delta))
         self._call_listener(AnswerDelta(delta))
 
-    def emit_message(self, message: Message) -> None:
-        """Emits a message that was added to the history."""
-        self.emit(MessageAdded(message))
-
     def _call_listener(self, event: TurnEvent) -> None:
         if self.listener is not None:
             try:

@@ -21,31 +21,6 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.events import Ended, TurnOutcome
 from pegboard.turn.options import TurnLimits
 
-
-def _with_own_ids(message: Message, earlier: Iterable[str] = ()) -> Message:
-    """An answer each of whose calls has an id that no other call has, here or earlier, and that isn't empty.
-
-    Some providers give no ids, and those that clients make for them begin anew with each answer.
-    """
-    ids, seen = [call.id for call in message.calls], set(earlier)
-    if "" not in ids and len(set(ids)) == len(ids) and seen.isdisjoint(ids):
-        return message
-    taken, counts = {*ids, *seen}, Counter[str]()
-    parts = list(message.parts)
-    for place, part in enumerate(parts):
-        if isinstance(part, CallPart):
-            id_ = part.call.id
-            if not id_ or id_ in seen:
-                stem = id_ or "call"
-                while not id_ or id_ in taken:
-                    counts[stem] += 1
-                    id_ = f"{stem}_{counts[stem] + 1}"
-                taken.add(id_)
-                parts[place] = CallPart(attrs.evolve(part.call, id=id_))
-            seen.add(id_)
-    return message.evolve(parts=parts)
-
-
 _KEPT: Final = ("began", "rounds", "calls", "usage", "actions", "response", "pending", "for_host")
 
 
@@ -86,8 +61,27 @@ class TurnProgress:
         return cls(before.messages, {**context.state, **before.state}, **kept)
 
     def with_own_ids(self, message: Message) -> Message:
-        """An answer each of whose calls has an id that no other call of the conversation has."""
-        return _with_own_ids(message, self.call_ids)
+        """An answer each of whose calls has an id that no other call of the conversation has, and that isn't empty.
+
+        Some providers give no ids, and those that clients make for them begin anew with each answer.
+        """
+        ids, seen = [call.id for call in message.calls], set(self.call_ids)
+        if "" not in ids and len(set(ids)) == len(ids) and seen.isdisjoint(ids):
+            return message
+        taken, counts = {*ids, *seen}, Counter[str]()
+        parts = list(message.parts)
+        for place, part in enumerate(parts):
+            if isinstance(part, CallPart):
+                id_ = part.call.id
+                if not id_ or id_ in seen:
+                    stem = id_ or "call"
+                    while not id_ or id_ in taken:
+                        counts[stem] += 1
+                        id_ = f"{stem}_{counts[stem] + 1}"
+                    taken.add(id_)
+                    parts[place] = CallPart(attrs.evolve(part.call, id=id_))
+                seen.add(id_)
+        return message.evolve(parts=parts)
 
     def take_answer(self, response: ModelResponse) -> Message:
         """Adds an answer; one that isn't complete is marked so, as its calls never run."""
@@ -166,7 +160,7 @@ class TurnProgress:
         answered: set[str] = set()
         for message in reversed(self.messages):
             if message.role == "assistant":
-                return [call for call in message.calls if not call.provider_executed and call.id not in answered]
+                return [call for call in calls_of(message) if call.id not in answered]
             answered.update(part.call_id for part in message.results)
         return ()
 

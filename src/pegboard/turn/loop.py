@@ -30,6 +30,7 @@ from pegboard.turn.events import (
     Answered,
     EventQueue,
     EventSink,
+    MessageAdded,
     ModelRetried,
     RoundStarted,
     TurnEnded,
@@ -226,7 +227,7 @@ class Turn:
         await self._drop_early(response)
         message = self._progress.take_answer(response)
         self._events.emit(Answered(response))
-        self._events.emit_message(message)
+        self._events.emit(MessageAdded(message))
         if self._runs(response):
             await self._run_calls(message, request, response)
         if response.finish_reason == "error" and self._ended is None:
@@ -268,10 +269,10 @@ class Turn:
         mine = progress.call_ids if session is None else None  # without a session, others' completions come too
         for completion in self.registry.completions(session, mine):
             if (message := progress.complete(completion)) is not None:
-                self._events.emit_message(message)
+                self._events.emit(MessageAdded(message))
         for message in self._inbox.messages:
             progress.messages.append(message)
-            self._events.emit_message(message)
+            self._events.emit(MessageAdded(message))
         self._inbox.messages = []
 
     async def _processed(self, context: ReadonlyContext) -> ModelRequest:
@@ -349,7 +350,7 @@ class Turn:
             return
         if was_stopped and self._caller.words:
             words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
-            self._events.emit_message(self._progress.take_answer(words))
+            self._events.emit(MessageAdded(self._progress.take_answer(words)))
 
     async def _goes_on(self) -> bool:
         """Whether the user or `on_stop` has more to say, though the model has answered."""
@@ -410,8 +411,8 @@ class Turn:
         if response is None and (rest := "".join(self._caller.words)[len(self._partial.text) :]):
             parts.append(rest)
         broken = ModelResponse(parts, complete=False, interrupted=True)
-        self._events.emit_message(self._progress.take_answer(broken))
-        self._events.emit_message(self._progress.take_results(dropped))
+        self._events.emit(MessageAdded(self._progress.take_answer(broken)))
+        self._events.emit(MessageAdded(self._progress.take_results(dropped)))
         return True
 
     async def _batch(self, calls: Iterable[ToolCall], request: ModelRequest, id_: str | None) -> Batch:
@@ -443,7 +444,7 @@ class Turn:
             self._running = None
             if batch.outcome is not None:
                 for message in take(batch.outcome):
-                    self._events.emit_message(message)
+                    self._events.emit(MessageAdded(message))
         assert batch.outcome is not None
         self._error = batch.outcome.fatal
         end = end_by_results(batch.outcome, self._progress.actions) or await self._end_by_host(batch.outcome)
@@ -501,7 +502,7 @@ class Turn:
             made = await state.services.threads.run(later_result, state, given[state.call.id])
             results[state.call.id] = made
         for message in self._progress.take_host_results(results):
-            self._events.emit_message(message)
+            self._events.emit(MessageAdded(message))
 
     # How it does it ----------------------------------------------------------------------------------------------
 
@@ -537,7 +538,7 @@ class Turn:
         """Completes the history, whatever has happened, and emits the end of the turn."""
         await self._drop_early()  # where it was cancelled once more
         if (skipped := self._progress.close()) is not None:
-            self._events.emit_message(skipped)
+            self._events.emit(MessageAdded(skipped))
         ended, invocation = self._ended or ("failed", None), self.context.invocation
         output = self._output.given[-1] if self._output is not None and self._output.given else None
         self._outcome = self._progress.outcome(*ended, invocation=invocation, error=self._error, output=output)

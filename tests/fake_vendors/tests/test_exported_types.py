@@ -21,7 +21,6 @@ from pegboard import Tool, ToolSpec
 from pegboard.dispatch.arguments import parse_call
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import ModelConfig, ModelRequest
-from pegboard.schema.references import References
 from pegboard.schema.validator import validator_of
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.toolsets.resolve import resolve_tools
@@ -234,9 +233,9 @@ def resolved(specs):
 def samples_of(text):
     """Some objects that a schema takes, by the board's own judge; exporters write many alike."""
     schema = json.loads(text)
-    made = Samples(References(schema), validator_of(text).accepts).of(schema)
+    made = Samples(schema, validator_of(text).accepts).of()
     try:
-        return [sample.value for sample in islice(made, 12) if isinstance(sample.value, dict)]
+        return [sample for sample in islice(made, 12) if isinstance(sample, dict)]
     except NoSampleError:
         return []
 

@@ -184,6 +184,8 @@ def _serve_http(session: Session, settings: dict[str, Any], address: str, token_
     async def work() -> None:
         transport = HttpTransport(_server(session, settings), address, http)
         remark(f"Serving at {transport.url}. Ctrl-C ends it.")
+        if not http.is_guarded:
+            remark("Every user of this machine may use it: --token-env NAME has clients show a token.")
         with interruptible(transport.end):
             await transport.serve()
 

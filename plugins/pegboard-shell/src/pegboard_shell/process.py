@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
@@ -371,36 +371,35 @@ def _signal_group(group: int, number: int) -> None:
 def _killed(found: set[int], more: Callable[[], Iterator[int]]) -> set[int]:
     """Kills processes, and what they have started meanwhile; gives those that go on."""
     running = set[int]()
-    for _ in range(_ROUNDS if found else 0):
-        for pid in found:
-            _kill(pid)
-        found = set(more())
-        running = {pid for pid in found if not _is_gone(pid)}
+    for _ in range(_ROUNDS):
         if not found:
             break
-    return running
+        running |= _outliving(found)
+        found = set(more()) - running
+    return running | found
 
 
-def _kill(pid: int) -> None:
-    with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
+def _outliving(pids: Iterable[int]) -> set[int]:
+    """Kills processes and waits for their end; gives those that go on.
 
-
-def _is_gone(pid: int) -> bool:
-    """Kills a process and waits for its end."""
+    One that is dying gives up its memory, and with that its mark, before it has ended.
+    """
+    limit, poller, descriptors = time.monotonic() + _DEATH_SECONDS, select.poll(), dict[int, int]()
     try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return True
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
-        return bool(poller.poll(_DEATH_SECONDS * 1_000))
-    except OSError as error:
-        return isinstance(error, ProcessLookupError)
+        for pid in pids:
+            with suppress(OSError):  # it is gone
+                os.kill(pid, signal.SIGKILL)
+                descriptors[descriptor := os.pidfd_open(pid)] = pid
+                poller.register(descriptor, select.POLLIN)
+        left = set(descriptors)
+        while left and (ready := poller.poll(max(limit - time.monotonic(), 0.0) * 1_000)):
+            for descriptor, _ in ready:
+                poller.unregister(descriptor)
+                left.discard(descriptor)
+        return {descriptors[each] for each in left}
     finally:
-        os.close(descriptor)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _marked(first: int, mark: str) -> Iterator[int]:

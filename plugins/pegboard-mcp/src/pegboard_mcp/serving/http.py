@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import time
 from collections import Counter, OrderedDict, deque
@@ -59,6 +60,7 @@ MOST_EVENTS: Final = 200
 MOST_EVENT_BYTES: Final = 1_000_000
 """What of one session is kept to be sent again; of more, the oldest is dropped."""
 
+_AUTHORITY: Final = re.compile(r"(?:[\w.+-]+://)?(?:[^:/\[\]]*|\[[\da-fA-F:.]*\])(?::\d{1,5})?")
 _LEAST_ERROR: Final = 400
 _MOST_LOGGED: Final = 100
 _MOST_RATED: Final = 10_000
@@ -229,6 +231,9 @@ class HttpTransport:
 
     async def _refused(self, request: Request) -> Response | None:
         """The answer to a request that goes no further; the log names it."""
+        for header, status in (("host", 421), ("origin", 403)):
+            if not _AUTHORITY.fullmatch(request.headers.get(header, "")):  # the SDK takes any text for a port
+                return Response(f"Invalid {header.title()} header", status)
         refused = await self._names.validate_request(request)
         if refused is not None:
             return refused

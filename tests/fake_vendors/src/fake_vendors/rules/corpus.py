@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from fake_vendors.rules import raw_tools, special_tools, type_forms, written_tools
 from pegboard import Tool, ToolSpec
-from pegboard.schema.references import References
 from pegboard.testing.samples import NoSampleError, Samples
 
 TOOLS: Final[tuple[Tool, ...]] = (
@@ -64,8 +63,8 @@ def arguments_of(name: str) -> tuple[dict[str, Any], ...]:
         return own
     schema = spec.input_schema
     try:
-        samples = Samples(References(schema), Tool(spec).validator.accepts).of(schema)
-        objects = (sample.value for sample in samples if isinstance(sample.value, dict))
+        samples = Samples(schema, Tool(spec).validator.accepts).of()
+        objects = (sample for sample in samples if isinstance(sample, dict))
         return (*islice(objects, _MOST), *own)
     except NoSampleError:
         return own
