@@ -4,6 +4,7 @@ import asyncio
 import queue
 import threading
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -275,6 +276,12 @@ async def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
 
     with pytest.raises(RunningLoopError, match=r"await registry\.call\(\.\.\.\)"):
         registry.call_sync("add", {"a": 1})
+
+
+async def test_a_call_in_place_of_its_name_is_a_slip_of_the_host(registry):
+    for take in (registry.call, partial(asyncio.to_thread, registry.call_sync)):
+        with pytest.raises(TypeError, match=r"dispatch\(\[\.\.\.\]\) takes ToolCalls"):
+            await take(ToolCall("add", {"a": 1}))
 
 
 async def test_calls_go_on_after_closing(registry):

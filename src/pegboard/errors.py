@@ -5,11 +5,13 @@ Facts stand in fields, so that a program never reads them out of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     import logging
+
+    import attrs
 
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
@@ -55,6 +57,16 @@ def near_or_known(word: object, known: Iterable[str]) -> str:
     """The near misses of a word, as `did_you_mean` has them; without one, all that there are."""
     names = [*known]
     return did_you_mean(suggest(str(word), names)) or f" There are {', '.join(names) or 'none'}."
+
+
+def one_of(*known: str | None) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Validator of attrs: one of these words, else a `ValueError` with near misses."""
+
+    def check(_owner: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value not in known:
+            raise ValueError(f"{attribute.name}: {value!r:.100} is none.{near_or_known(value, filter(None, known))}")
+
+    return check
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:

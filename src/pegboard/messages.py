@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_arg
 import attrs
 from attrs import field, frozen
 
+from pegboard.errors import one_of
 from pegboard.schema.converter import ALWAYS, Count, JsonRecord, UnreadError, read_by, tagged
 from pegboard.schema.json import is_object
 from pegboard.tools.call import ToolCall
@@ -190,7 +191,7 @@ class Message(JsonRecord):
         metadata: The host's own facts; never sent.
     """
 
-    role: _Role = field(validator=attrs.validators.in_(_ROLES))
+    role: _Role = field(validator=one_of(*_ROLES))
     parts: tuple[Part, ...] = field(default=(), converter=_as_parts, metadata=ALWAYS)
     id: str | None = None
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
@@ -356,7 +357,7 @@ class ModelResponse(JsonRecord):
     """
 
     message: Message = field(default=_EMPTY, converter=_as_message, metadata=ALWAYS)
-    finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(_FINISH_REASONS))
+    finish_reason: FinishReason = field(default="stop", validator=one_of(*_FINISH_REASONS))
     usage: Usage = field(default=NO_USAGE, metadata=ALWAYS)
     model: str | None = None
     id: str | None = None

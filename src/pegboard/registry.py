@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 _MOST_UNDER_WAY: Final = 256
+_NO_NAME: Final = "a call takes the name of a tool, and the arguments beside it; dispatch([...]) takes ToolCalls"
 
 
 class ToolRegistry(Contributions):
@@ -307,6 +308,8 @@ class ToolRegistry(Contributions):
             ValueError: `resolved` was resolved by another registry.
             asyncio.CancelledError: The caller was cancelled.
         """
+        if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+            raise TypeError(_NO_NAME)
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
         if resolved is None and (self._where or name not in self._catalogue.tools):
@@ -490,6 +493,8 @@ class ToolRegistry(Contributions):
         if running_loop() is not None:
             wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             raise RunningLoopError(wrong)
+        if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  as in `call`
+            raise TypeError(_NO_NAME)
 
         with self._lock:
             self._under_way[name] += 1

@@ -54,8 +54,7 @@ def bringing(*names: str):
     class Plugin:
         @hookimpl
         def pegboard_register_tools(self, register) -> None:
-            for name in names:
-                register(named(name))
+            register(*map(named, names))
 
     return Plugin()
 

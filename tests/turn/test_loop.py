@@ -936,6 +936,8 @@ class TestModelCallbacks:
     def test_what_is_no_model_is_refused_at_once(self, registry):
         with pytest.raises(TypeError, match="is no model: it has no provider, respond"):
             turn_of(SimpleNamespace(name="x"), "Hi", registry)
+        with pytest.raises(TypeError, match=r"registry\.model\('openai/gpt-5'\) makes one$"):
+            turn_of("openai/gpt-5", "Hi", registry)
 
     def test_exiting_is_a_model_error_too(self, turn):
         def leave(request):

@@ -255,7 +255,7 @@ def test_progress_of_a_tool_costs_nothing_in_a_pipe(chat, board):
 
 def test_an_unknown_provider_is_told_with_a_near_miss(say):
     code, _, err = say("chat", "-m", "scriptet/small", "Hi")
-    assert code == 1
+    assert code == 2
     assert "Did you mean 'scripted'?" in err
 
 
@@ -339,7 +339,9 @@ def test_a_schema_has_the_answer_in_its_shape(chat, tmp_path):
     assert (code, json.loads(out)) == (0, {"degrees": 4})
 
 
-@pytest.mark.parametrize(("text", "fault"), [("{", "holds no JSON"), ("[]", "holds no JSON Schema")])
+@pytest.mark.parametrize(
+    ("text", "fault"), [("{", "holds no JSON"), ("[]", "holds no JSON Schema"), ('{"type": "integer"}', "of an object")]
+)
 def test_what_is_no_schema_is_a_misuse(chat, tmp_path, text, fault):
     file = tmp_path / "city.json"
     file.write_text(text)

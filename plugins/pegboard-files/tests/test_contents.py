@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import logging
 import sys
 
 import pytest
@@ -83,10 +84,12 @@ def test_a_pdf_without_text_says_so(write, files):
 
 
 @pytest.mark.parametrize("data", [b"%PDF-1.7\nnothing", b"%PDF-", pdf("secret", password="x")])
-def test_a_damaged_or_encrypted_pdf_is_refused(write, files, data):
+def test_a_damaged_or_encrypted_pdf_is_refused(write, files, data, monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a program that has set up no log
     write({"a.pdf": data})
     with pytest.raises(ToolError, match="damaged, or encrypted"):
         files.read_file("a.pdf")
+    assert capsys.readouterr().err == ""
 
 
 def test_without_its_extra_a_pdf_says_what_to_install(write, files, monkeypatch):

@@ -357,7 +357,11 @@ def json_line(value: Any) -> str:
 
 def json_pretty(value: Any) -> str:
     """JSON for people, indented by two; what JSON has no form for (a date of TOML) as text."""
-    return visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def json_rows(key: str, values: Iterable[Any]) -> str:

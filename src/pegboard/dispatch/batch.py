@@ -22,7 +22,7 @@ from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
 from pegboard.dispatch.stages import call_round, finish, is_too_deep, run_stages
 from pegboard.dispatch.state import CallState, plain
-from pegboard.errors import did_you_mean, log_failure, suggest
+from pegboard.errors import log_failure, near_or_known
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
@@ -131,7 +131,7 @@ def check_options(options: Mapping[str, Any], known: Collection[str] = BatchOpti
     """
     for name in options:
         if name not in known:
-            raise TypeError(f"there is no option {name!r}.{did_you_mean(suggest(name, known))}")
+            raise TypeError(f"there is no option {name!r}.{near_or_known(name, known)}")
     timeout = options.get("timeout")
     if timeout is not None and not (isinstance(timeout, int | float) and isfinite(timeout) and timeout > 0):
         raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}")

@@ -53,11 +53,11 @@ RegisterNamed: TypeAlias = Callable[[str, Any], None]
 
 
 @hookspec
-def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
+def pegboard_register_tools(register: Callable[..., None], settings: Mapping[str, Any]) -> None:
     """Brings tools. Called once, when the plugin is loaded. Since 0.1.
 
     Args:
-        register: Takes one `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
+        register: Takes each a `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
         settings: The plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only; empty where there is none.
     """
 

@@ -192,8 +192,12 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
     return None
 
 
-def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
-    def register(thing: Any) -> None:
+def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[..., None]:
+    def register(*things: Any) -> None:
+        for thing in things:
+            take(thing)
+
+    def take(thing: Any) -> None:
         from pegboard.tools.typed import as_tools
 
         try:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import converters, evolve, field, frozen, validators
 
+from pegboard.errors import one_of
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
 from pegboard.schema.json import unicode_text
 from pegboard.typing import JsonMapping, JsonObject
@@ -198,7 +199,7 @@ class ToolResult(SayableRecord):
     content: tuple[Content, ...] = field(default=(), converter=_as_content, metadata=ALWAYS)
     structured_content: Any = None
     is_error: bool = field(default=False, validator=validators.instance_of(bool), metadata=ALWAYS)
-    kind: ErrorKind | None = field(default=None, validator=validators.in_((None, *get_args(ErrorKind))))
+    kind: ErrorKind | None = field(default=None, validator=one_of(None, *get_args(ErrorKind)))
     display: str | None = field(default=None, converter=_optionally_writable)
     title: str | None = field(default=None, converter=_optionally_writable)
     metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=_is_mapping)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import attrs
 from attrs import Factory, field, frozen
 
-from pegboard.errors import InvalidNameError
+from pegboard.errors import InvalidNameError, one_of
 from pegboard.schema.converter import JsonRecord, json_name
 from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
@@ -53,7 +53,7 @@ class ResultLimits:
     lines: int | None = field(default=2_000, validator=_at_least_one)
     bytes: int | None = field(default=51_200, validator=_at_least_one)
     tokens: int | None = field(default=None, validator=_at_least_one)
-    keep: Keep = field(default="head", validator=attrs.validators.in_(("head", "tail", "middle")))
+    keep: Keep = field(default="head", validator=one_of("head", "tail", "middle"))
     count_tokens: TokenCounter | None = None
     media_bytes: int | None = field(default=10_485_760, validator=_at_least_one)
     small: int = field(init=False, repr=False, eq=False, default=Factory(_small, takes_self=True))
@@ -314,7 +314,7 @@ class Grammar(JsonRecord):
         TypeError: A definition that is no text.
     """
 
-    syntax: Literal["lark", "regex"] = field(validator=attrs.validators.in_(("lark", "regex")))
+    syntax: Literal["lark", "regex"] = field(validator=one_of("lark", "regex"))
     definition: str = field(validator=_usable)
 
 
@@ -332,10 +332,10 @@ class Concurrency:
     """
 
     mode: Literal["shared", "exclusive", "key", "path"] = field(
-        default="shared", validator=attrs.validators.in_(("shared", "exclusive", "key", "path"))
+        default="shared", validator=one_of("shared", "exclusive", "key", "path")
     )
     key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_strings_only("key", names)))
-    access: Literal["read", "write"] = field(default="write", validator=attrs.validators.in_(("read", "write")))
+    access: Literal["read", "write"] = field(default="write", validator=one_of("read", "write"))
 
     def __attrs_post_init__(self) -> None:
         if self.mode == "path" and len(self.key) != 1:
@@ -412,7 +412,7 @@ class ToolSpec:
         default=None, alias="output_schema", converter=attrs.converters.optional(json_text)
     )
     title: str | None = field(default=None, converter=attrs.converters.optional(_repaired_text))
-    kind: _Kind = field(default="function", validator=attrs.validators.in_(KINDS))
+    kind: _Kind = field(default="function", validator=one_of(*KINDS))
     annotations: ToolAnnotations = UNSET
     tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
     _examples: JsonText | None = field(default=None, alias="examples", converter=_some)

@@ -675,7 +675,8 @@ def _turn(
 ) -> Turn:
     missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
     if missing:
-        raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}")
+        named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
+        raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}{named}")
     own, batch = split_options(options)
     request = request if isinstance(request, ModelRequest) else ModelRequest(request)
     return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own, **more)

@@ -103,7 +103,8 @@ class TestConflictsThatAreErrors:
         assert "'wipe' is held back" in out
 
     def test_configuration_is_shown(self, say, file):
-        assert json.loads(say("config")[1])["conflicts"] == "error"
+        shown = json.loads(say("config")[1])
+        assert (shown["conflicts"], shown["rename"]) == ("error", {})
 
     def test_everything_else_is_refused_with_the_line(self, say, file):
         code, out, err = say("list")

@@ -31,7 +31,7 @@ def test_written_then_true_until_the_code_changes(say, package):
         "count_words",
         "wipe",
     ]
-    assert say("manifest", "check", "pegboard-demo") == (0, f"{path}: true\n", "")
+    assert say("manifest", "check", "pegboard-demo") == (0, f"{path}: up to date\n", "")
     changed = DEMO.replace("Remove a file", "Remove one").replace("count_words", "words").replace('"list"', '"lost"')
     (package / "__init__.py").write_text(changed)
     code, out, err = say("manifest", "check", "pegboard-demo")

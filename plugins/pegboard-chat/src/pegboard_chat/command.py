@@ -15,7 +15,7 @@ from pegboard.cli.output import Status, json_pretty, stderr_screen, write
 from pegboard.cli.run import approver_for, write_event
 from pegboard.cli.session import open_session, where_option
 from pegboard_chat.conversation import Conversation, Kept, check_place, closing, read_conversation, report_end
-from pegboard_chat.models import complete_model, default_model
+from pegboard_chat.models import client_of, complete_model, default_model
 from pegboard_chat.renderer import ChatRenderer
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     request = ModelRequest(kept.messages, instructions=system or ())
 
     async def work() -> TurnOutcome | None:
-        async with closing(session.registry.model(name)) as responder:
+        async with closing(client_of(session, name)) as responder:
             session.registry.provide(Model, responder)
             conversation = Conversation(
                 responder,
@@ -159,8 +159,8 @@ def _schema(file: Path) -> dict[str, Any]:
         schema: Any = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise click.UsageError(f"{file} holds no JSON: {error}") from None
-    if not isinstance(schema, dict):
-        raise click.UsageError(f"{file} holds no JSON Schema: that is an object")
+    if not isinstance(schema, dict) or schema.get("type") != "object":  # pyright: ignore[reportUnknownMemberType]  JSON of any kind
+        raise click.UsageError(f'{file} holds no JSON Schema of an object, which has "type": "object"')
     return schema  # pyright: ignore[reportUnknownVariableType]  JSON of any kind
 
 

@@ -10,7 +10,7 @@ import click
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import json_line, json_rows, remark, rows_text, stdout_screen, write, write_long
 from pegboard.cli.session import open_session
-from pegboard.errors import PACKAGES
+from pegboard.errors import PACKAGES, ModelError
 from pegboard.tools.visible import visible
 from pegboard_chat.conversation import closing
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from pegboard import Model
     from pegboard.cli.session import Session
 
 
@@ -48,6 +49,18 @@ def complete_model(context: click.Context, _parameter: click.Parameter, incomple
 
     names = (f"{name}/" for name in open_session(context.ensure_object(Options)).registry.known("models"))
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
+
+
+def client_of(session: Session, name: str) -> Model:
+    """The model of a name.
+
+    Raises:
+        click.ClickException: Nothing provides it, or it lacks what it has to be given, such as a key.
+    """
+    try:
+        return session.registry.model(name)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @click.command("models")
@@ -95,7 +108,7 @@ async def _asked(session: Session, provider: str) -> list[dict[str, Any]]:
     Raises:
         click.ClickException: Its client can't list them.
     """
-    async with closing(session.registry.model(f"{provider}/-")) as model:
+    async with closing(client_of(session, f"{provider}/-")) as model:
         if not hasattr(model, "models"):
             raise click.ClickException(f"{provider} can't list its models; its documentation names them")
         return [{"name": f"{provider}/{name}"} for name in sorted(await model.models())]

@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -92,6 +93,7 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
         raise ToolError(
             f"{name!r} is a PDF, and nothing here reads these: the operator can run pip install 'pegboard-files[pdf]'."
         ) from None
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # else its warnings go to standard error
     lines: list[str] = []
     number = 0
     try:

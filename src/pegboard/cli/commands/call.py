@@ -186,9 +186,9 @@ def _report_operator(result: ToolResult, detail: str, options: Options, *, as_js
         _red(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
         remark("  'registry doctor' lists what failed; once it is corrected: registry list --refresh")
-    if options.debug:
+    if options.debug and "Traceback (" not in detail:  # a traceback stands in the log, which --debug shows
         remark(detail)
-    elif not as_json and not failed_to_load:
+    if not (options.debug or as_json or failed_to_load):
         remark("(--debug shows more)")
 
 

@@ -221,7 +221,7 @@ def check_manifests(packages: tuple[str, ...]) -> int:
             complain(f"{file.path}: {difference}")
             code = 1
         if not differences:
-            write(f"{file.path}: true\n")
+            write(f"{file.path}: up to date\n")
     return code
 
 

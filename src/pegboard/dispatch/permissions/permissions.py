@@ -27,6 +27,7 @@ from pegboard.dispatch.permissions.rule import (
     is_name,
     rules_from_json,
 )
+from pegboard.errors import one_of
 from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, PermissionValues, WorkDir, takes_context
@@ -476,7 +477,7 @@ class Permissions:
     """
 
     rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
-    mode: Mode = field(default="default", validator=attrs.validators.in_(MODES))
+    mode: Mode = field(default="default", validator=one_of(*MODES))
     # The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
     policies: dict[int, tuple[weakref.ref[Tool], ToolPolicy]] = field(
         factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
