@@ -143,8 +143,9 @@ class _Loading:
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
-                        if conflict.holder is None and (manifest := self.known(found)[0]) is not None:
-                            self.manager.claim_all(found, manifest)  # no other gets its names for that
+                        known = self.known(found) if conflict.holder is None else None
+                        if not isinstance(known, str | None):
+                            self.manager.claim_all(found, known)  # no other gets its names for that
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
