@@ -27,7 +27,6 @@ from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
     ExpressionError,
-    ManifestError,
     PegboardError,
     UnknownToolError,
     did_you_mean,
@@ -257,14 +256,9 @@ class Session:
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
         """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
         from pegboard.plugins.cache import CachedManifests
-        from pegboard.plugins.manifest import read_manifest
+        from pegboard.plugins.load import brought_by
 
-        settings = self.settings(found)
-        try:
-            manifest = None if settings else read_manifest(found)
-        except ManifestError:
-            manifest = None
-        known = manifest or CachedManifests().get(found, settings)
+        known = brought_by(found, self.settings(found), CachedManifests(), [])
         return None if isinstance(known, str) else known
 
     def _brings(self, hook: str) -> bool:
