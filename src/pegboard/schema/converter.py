@@ -430,6 +430,10 @@ class JsonRecord:
         """
         return read_record(cls, data, re.findall("[A-Z][a-z]*", cls.__name__)[-1].lower())
 
+    def evolve(self, **changes: Any) -> Self:
+        """The same with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
     def to_part(self) -> JsonObject:
         """How it is written within another value."""
         return self.to_json()
