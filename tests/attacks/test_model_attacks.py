@@ -226,10 +226,7 @@ def test_what_is_turned_while_a_person_is_asked_is_not_touched(turn, forbidden, 
     assert looks(root) == seen
 
 
-# -- Texts that stand for arguments, and names that stand for tools
-
-
-# -- Lines for a shell
+# -- A repository that the model writes
 
 
 @pytest.mark.slow
@@ -243,6 +240,3 @@ def test_files_that_a_model_writes_are_no_repository_whose_settings_git_runs(lin
     asyncio.run(registry.aclose())
     assert result.metadata["exit_code"]
     assert not (tmp_path / "pwned").exists()
-
-
-# -- Addresses
