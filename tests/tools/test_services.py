@@ -257,7 +257,7 @@ class C: ...
 
 
 class Log(list):
-    """What happened, in order; observes failures too."""
+    """What happened, in order."""
 
     def service(self, name, *, asynchronous=False, fails=None):
         def plain():
@@ -279,8 +279,15 @@ class Log(list):
 
         return async_ if asynchronous else plain
 
-    def observe(self, who, error):
-        self.append(f"{who}: {error!r}")
+
+@pytest.fixture
+def log():
+    """What happened, and what the logger `pegboard` was told of it."""
+    told, handler = Log(), logging.Handler()
+    handler.emit = lambda record: told.append(f"{record.getMessage().removesuffix(' failed')}: {record.exc_info[1]!r}")
+    logging.getLogger("pegboard").addHandler(handler)
+    yield told
+    logging.getLogger("pegboard").removeHandler(handler)
 
 
 def call(services, *kinds, error=None, user=None):
@@ -415,48 +422,42 @@ def test_a_service_is_opened_once_a_call_and_closed_after_it_in_reverse(asynchro
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_failing_call_is_told_to_what_it_used(asynchronous):
-    log = Log()
-    services = Services({A: log.service("a", asynchronous=asynchronous)}, observe=log.observe)
+def test_a_failing_call_is_told_to_what_it_used(asynchronous, log):
+    services = Services({A: log.service("a", asynchronous=asynchronous)})
     call(services, A, error=ValueError("broken"))
     assert log == ["open a", "a saw broken", "close a"]
 
 
-def test_an_error_that_is_passed_on_is_no_failure_of_the_service():
+def test_an_error_that_is_passed_on_is_no_failure_of_the_service(log):
     class PassesOn(Manager):
         def __exit__(self, kind, error, trace):
             raise error
 
-    log = Log()
-    call(Services({PassesOn: PassesOn}, observe=log.observe), PassesOn, error=ValueError("the call's"))
+    call(Services({PassesOn: PassesOn}), PassesOn, error=ValueError("the call's"))
     assert log == []
 
 
 @pytest.mark.parametrize("error", [ValueError("stuck"), SystemExit(1), KeyboardInterrupt(), StopIteration()])
-def test_what_fails_while_it_is_closed_costs_nothing_else(error):
-    log = Log()
-    services = Services({A: log.service("a"), B: log.service("b", fails=error)}, observe=log.observe)
+def test_what_fails_while_it_is_closed_costs_nothing_else(error, log):
+    services = Services({A: log.service("a"), B: log.service("b", fails=error)})
     assert call(services, A, B) == ["a", "b"]
     assert log[:3] == ["open a", "open b", "close b"]
     assert log[3].startswith("closing B: ")
     assert log[4:] == ["close a"]
 
 
-def test_what_hangs_while_it_is_closed_costs_nothing_else(monkeypatch):
+def test_what_hangs_while_it_is_closed_costs_nothing_else(monkeypatch, log):
     monkeypatch.setattr(opened_services, "CLOSE_SECONDS", 0.01)
-    log = Log()
 
     async def hangs():
         yield "b"
         await asyncio.Event().wait()
 
-    call(Services({A: log.service("a"), B: hangs}, observe=log.observe), A, B)
+    call(Services({A: log.service("a"), B: hangs}), A, B)
     assert log == ["open a", "closing B: TimeoutError()", "close a"]
 
 
-async def test_the_others_are_closed_though_who_waits_is_cancelled():
-    log = Log()
-
+async def test_the_others_are_closed_though_who_waits_is_cancelled(log):
     leaving = asyncio.Event()
 
     async def slow():
@@ -464,7 +465,7 @@ async def test_the_others_are_closed_though_who_waits_is_cancelled():
         leaving.set()
         await asyncio.Event().wait()
 
-    context = ToolContext(services=Services({A: log.service("a"), B: slow}, observe=log.observe))
+    context = ToolContext(services=Services({A: log.service("a"), B: slow}))
     await context.use(A)
     await context.use(B)
     closing = asyncio.create_task(context.internals.close_services())
@@ -475,9 +476,8 @@ async def test_the_others_are_closed_though_who_waits_is_cancelled():
     assert log == ["open a", "closing B: CancelledError()", "close a"]
 
 
-def test_a_cancellation_of_its_own_is_a_failure_like_others():
-    log = Log()
-    call(Services({A: log.service("a", fails=asyncio.CancelledError())}, observe=log.observe), A)
+def test_a_cancellation_of_its_own_is_a_failure_like_others(log):
+    call(Services({A: log.service("a", fails=asyncio.CancelledError())}), A)
     assert log == ["open a", "close a", "closing A: CancelledError()"]
 
 
@@ -678,9 +678,8 @@ class Session:
         self.closed = True
 
 
-def test_what_lived_in_a_loop_that_is_closed_is_opened_anew():
-    log = Log()
-    services = Services(observe=log.observe)
+def test_what_lived_in_a_loop_that_is_closed_is_opened_anew(log):
+    services = Services()
     services.provide(Session, Session, scope="registry")
     (first,), (second,) = call(services, Session), call(services, Session)
     assert first is not second
@@ -693,9 +692,8 @@ def test_what_lived_in_a_loop_that_is_closed_is_opened_anew():
         asyncio.run(in_a_thread())
 
 
-def test_what_can_no_longer_be_closed_is_told():
-    log = Log()
-    services = Services(observe=log.observe)
+def test_what_can_no_longer_be_closed_is_told(log):
+    services = Services()
     services.provide(Session, Session, scope="registry")
     services.provide(A, log.service("a", asynchronous=True), scope="registry")
     call(services, Session, A)

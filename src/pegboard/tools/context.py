@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
 from attrs import Factory, define, field, frozen
 
@@ -142,14 +142,9 @@ class CallInternals:
             await self.container.close(error)
 
 
-class _OfRequest(Generic[T]):
-    """Property of a call's context that is the request's of the same name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._read: Callable[[object], T] = attrgetter(f"request.{name}")
-
-    def __get__(self, context: object, owner: type) -> T:
-        return self._read(context)
+def _of_request(name: str) -> Any:
+    """A property of a call's context that is the request's of this name; to attrs it's a `ClassVar`, and no field."""
+    return property(attrgetter(f"request.{name}"), doc="")
 
 
 @define
@@ -195,18 +190,18 @@ class ToolContext:
     depth: int = 0
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
-    user = _OfRequest[str | None]()
-    agent = _OfRequest[str | None]()
-    agent_description = _OfRequest[str | None]()
-    model = _OfRequest[str | None]()
-    provider = _OfRequest[str | None]()
-    session = _OfRequest[str | None]()
-    invocation = _OfRequest[str | None]()
-    message = _OfRequest[str | None]()
-    branch = _OfRequest[str | None]()
-    messages = _OfRequest[Sequence[Any]]()
-    work_dir = _OfRequest[str | None]()
-    extra = _OfRequest[Mapping[str, Any]]()
+    user: ClassVar[str | None] = _of_request("user")
+    agent: ClassVar[str | None] = _of_request("agent")
+    agent_description: ClassVar[str | None] = _of_request("agent_description")
+    model: ClassVar[str | None] = _of_request("model")
+    provider: ClassVar[str | None] = _of_request("provider")
+    session: ClassVar[str | None] = _of_request("session")
+    invocation: ClassVar[str | None] = _of_request("invocation")
+    message: ClassVar[str | None] = _of_request("message")
+    branch: ClassVar[str | None] = _of_request("branch")
+    messages: ClassVar[Sequence[Any]] = _of_request("messages")
+    work_dir: ClassVar[str | None] = _of_request("work_dir")
+    extra: ClassVar[Mapping[str, Any]] = _of_request("extra")
 
     # What the call leaves behind ---------------------------------------------------------------------------------
 

@@ -150,9 +150,6 @@ _ALL: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
 _OF_OWN_FORM: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
 _AS_THEY_ARE: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _OF_OWN_FORM
-_FLAG: Final = (bool, "True or False")
-_TEXT: Final = (str, "a text")
-_OBJECT: Final = (Mapping, "a mapping")
 _CALLABLE: Final = (Callable, "a function")
 _BY_ARGUMENTS: Final = ("read_only", "destructive", "concurrency")
 _OR_CALLABLE: Final = ("requires_confirmation", *_BY_ARGUMENTS)
@@ -168,34 +165,26 @@ _PLAIN: Final[Mapping[str, tuple[str, ...]]] = {
 
 _MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "destructive")
 
-_NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
-_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; the others are functions
-    **dict.fromkeys(("name", "description", "title", "permission", "version", "executor", "instructions"), _TEXT),
-    **dict.fromkeys(
-        (
-            *_HINTS[2:],
-            "strict",
-            "long_running",
-            "deferred",
-            "coerce",
-            "expose_errors",
-            "blocking",
-            "offered",
-            "skip_patterns",
-            "flatten",
-        ),
-        _FLAG,
-    ),
-    **dict.fromkeys(("input_schema", "output_schema", "permission_arguments", "provider_options", "meta"), _OBJECT),
+_OBJECT: Final = (Mapping, "a mapping")
+_OF_TYPE: Final[Mapping[str, tuple[Any, str]]] = {  # what an option of a type has to be
+    "str": (str, "a text"),
+    "bool": (bool, "True or False"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number of seconds"),
+    **dict.fromkeys(("JsonSchema", "Mapping[str, Any]", "Mapping[str, ArgumentKind]"), _OBJECT),
+    "ToolAnnotations": (ToolAnnotations, "ToolAnnotations(...)"),
+    "ResultLimits": (ResultLimits, "ResultLimits(...)"),
+}
+_TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; those that aren't here are functions
+    **{
+        name: _OF_TYPE[written]
+        for name, annotation in ToolOptions.__annotations__.items()
+        if (written := annotation.__forward_arg__.removesuffix(" | None")) in _OF_TYPE
+    },
     **dict.fromkeys(_OR_CALLABLE, (bool, "True, False or a function of the arguments")),
-    "annotations": (ToolAnnotations, "ToolAnnotations(...)"),
     "concurrency": ((Concurrency, str), "'shared', 'exclusive', a Concurrency or a function of the arguments"),
     "tags": (Iterable, "a collection of texts"),
     "examples": (Iterable, "a collection of mappings"),
-    "timeout": ((int, float), "a number of seconds"),
-    "retries": (int, "a whole number"),
-    "result_limits": (ResultLimits, "ResultLimits(...)"),
-    "max_concurrency": (int, "a whole number"),
     "memory_limit": (int, "a whole number of bytes"),
 }
 
@@ -264,7 +253,8 @@ def _is_fit(name: str, value: Any) -> bool:
     """Whether an option is of its type; `True` is no number."""
     if value is None or (name in _OR_CALLABLE and callable(value)):
         return True
-    return isinstance(value, _TYPES.get(name, _CALLABLE)[0]) and not (name in _NUMBERS and isinstance(value, bool))
+    kind, _ = _TYPES.get(name, _CALLABLE)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:

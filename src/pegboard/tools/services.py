@@ -212,7 +212,6 @@ def _has_to_wait(provided: _Provided) -> MissingServiceError:
 
 
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a function with its arguments off the event loop
-_Observer: TypeAlias = Callable[[str, BaseException], None]  # gets who failed, and how
 CLOSE_SECONDS: Final = 10.0  # how long one service may take to close
 _opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.ContextVar("opening", default=())
 """The services whose factories run here, the innermost last."""
@@ -227,12 +226,10 @@ class ServiceContainer:
     """Service container: the instances that factories have made, for one call or for a registry.
 
     Attributes:
-        observe: Gets what fails while it is closed.
         off_loop: Where plain factories that may block run; `None`: where they are asked for.
         for_call: Whether it ends with its call, after which nothing is opened any more.
     """
 
-    observe: _Observer
     off_loop: _OffLoop | None = None
     for_call: bool = False
     _found: dict[_Provided, Future[_OpenService]] = field(factory=dict[_Provided, "Future[_OpenService]"], init=False)
@@ -271,7 +268,7 @@ class ServiceContainer:
             self._forget(provided, future)
 
     async def close(self, error: BaseException | None = None, only: Collection[_Provided] | None = None) -> None:
-        """Closes what is open, the last first; what fails goes to the observer and costs nothing else.
+        """Closes what is open, the last first; what fails is logged and costs nothing else.
 
         Args:
             error: What ended the call, for context managers that undo their work then; or `None`.
@@ -298,7 +295,7 @@ class ServiceContainer:
                 if isinstance(failed, asyncio.CancelledError) and task is not None and task.cancelling():
                     cancelled = failed
                 if failed is not error:
-                    self.observe(f"closing {opened.provided.name}", failed)
+                    log_failure(f"closing {opened.provided.name}", failed)
         if cancelled is not None:
             raise cancelled
 
@@ -406,7 +403,6 @@ class Services:
         values: Type -> value or factory, as `provide` takes them.
         off_loop: Where plain factories that may block run; `None`: where they are asked for. May be set later, before
             the first service is opened.
-        observe: Gets what fails while it is closed; by default the logger `pegboard` does. May be set later, too.
         of_plugins: Gives, by the path of a type, what a plugin provides for it, which is loaded for that; or `None`.
         packages: Gives the packages whose plugins do, loaded or not.
     """
@@ -416,12 +412,10 @@ class Services:
         values: Mapping[Any, Any] | None = None,
         *,
         off_loop: _OffLoop | None = None,
-        observe: _Observer | None = None,
         of_plugins: Callable[[str], _Provided | None] = lambda _: None,
         packages: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
         self.off_loop = off_loop
-        self.observe = observe or log_failure
         self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
         self._shared = _Shared(of_plugins, packages)
 
@@ -465,7 +459,7 @@ class Services:
             return self
         if others._shared is self._shared:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             return others
-        both = Services(off_loop=self.off_loop, observe=self.observe)
+        both = Services(off_loop=self.off_loop)
         both._provided = {**self._provided, **others._provided}  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         both._shared = self._shared
         return both
@@ -532,8 +526,8 @@ class Services:
         shared = self._shared
         with shared.lock:
             if given.scope == "registry":
-                shared.opened = shared.opened or ServiceContainer(self.observe, self.off_loop)
+                shared.opened = shared.opened or ServiceContainer(self.off_loop)
                 return shared.opened
             kept = context.internals
-            kept.container = kept.container or ServiceContainer(self.observe, self.off_loop, for_call=True)
+            kept.container = kept.container or ServiceContainer(self.off_loop, for_call=True)
             return kept.container
