@@ -243,3 +243,25 @@ def test_tools_that_a_processor_adds_run_and_what_is_deferred_is_found(registry)
     assert asyncio.run(registry.call("paint_wall", {}, resolved=tools)).kind == "not_offered"
     found = asyncio.run(registry.call("seen", {}, resolved=tools))
     assert found.structured_content["result"] == ["add", "read", "seen", "extra", "paint_wall"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_asked"), [("files__read", True), ("mcp-Files.read", True), ("other__read", False), ("read", False)]
+)
+async def test_a_toolset_is_not_asked_for_a_tool_of_quite_another_name(name, is_asked):
+    asked = []
+
+    class Slow:
+        name = "slow"
+        names_begin = "files__"
+
+        async def tools(self, context):
+            asked.append(context)
+            return []
+
+    registry = ToolRegistry()
+    registry.register(Slow())
+    assert (await registry.call(name)).kind == "unknown_tool"
+    assert bool(asked) is is_asked
+    await registry.resolve(toolsets=lambda toolset: toolset.name == "slow")
+    assert len(asked) == 1 + is_asked

@@ -232,10 +232,6 @@ class Message(JsonRecord):
         """The results in it."""
         return tuple(part for part in self.parts if isinstance(part, ResultPart))
 
-    def evolve(self, **changes: Any) -> Message:
-        """A message with some attributes changed."""
-        return attrs.evolve(self, **changes)
-
 
 def _media(data: JsonMapping) -> Content:
     if data.get("type") == "text":
@@ -388,10 +384,6 @@ class ModelResponse(JsonRecord):
     def citations(self) -> tuple[Any, ...]:
         """What its words rest on, part by part."""
         return tuple(each for part in self.message.parts if isinstance(part, TextPart) for each in part.citations)
-
-    def evolve(self, **changes: Any) -> ModelResponse:
-        """A response with some attributes changed."""
-        return attrs.evolve(self, **changes)
 
     @classmethod
     def from_json(cls, data: object) -> Self:

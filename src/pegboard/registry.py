@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Container, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -28,7 +28,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.predicates import Custom, all_of
-from pegboard.toolsets.toolset import close_all
+from pegboard.toolsets.toolset import close_all, may_have
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
@@ -171,7 +171,7 @@ class ToolRegistry(Contributions):
         where: Where = None,
         active: Sequence[str] | None = None,
         order: Sequence[str] | None = None,
-        toolsets: Collection[str] | None = None,
+        toolsets: Collection[str] | Callable[[Toolset], bool] | None = None,
         on_toolset_error: OnToolsetError = "skip",
     ) -> ResolvedTools:
         """The tools that this context may be offered now.
@@ -181,7 +181,7 @@ class ToolRegistry(Contributions):
             where: A predicate, or its text (`"read_only and not tag:network"`).
             active: Names to keep, in this order; `None` keeps all, `[]` none.
             order: Names to list first; the rest follow alphabetically.
-            toolsets: Names of the toolsets that are asked; `None` asks all.
+            toolsets: Names of the toolsets that are asked, or a function that says which are; `None` asks all.
             on_toolset_error: `"skip"`: a failing toolset costs only its own tools; `"fail"`: it raises.
 
         Raises:
@@ -189,7 +189,9 @@ class ToolRegistry(Contributions):
             ToolsetError: A toolset failed and `on_toolset_error` is `"fail"`.
         """
         await self._load_plugins("register_toolsets", "register_predicates")
-        asked = [each for each in self._catalogue.toolsets if toolsets is None or each.name in toolsets]
+        asked = self._catalogue.toolsets
+        if toolsets is not None:
+            asked = [each for each in asked if (toolsets(each) if callable(toolsets) else each.name in toolsets)]
         predicate = self._predicate(where)
         resolved = await self._resolved(
             asked, context, where=predicate, active=active, order=order, on_toolset_error=on_toolset_error
@@ -672,7 +674,8 @@ class ToolRegistry(Contributions):
         """
         is_static = name in self._catalogue.tools
         await self._load_plugins(*(() if is_static else ("register_toolsets",)), "register_predicates")
-        toolsets = () if name in self._catalogue.tools else self._catalogue.toolsets
+        every = () if name in self._catalogue.tools else self._catalogue.toolsets
+        toolsets = [each for each in every if may_have(each, [name])]
         if not (self._where or toolsets):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)

@@ -119,7 +119,7 @@ def content(place: Environment) -> bytes:
         *(lambda data, position=position: _flipped(data, position) for position in (0, 25, 60, 100)),
         *(lambda data, length=length: data[:length] for length in (0, 10, 30, 100)),
         *(
-            lambda _, head=head: b"pegboard snapshot 3\n" + head + b"\n" + b"x" * 200
+            lambda _, head=head: b"pegboard snapshot 4\n" + head + b"\n" + b"x" * 200
             for head in (b"00000000 99999999999", b"00000000 -1", b"zz 3", b"1")
         ),
     ],

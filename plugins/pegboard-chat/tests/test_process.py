@@ -98,7 +98,7 @@ def test_without_a_key_it_says_which_variable(environ, tmp_path):
     with ModelServer([]) as server:
         bare = {name: value for name, value in environ.items() if name not in KEYS}
         done = run(bare, server, tmp_path, "-m", "openai/small", "Hi")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "OPENAI_API_KEY" in done.stderr
 
 

@@ -33,3 +33,14 @@ def test_of_a_file_that_cant_be_believed_no_tool_is_accepted(tmp_path, damage):
     resolved = asyncio.run(registry.resolve())
     assert resolved.names == ()
     assert ["accept it anew" in problem.cause for problem in resolved.problems] == [True]
+
+
+async def test_a_server_is_not_started_for_a_tool_of_quite_another_name(tmp_path):
+    """As long as it was never started; what was accepted of one is known without it."""
+    toolset = mcp_toolset("never", command="/no/such/program", accepted=str(tmp_path / "accepted.json"))
+    async with ToolRegistry() as registry:
+        registry.register(toolset)
+        result = await registry.call("other__echo")
+        assert (result.kind, toolset.names_begin) == ("unknown_tool", "never__")
+    Accepted(str(tmp_path / "accepted.json")).write("never", Definitions())
+    assert toolset.names_begin == ""

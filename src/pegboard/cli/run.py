@@ -126,8 +126,10 @@ def dialogue(request: ApprovalRequest) -> Generator[str, str, Answer]:
     form = _form_of(request)
     if form is not None:
         return (yield from _filled_in(form))
+    always = ", [a]lways as shown, in this run" if request.always else ""
+    wider = ", [w]ider as shown" if request.wider else ""
     for _ in range(TRIES):
-        line = yield _question_of(request)
+        line = yield f"Run it? [y]es{always}{wider}, [n]o, or n and why: "
         answer = answer_of(line, may_always=bool(request.always), wider=request.wider)
         if answer is not None:
             return answer
@@ -154,12 +156,6 @@ def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
             answers[name] = default
     fits = not validator_of(json_text(form.schema)).problems(answers)
     return Once(answers) if fits else Reject(" / ".join(words) or None)
-
-
-def _question_of(request: ApprovalRequest) -> str:
-    always = ", [a]lways exactly this in this run" if request.always else ""
-    wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
-    return f"Run it? [y]es{always}{wider}, [n]o, or n and why: "
 
 
 def write_question(text: str) -> None:

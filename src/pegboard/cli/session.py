@@ -27,7 +27,6 @@ from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
     ExpressionError,
-    ManifestError,
     PegboardError,
     UnknownToolError,
     did_you_mean,
@@ -40,6 +39,7 @@ from pegboard.tools.spec import HOST
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.toolsets.predicates import all_of, written
+from pegboard.toolsets.toolset import may_have
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.manifest import PluginManifest
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.toolsets.toolset import Toolset
 
 T = TypeVar("T")
 
@@ -257,14 +258,9 @@ class Session:
     def manifest(self, found: FoundPlugin) -> PluginManifest | None:
         """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
         from pegboard.plugins.cache import CachedManifests
-        from pegboard.plugins.manifest import read_manifest
+        from pegboard.plugins.load import brought_by
 
-        settings = self.settings(found)
-        try:
-            manifest = None if settings else read_manifest(found)
-        except ManifestError:
-            manifest = None
-        known = manifest or CachedManifests().get(found, settings)
+        known = brought_by(found, self.settings(found), CachedManifests(), [])
         return None if isinstance(known, str) else known
 
     def _brings(self, hook: str) -> bool:
@@ -282,6 +278,11 @@ class Session:
         if name in self.registry.catalogue.tools or (not calls and self.owners([name]) is not None):
             return False
         return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
+
+    def askable(self, names: Collection[str]) -> set[str] | Callable[[Toolset], bool]:
+        """The toolsets that are asked for tools of these names: those that have them, as is known, or else may."""
+        owners = self.owners(names)
+        return (lambda each: may_have(each, names)) if owners is None else owners
 
     def owners(self, names: Collection[str]) -> set[str] | None:
         """The toolsets that are known to have the tools of these names; `None` where any may have one of them."""
@@ -315,7 +316,9 @@ class Session:
 
     def unknown(self, name: str, offered: ResolvedTools) -> UnknownToolError:
         """The error of a name that no tool has; why a plugin or a toolset that may have one brings none is remarked."""
-        for reason in (*self.withheld(name), *map(str, offered.problems)):
+        others = (each for each in self.registry.catalogue.toolsets if not may_have(each, [name]))
+        unasked = (f"toolset {each.name!r} wasn't asked: its tools have names of their own" for each in others)
+        for reason in (*self.withheld(name), *map(str, offered.problems), *unasked):
             remark(reason)
         return UnknownToolError(name, suggest(name, {*offered.considered} - {name}))
 

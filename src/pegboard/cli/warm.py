@@ -33,17 +33,6 @@ class Declined(Exception):  # noqa: N818  not an error: the whole command answer
     """This isn't answered here."""
 
 
-class Request:
-    """Parsed command line: command, options with their values, arguments. A plain class, as attrs isn't loaded."""
-
-    __slots__ = ("arguments", "command", "options")
-
-    def __init__(self, command: str, options: dict[str, str], arguments: list[str]) -> None:
-        self.command = command
-        self.options = options
-        self.arguments = arguments
-
-
 def answer(argv: Sequence[str]) -> int | None:
     """Answers a command line by printing what the snapshot holds.
 
@@ -63,7 +52,9 @@ def answer(argv: Sequence[str]) -> int | None:
     if snapshot is None:
         return None
     try:
-        texts = _ANSWERS[request.command](snapshot, request) if request else _completed(snapshot, instruction or "")
+        texts = (
+            _completed(snapshot, instruction or "") if request is None else _ANSWERS[request[0]](snapshot, *request[1:])
+        )
     except (Declined, OSError, ValueError):  # damaged: it will be written anew
         return None
     finally:
@@ -71,8 +62,8 @@ def answer(argv: Sequence[str]) -> int | None:
     return _write(*texts)
 
 
-def _read(argv: Sequence[str]) -> Request:
-    """Reads the command line as click would, as far as that is plain."""
+def _read(argv: Sequence[str]) -> tuple[str, dict[str, str], list[str]]:
+    """Command, options with their values, and arguments, as click would read them, as far as that is plain."""
     command = argv[0] if argv and not argv[0].startswith("-") else ""
     known = WARM_OPTIONS.get(command)
     if known is None:
@@ -90,21 +81,20 @@ def _read(argv: Sequence[str]) -> Request:
             options[name] = value if equals or not known[name] else next(rest, "")
             if known[name] and not options[name]:
                 raise Declined
-    return Request(command, options, arguments)
+    return command, options, arguments
 
 
-def _bare(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    if request.arguments:
+def _bare(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+    if arguments:
         raise Declined
-    return (snapshot.section(b"version") + b"\n", b"") if request.options else _list(snapshot, request)
+    return (snapshot.section(b"version") + b"\n", b"") if options else _list(snapshot, options, arguments)
 
 
-def _list(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    options = request.options
+def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
     if "--json" in options and "--names" in options:
         raise Declined
     lines = _lines(snapshot)
-    places = _chosen(lines, request)
+    places = _chosen(lines, options, arguments)
     if "--json" in options:
         return _json_of(snapshot, places), b""
     if not places:
@@ -124,14 +114,14 @@ def _name(line: bytes) -> bytes:
     return line.partition(b"\t")[0]
 
 
-def _chosen(lines: list[bytes], request: Request) -> list[int]:
+def _chosen(lines: list[bytes], options: dict[str, str], arguments: list[str]) -> list[int]:
     """The places of the tools asked for, in the registry's order."""
     places = list(range(len(lines)))
-    plugin = request.options.get("--plugin")
-    if not request.arguments and plugin is None:
+    plugin = options.get("--plugin")
+    if not arguments and plugin is None:
         return places
-    if request.arguments:
-        places = sorted(_places(lines, set(request.arguments)))
+    if arguments:
+        places = sorted(_places(lines, set(arguments)))
     if plugin is not None:
         places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
     if not places:
@@ -174,34 +164,34 @@ def _listing(lines: list[bytes], places: list[int]) -> bytes:
     return text.encode()
 
 
-def _show(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    places = _one(snapshot, request)
-    if "--json" not in request.options:
+def _show(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+    places = _one(snapshot, arguments)
+    if "--json" not in options:
         return _texts(snapshot, b"shown", places)[0], b""
     listed, more = (_texts(snapshot, kind, places)[0] for kind in (b"listed", b"more"))
     return listed[:-1] + more + b"}\n", b""
 
 
-def _schema(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    return _texts(snapshot, b"schema", _one(snapshot, request))[0], b""
+def _schema(snapshot: Snapshot, _options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+    return _texts(snapshot, b"schema", _one(snapshot, arguments))[0], b""
 
 
-def _one(snapshot: Snapshot, request: Request) -> list[int]:
-    if len(request.arguments) != 1:
+def _one(snapshot: Snapshot, arguments: list[str]) -> list[int]:
+    if len(arguments) != 1:
         raise Declined
-    return _places(_lines(snapshot), request.arguments)
+    return _places(_lines(snapshot), arguments)
 
 
-def _search(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    limit, index = request.options.get("--limit", str(SEARCH_LIMIT)), snapshot.section(b"index")
-    if not index or not request.arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
+def _search(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:
+    limit, index = options.get("--limit", str(SEARCH_LIMIT)), snapshot.section(b"index")
+    if not index or not arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
-    names = _found(index, " ".join(request.arguments), int(limit)) if int(limit) else []
+    names = _found(index, " ".join(arguments), int(limit)) if int(limit) else []
     if not names:
         raise Declined  # the whole command knows what is near
     lines = _lines(snapshot)
     places = _places(lines, names)
-    if "--json" in request.options:
+    if "--json" in options:
         return _json_of(snapshot, places), b""
     return _listing(lines, places), snapshot.section(b"notice")
 

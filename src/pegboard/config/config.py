@@ -340,14 +340,8 @@ def is_trusted(file: str | Path, content: bytes) -> bool:
 def may_bind(file: str | Path, content: bytes | None = None) -> bool:
     """Whether a file that settings name may decide what runs: it came with no project, or was trusted as it is.
 
-    What lies below a `pegboard.toml`, but the user's own, or in a git checkout came with a project.
-
-    Args:
-        file: The file.
-        content: What is in it, where that has been read.
-
-    Raises:
-        OSError: It can't be read.
+    What lies below a `pegboard.toml`, but the user's own, or in a git checkout came with a project. Its content is
+    read where it isn't given, and `OSError` raised where it can't be.
     """
     places, own = {Path(file).absolute(), Path(file).resolve()}, Path(user_folder("config"), CONFIG_NAME)
     marks = {folder / mark for place in places for folder in place.parents for mark in (CONFIG_NAME, ".git")}

@@ -474,12 +474,4 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject
     Returns:
         The arguments themselves where nothing has to go, else a copy without those members.
     """
-    if json_faults(arguments) or not _holds_null(arguments):
-        return arguments
-    return Coercion.of(schema, only_nulls=True).coerced(arguments)[0]
-
-
-def _holds_null(value: Any) -> bool:
-    if is_object(value):
-        return any(map(_holds_null, value.values()))
-    return any(map(_holds_null, value)) if is_array(value) else value is None
+    return arguments if json_faults(arguments) else Coercion.of(schema, only_nulls=True).coerced(arguments)[0]

@@ -18,7 +18,7 @@ from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.context import CallHost, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class CallServices:
     result_store: ResultStore | None = None
     begin_operation: Callable[[CallState], object] | None = None
     watchdog: Watchdog = field(factory=Watchdog)
-    host: Any = None
+    host: CallHost | None = None
     tools: tuple[Tool, ...] = ()
     instructions: str | None = None
     longest: float | None = None

@@ -86,7 +86,8 @@ def load(
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
         for found in wanted:
-            if not loading.is_left_out(found, loading.known(found)[0]):
+            known = loading.known(found)
+            if not loading.is_left_out(found, None if isinstance(known, str) else known):
                 manager.load(found)
     else:
         loading.list_all(wanted)
@@ -142,8 +143,9 @@ class _Loading:
                 for found in chosen:
                     if found.origin.distribution == problem.distribution and conflict.name in names[found]:
                         self.manager.note(found, "disabled", problem.cause, missing=conflict.holder is None)
-                        if conflict.holder is None and (manifest := self.known(found)[0]) is not None:
-                            self.manager.claim_all(found, manifest)  # no other gets its names for that
+                        known = self.known(found) if conflict.holder is None else None
+                        if not isinstance(known, str | None):
+                            self.manager.claim_all(found, known)  # no other gets its names for that
         return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
@@ -164,22 +166,19 @@ class _Loading:
         """Registers all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
-        known: dict[str, PluginManifest] = {}
-        failed: dict[str, str] = {}
+        known: dict[str, PluginManifest | str] = {}
         unknown: list[FoundPlugin] = []
         here: list[FoundPlugin] = []
         for found in wanted:
-            manifest, cause = self.known(found)
-            if manifest is not None:
-                known[found.name] = manifest
-            elif cause is not None:
-                failed[found.name] = cause
+            brought = self.known(found)
+            if brought is not None:
+                known[found.name] = brought
             elif found.root is not None and found.root in map(os.path.abspath, sys.path):
                 unknown.append(found)
             else:  # only an import finder of this process knows it, and no child process would
                 here.append(found)
-        self._first_load(unknown, known, failed)
-        listed = [(found, known[found.name]) for found in wanted if found.name in known]
+        known |= self._first_load(unknown) if unknown else {}
+        listed = [(found, brought) for found in wanted if not isinstance(brought := known.get(found.name), str | None)]
         left_out = [each for each in listed if self.is_left_out(*each)]
         for found, manifest in left_out:  # no other gets its names for that
             self.manager.claim_all(found, manifest)
@@ -188,8 +187,9 @@ class _Loading:
             if not self.is_left_out(found, None):
                 self.manager.load(found)
         for found in wanted:
-            if found.name not in known and found not in here:
-                self.manager.note(found, "quarantined", failed.get(found.name, NOT_BEGUN))
+            cause = known.get(found.name, NOT_BEGUN)
+            if isinstance(cause, str) and found not in here:
+                self.manager.note(found, "quarantined", cause)
 
     def order(self, discovery: Discovery) -> None:
         names = [found.name for found in discovery.entries]
@@ -197,38 +197,22 @@ class _Loading:
             lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})
         )
 
-    def known(self, found: FoundPlugin) -> tuple[PluginManifest | None, str | None]:
-        """What a plugin brings, or why it failed a short time ago; neither where it is unknown.
-
-        What the cache saw is asked first: it is there for a plugin with a manifest only where a refresh has seen
-        what its code brings.
-        """
+    def known(self, found: FoundPlugin) -> PluginManifest | str | None:
+        """As `brought_by`; what is wrong with the manifest is reported."""
         if self.refresh:
-            return None, None
-        settings = self.settings.get(found.name, {})
-        cached = self.cache.get(found, settings)
-        known = (None if isinstance(cached, str) else cached) or self._manifest(found, settings)
-        return known, cached if known is None and isinstance(cached, str) else None
-
-    def _manifest(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
-        """What a plugin's manifest has; `None` with settings, which may make it bring something else."""
-        from pegboard.plugins.manifest import read_manifest
-
-        if settings:
             return None
-        try:
-            return read_manifest(found)
-        except ManifestError as error:
-            self._report(Problem(found.name, found.distribution, str(error)))
-            return None
+        faults: list[str] = []
+        known = brought_by(found, self.settings.get(found.name, {}), self.cache, faults)
+        for fault in faults:
+            self._report(Problem(found.name, found.distribution, fault))
+        return known
 
-    def _first_load(self, unknown: list[FoundPlugin], known: dict[str, PluginManifest], failed: dict[str, str]) -> None:
-        """Loads in a child process what isn't known; adds to what is known, and to the causes of what failed."""
-        if not unknown:
-            return
+    def _first_load(self, unknown: list[FoundPlugin]) -> dict[str, PluginManifest | str]:
+        """What loading plugins in child processes shows, or why they failed; it is kept in the cache."""
         from pegboard.plugins.probe import probe
 
-        progress, cache = self.progress, self.cache
+        progress = self.progress
+        brought: dict[str, PluginManifest | str] = {}
         for probed in probe(
             unknown,
             self.settings,
@@ -236,18 +220,42 @@ class _Loading:
             seconds_for_all=FIRST_LOADS_SECONDS,
             progress=None if progress is None else lambda number, name: progress(number, len(unknown), name),
         ):
-            settings = self.settings.get(probed.found.name, {})
+            name, cause = probed.found.name, probed.cause or "failed"
+            brought[name] = cause if probed.manifest is None else probed.manifest
             if probed.manifest is None:
-                failed[probed.found.name] = cause = probed.cause or "failed"
-                operator_log().debug("plugin %r failed to load: %s\n%s", probed.found.name, cause, probed.trace)
-                note = "" if cause.startswith("plugins.") else " (cached up to 1 h; retry with --refresh)"
-                cache.put(probed.found, settings, cause + note)
-            else:
-                known[probed.found.name] = probed.manifest
-                cache.put(probed.found, settings, probed.manifest)
+                operator_log().debug("plugin %r failed to load: %s\n%s", name, cause, probed.trace)
+            note = "" if cause.startswith("plugins.") else " (cached up to 1 h; retry with --refresh)"
+            self.cache.put(probed.found, self.settings.get(name, {}), probed.manifest or cause + note)
+        return brought
 
     def _report(self, *problems: Problem) -> None:
         self.manager.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, *problems)))
+
+
+def brought_by(
+    found: FoundPlugin, settings: Mapping[str, Any], cache: CachedManifests, faults: list[str]
+) -> PluginManifest | str | None:
+    """What a plugin brings, or why it failed a short time ago, by the cache or its manifest; `None`: neither knows.
+
+    What the cache saw is asked first: it is there for a plugin with a manifest only where a refresh has seen what its
+    code brings. With settings it may bring something else than its manifest has.
+
+    Args:
+        found: The plugin.
+        settings: Its settings.
+        cache: What earlier loads showed.
+        faults: Gets what is wrong with the manifest.
+    """
+    from pegboard.plugins.manifest import read_manifest
+
+    known = cache.get(found, settings)
+    if settings or not isinstance(known, str | None):
+        return known
+    try:
+        return read_manifest(found) or known
+    except ManifestError as error:
+        faults.append(str(error))
+        return known
 
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:

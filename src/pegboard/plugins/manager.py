@@ -517,8 +517,7 @@ class PluginManager:
 
     def _deny_without(self, origin: Origin, cause: str, *, guards: bool) -> str:
         """Has no call run where a plugin that isn't loaded was to guard them; gives the cause to report."""
-        name = origin.plugin or ""
-        if not guards or not self.settings.get(name):
+        if not guards or not self.settings.get(name := origin.plugin or ""):
             return cause
         cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
         from pegboard.tools.content import ToolResult

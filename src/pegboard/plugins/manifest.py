@@ -18,7 +18,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.catalogue import EXTRAS, PublishedTools
@@ -129,7 +129,7 @@ class RequestFacts:
 
     def to_json(self) -> JsonObject:
         """`{"offered": false, "processes": true, "instructions": "..."}`, without what is the default."""
-        return {name: value for name in _TYPES if (value := getattr(self, name)) != getattr(_DEFAULT, name)}
+        return asdict(self, filter=lambda field, value: value != field.default)
 
     @classmethod
     def from_json(cls, data: Any, place: str) -> RequestFacts:
@@ -145,9 +145,6 @@ class RequestFacts:
             if type(value) is not _TYPES[name] or (name == "instructions" and len(value) > _MOST_INSTRUCTIONS):
                 raise ManifestError(f"{place}: {name}: expected a {_TYPES[name].__name__} that fits")
         return cls(**members)
-
-
-_DEFAULT: Final = RequestFacts()
 
 
 def _unknown(_arguments: Any) -> None:

@@ -5,20 +5,21 @@ little else; `pegboard.plugins.cache` writes.
 
 A snapshot is one file, put in place at once; a reader keeps its descriptor, so it never sees half:
 
-    pegboard snapshot 3
+    pegboard snapshot 4
     <CRC-32 of the header, hexadecimal> <length of the header>
-    <header: fields joined by NUL>
+    <header>
     <body: the sections, one after the other>
 
-The header's fields: the environment's key; until when it holds (seconds since 1970, 0 for no end); the number of
-sections; four fields each (name, offset in the body, length, CRC-32); then the stamps, two fields each (path,
-`mtime_ns:size`, or `-` where there is nothing).
+The header is written by `marshal`, which a bare Python has loaded: the environment's key; until when it holds (seconds
+since 1970, 0 for no end); each section's offset in the body, length and CRC-32, by name; and the stamp of each path
+(`mtime_ns:size`, or `-` where there is nothing).
 """
 
 # pathlib costs more than everything else that is done here:
 # ruff: noqa: PTH109, PTH116, PTH118, PTH119, PTH120, PTH208
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import time
@@ -30,7 +31,7 @@ TYPE_CHECKING = False  # typing costs more than everything else that is loaded h
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAGIC = b"pegboard snapshot 3\n"
+MAGIC = b"pegboard snapshot 4\n"
 MISSING = b"-"
 MOST_SECONDS = 3600
 _FIRST_READ = 64 * 1024
@@ -44,7 +45,7 @@ class Environment:
     A plain class, as attrs isn't loaded here.
 
     Attributes:
-        key: All of it, as bytes without NUL.
+        key: All of it.
         path: The file of its snapshot.
     """
 
@@ -125,7 +126,7 @@ def open_snapshot(place: Environment) -> Snapshot | None:
         return None
     try:
         snapshot = _opened(fd, place.key)
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, TypeError, EOFError):
         snapshot = None
     if snapshot is None:
         os.close(fd)
@@ -133,22 +134,13 @@ def open_snapshot(place: Environment) -> Snapshot | None:
 
 
 def _opened(fd: int, key: bytes) -> Snapshot | None:
-    fields, body = _header(fd)
-    if fields[0] != key or not still_holds(int(fields[1])):
-        return None
-    count = int(fields[2])
-    numbers = fields[3 : 3 + 4 * count]
-    if not is_fresh(fields[3 + 4 * count :]):
-        return None
-    sections = {
-        numbers[index]: (int(numbers[index + 1]), int(numbers[index + 2]), int(numbers[index + 3]))
-        for index in range(0, len(numbers), 4)
-    }
-    return Snapshot(fd, body, sections)
+    header, body = _header(fd)
+    own, until, sections, stamps = marshal.loads(header)  # noqa: S302  of a private file, and its checksum holds
+    return Snapshot(fd, body, sections) if own == key and still_holds(until) and is_fresh(stamps) else None
 
 
-def _header(fd: int) -> tuple[list[bytes], int]:
-    """The header's fields, and where the body begins."""
+def _header(fd: int) -> tuple[bytes, int]:
+    """The header, whole, and where the body begins."""
     data = os.pread(fd, _FIRST_READ, 0)
     if not data.startswith(MAGIC):
         raise ValueError("not a snapshot")
@@ -160,7 +152,7 @@ def _header(fd: int) -> tuple[list[bytes], int]:
         header = os.pread(fd, size, start)
     if len(header) != size or crc32(header) != int(crc, 16):
         raise ValueError("the snapshot is damaged")
-    return header.split(b"\0"), start + size
+    return header, start + size
 
 
 def still_holds(until: int) -> bool:
@@ -168,9 +160,9 @@ def still_holds(until: int) -> bool:
     return not until or 0 <= until - time.time() <= MOST_SECONDS
 
 
-def is_fresh(stamps: list[bytes]) -> bool:
-    """Whether all of these hold: path, stamp, path, stamp, ..."""
-    return all(stamp_of(stamps[index]) == stamps[index + 1] for index in range(0, len(stamps), 2))
+def is_fresh(stamps: Mapping[bytes, bytes]) -> bool:
+    """Whether the stamp of every path still holds."""
+    return all(stamp_of(path) == stamp for path, stamp in stamps.items())
 
 
 # This pegboard: what is kept between runs holds for it alone --------------------------------------------------------

@@ -479,39 +479,22 @@ class ProviderModel(ABC):
     A subclass sends one body: `_answer` for an answer in one piece, `_events` for a stream; and gives by
     `_known_secrets` what its errors must not show.
 
-    Args:
-        model: Its name.
+    Attributes:
+        name: The model's name.
         exporter: What writes its requests and reads its answers.
+        provider: The name of the exporter that writes for it.
+        loads_deferred: Whether it searches and loads deferred tools itself.
     """
 
     def __init__(self, model: str, exporter: Exporter) -> None:
-        self._model, self._exporter = model, exporter
+        self.name, self.exporter, self.provider = model, exporter, exporter.name
+        self.loads_deferred = False
         self._secrets = Secrets(self._known_secrets)
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model
-
-    @property
-    def provider(self) -> str:
-        """The name of the exporter that writes for it."""
-        return self._exporter.name
-
-    @property
-    def exporter(self) -> Exporter:
-        """What writes its requests and reads its answers."""
-        return self._exporter
-
-    @property
-    def loads_deferred(self) -> bool:
-        """Whether it searches and loads deferred tools itself."""
-        return False
 
     def formats(self, request: ModelRequest) -> bool:
         """Whether the answer will be in the format of the request's `output`, by the provider's own response format."""
-        write = getattr(self._exporter, "response_format", None)
-        return write is not None and write(request.evolve(model=request.model or self._model)) is not None
+        write = getattr(self.exporter, "response_format", None)
+        return write is not None and write(request.evolve(model=request.model or self.name)) is not None
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer to a request; one that is cancelled closes the connection.
@@ -573,16 +556,16 @@ class ProviderModel(ABC):
         return ()
 
     def _body(self, request: ModelRequest) -> JsonObject:
-        return {"model": self._model, **self._exporter.request(request)}
+        return {"model": self.name, **self.exporter.request(request)}
 
     async def _whole(self, body: JsonObject, request: ModelRequest) -> ModelResponse:
         with self._secrets.kept():
-            return self._secrets.kept_from(self._exporter.response(await self._answer(body), request))
+            return self._secrets.kept_from(self.exporter.response(await self._answer(body), request))
 
     def _pieces(self, body: JsonObject, request: ModelRequest) -> AsyncGenerator[Delta | ModelResponse]:
-        events, reader = self._events(body), self._exporter.reader(request)
+        events, reader = self._events(body), self.exporter.reader(request)
         read = streamed(events, reader, provider=self.provider, start_early=request.start_early)
         return self._secrets.kept_from_all(read)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, provider={self.provider!r})"
+        return f"{type(self).__name__}({self.name!r}, provider={self.provider!r})"

@@ -6,7 +6,6 @@ met. JSON Schema validates first, so a model gets only what its own schema takes
 
 from __future__ import annotations
 
-import binascii
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from pegboard.errors import check_keys
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
 from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
 from pegboard.schema.references import inlined, mapped
+from pegboard.schema.text import read_base64, write_base64
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 if TYPE_CHECKING:
@@ -430,6 +430,10 @@ class JsonRecord:
         """
         return read_record(cls, data, re.findall("[A-Z][a-z]*", cls.__name__)[-1].lower())
 
+    def evolve(self, **changes: Any) -> Self:
+        """The same with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
     def to_part(self) -> JsonObject:
         """How it is written within another value."""
         return self.to_json()
@@ -444,7 +448,7 @@ def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
     if isinstance(value, str):
         return unicode_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return binascii.b2a_base64(cast("bytes", value), newline=False).decode()
+        return write_base64(value)
     if isinstance(value, tuple):
         return [_written(each, write_data) for each in cast("tuple[Any, ...]", value)]
     if isinstance(value, JsonRecord):
@@ -614,7 +618,7 @@ def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
 def _from_base64(data: Any, _type: Any) -> bytes:
     text = _exactly(str)(data, str)
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        return read_base64(bytes, text)
     except ValueError:
         raise UnreadError(": not base64") from None
 

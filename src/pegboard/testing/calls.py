@@ -143,19 +143,13 @@ def call_tool(
     if len(tools) != 1:
         names = ", ".join(each.name for each in tools)
         raise RegistrationError(f"call_tool runs one tool, and {tool!r:.100} holds {names or 'none'}: pass one of them")
-    result = registry.call_sync(tools[0].name, _joined(arguments, more), EMPTY_CONTEXT if context is None else context)
+    if more:
+        if isinstance(arguments, str | bytes):
+            raise TypeError("arguments are given as JSON text and by name: give one of the two")
+        arguments = {**(arguments or {}), **more}
+    result = registry.call_sync(tools[0].name, arguments, EMPTY_CONTEXT if context is None else context)
     asyncio.run(registry.aclose())
     return result
-
-
-def _joined(
-    arguments: str | bytes | Mapping[str, Any] | None, more: Mapping[str, Any]
-) -> str | bytes | Mapping[str, Any] | None:
-    if not more:
-        return arguments
-    if isinstance(arguments, str | bytes):
-        raise TypeError("arguments are given as JSON text and by name: give one of the two")
-    return {**(arguments or {}), **more}
 
 
 @frozen

@@ -484,9 +484,18 @@ def _few(tools: _Tools, most: int = 5) -> Iterator[tuple[Tool, dict[str, Any]]]:
     return ((tool, value) for tool, _ in tools for value in islice(_samples(tool), most))
 
 
-@_fault("arguments", calls=True)
-async def _allowed_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    await trial.run(registry, _few(tools, _MOST_VALUES))
+def _calls(
+    group: str, name: str, calls: Callable[[_Tools], Iterable[tuple[Tool, Any]]], memory: int = MOST_MEMORY, **how: Any
+) -> None:
+    """Adds a fault that is made of calls alone, run as `how` says: each has to get one clear answer."""
+
+    async def tried(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
+        await trial.run(registry, calls(tools), **how)
+
+    FAULTS[name] = _Fault(group, name, tried, memory, calls=True)
+
+
+_calls("arguments", "allowed values", lambda tools: _few(tools, _MOST_VALUES))
 
 
 def _forbidden(tool: Tool, known: dict[str, Any]) -> Iterator[Any]:
@@ -502,29 +511,26 @@ async def _forbidden_values(trial: Trial, registry: ToolRegistry, tools: _Tools)
             trial.broke(f"{tool.name}({_cut(value)}) runs, though its schema forbids that")
 
 
-@_fault("arguments", calls=True)
-async def _hostile_texts(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    texts = [(tool, changed) for tool, known in tools for text in _HOSTILE for changed in _with_text(known, text)]
-    keys = [(tool, {**known, text: 1}) for tool, known in tools for text in _HOSTILE]
-    await trial.run(registry, [*texts, *keys])
+def _hostile(tools: _Tools) -> Iterator[tuple[Tool, Any]]:
+    for tool, known in tools:
+        for text in _HOSTILE:
+            yield from ((tool, changed) for changed in _with_text(known, text))
+            yield tool, {**known, text: 1}
 
 
-@_fault("arguments", calls=True)
-async def _malformed_JSON(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:  # noqa: N802
-    await trial.run(registry, [(tool, text) for tool, _ in tools for text in _MALFORMED])
-
-
-@_fault("arguments", calls=True)
-async def _deep_nesting(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    calls: list[tuple[Tool, Any]] = []
+def _deep(tools: _Tools) -> Iterator[tuple[Tool, Any]]:
     for tool, known in tools:
         for name in [*tool.spec.input_schema.get("properties", {}), "more"]:
             for depth in (50, 900, 20_000):
-                calls.append((tool, {**known, name: json.loads("[" * 50 + "]" * 50)}))
+                yield tool, {**known, name: json.loads("[" * 50 + "]" * 50)}
                 rest = json.dumps(known)[1:-1]
                 deep = f"{json.dumps(name)}: {'[' * depth}{']' * depth}"
-                calls.append((tool, f"{{{', '.join(filter(None, (rest, deep)))}}}"))
-    await trial.run(registry, calls)
+                yield tool, f"{{{', '.join(filter(None, (rest, deep)))}}}"
+
+
+_calls("arguments", "hostile texts", _hostile)
+_calls("arguments", "malformed JSON", lambda tools: [(tool, text) for tool, _ in tools for text in _MALFORMED])
+_calls("arguments", "deep nesting", _deep)
 
 
 @_fault("cancellation", calls=True)
@@ -559,19 +565,9 @@ async def _time_limit(trial: Trial, registry: ToolRegistry, tools: _Tools) -> No
                 trial.broke(f"{tool.name} goes on for {_CALL_SECONDS:g} s past its time limit")
 
 
-@_fault("limits", calls=True)
-async def _small_results(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    await trial.run(registry, _few(tools), results=ResultLimits(lines=1, bytes=100))
-
-
-@_fault("limits", _LITTLE_MEMORY, calls=True)
-async def _little_memory(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    await trial.run(registry, _few(tools))
-
-
-@_fault("results", calls=True)
-async def _one_by_one(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    await trial.run(registry, _few(tools, _MOST_VALUES), sequential=True)
+_calls("limits", "small results", _few, results=ResultLimits(lines=1, bytes=100))
+_calls("limits", "little memory", _few, _LITTLE_MEMORY)
+_calls("results", "one by one", lambda tools: _few(tools, _MOST_VALUES), sequential=True)
 
 
 @_fault("results", calls=True)

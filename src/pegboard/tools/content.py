@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import converters, evolve, field, frozen, validators
+from attrs import converters, field, frozen, validators
 
 from pegboard.errors import one_of
 from pegboard.schema.converter import ALWAYS, JsonRecord, UnreadError, read_by, read_record, tagged
@@ -222,10 +222,6 @@ class ToolResult(SayableRecord):
     def error(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ToolResult:
         """An error result: `text` for the model, `detail` for the operator."""
         return cls(content=text, is_error=True, kind=kind, detail=detail)  # pyright: ignore[reportArgumentType]
-
-    def evolve(self, **changes: Any) -> ToolResult:
-        """A result with some attributes changed."""
-        return evolve(self, **changes)
 
     @property
     def text(self) -> str:

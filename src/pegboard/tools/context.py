@@ -116,6 +116,45 @@ class DisplayUpdate(SayableRecord):
     facts: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
+class CallHost(Protocol):
+    """Host of a running call, as the call may use it; `dispatch` is one."""
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the call may go on; raises where it may not."""
+        ...
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        ...
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """A person's answer to `hint`."""
+        ...
+
+    def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
+        """Ends the call until `hint` is answered."""
+        ...
+
+    def inherited(self, context: ToolContext) -> Mapping[str, Any]:
+        """The options by which batches and turns inside this call have to be run."""
+        ...
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool inside this call."""
+        ...
+
+    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on with `work` after the call's first result; gives the operation's id."""
+        ...
+
+
 @define(eq=False)
 class CallInternals:
     """Internal state that the host keeps in the context of a running call.
@@ -164,9 +203,7 @@ class ToolContext:
         listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
             loop; must not raise.
         offered: The tools of the request that the call answers.
-        host: What runs the call, or `None`. It answers what the methods below ask for, by methods of the same names
-            (`ask`, `allows`, `request_confirmation`, `suspend`, `inherited`, `call`, `background`), which get the
-            context first, and every argument.
+        host: What runs the call, and answers `ask`, `call` and so on.
         cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
         deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
         confirmation: What a person answered before the call was run again, or `None`; in a test, what one answers.
@@ -183,7 +220,7 @@ class ToolContext:
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[OfferedTool] = field(default=(), repr=False)
-    host: Any = field(default=None, repr=False)
+    host: CallHost | None = field(default=None, repr=False)
     cancelled: bool = False
     deadline: float | None = None
     confirmation: Confirmation | None = None
@@ -318,7 +355,6 @@ class ToolContext:
         if self.host is None:
             raise LookupError(f"{self.tool} can't be suspended: its context was made by hand; run it by a registry")
         self.host.suspend(self, hint, payload, kept, request)
-        raise AssertionError("the host has ended the call")  # pragma: no cover
 
     def inherited(self) -> Mapping[str, Any]:
         """What binds this call, as options of batches and turns that it runs: `run_turn(..., **context.inherited())`.

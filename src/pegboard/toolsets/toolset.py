@@ -40,6 +40,9 @@ class Toolset(Protocol):
     - `on_change(function)` takes a function without arguments, which it calls, from any thread, whenever its tools
       have changed. It is called when the toolset is registered; those that it wraps are asked too (`inner_toolsets`).
 
+    - `names_begin` is what the names of all its tools begin with, as a text; it isn't asked, by a command or
+      `registry.call`, for a tool of quite another name.
+
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
 
@@ -100,6 +103,13 @@ def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
         return
     for each in getattr(toolset, "inner_toolsets", ()):
         yield from with_instructions(each)
+
+
+def may_have(toolset: Toolset, names: Iterable[str]) -> bool:
+    """Whether a toolset may have a tool that is called nearly so, by its `names_begin`."""
+    own = toolset.inner if isinstance(toolset, OwnedToolset) else toolset
+    begins, *letters = ("".join(filter(str.isalnum, each)) for each in (getattr(own, "names_begin", ""), *names))
+    return any(begins.casefold() in each.casefold() for each in letters)
 
 
 def subscribe(toolset: Toolset, function: Callable[[], None]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.pending import PendingCalls, SignedRecord
@@ -95,10 +94,6 @@ class TurnOutcome(SignedRecord):
     def new_messages(self) -> tuple[Message, ...]:
         """What the turn has added to the conversation."""
         return self.messages[self.began :]
-
-    def evolve(self, **changes: Any) -> TurnOutcome:
-        """An outcome with some attributes changed."""
-        return attrs.evolve(self, **changes)
 
     def to_json(self) -> JsonObject:
         """All facts by name, for another process; see `from_json`."""

@@ -167,6 +167,7 @@ class TestList:
         ("argv", "told"),
         [
             (["-T", "wether"], "-T: no tool is called 'wether'. Did you mean 'weather'?\nno tool fits -T 'wether'; "),
+            (["-T", "files"], "-T: no tool is called 'files'. Did you mean 'plugin:files'?\nno tool fits -T 'files'; "),
             (["zz*"], "no tool fits 'zz*'; "),
             (["--where", "tag:none", "--plugin", "files"], "no tool fits --plugin 'files' with --where 'tag:none'; "),
         ],

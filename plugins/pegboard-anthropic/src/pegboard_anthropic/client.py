@@ -215,16 +215,11 @@ class AnthropicModel(ProviderModel):
         clients: Clients[AsyncAnthropic] = Clients.of(client, make, lambda made: made.close())
         error = partial(model_error, provider=exporter.name)
         self._method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, _error_event)
-        self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred
+        self.loads_deferred = searches(model) if loads_deferred is None else loads_deferred
 
     def formats(self, request: ModelRequest) -> bool:
         """Whether the answer will be in the format of the request's `output`."""
         return _version(request.model or self.name) >= _FIRST_THAT_FORMATS and super().formats(request)
-
-    @property
-    def loads_deferred(self) -> bool:
-        """Whether it searches and loads deferred tools itself."""
-        return self._loads_deferred
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer to a request; one that is cancelled closes the connection.

@@ -82,6 +82,12 @@ class McpToolset(ToolsetBase):
         self._readers = readers(name, settings, self._ask)
         self._making = threading.Lock()
 
+    @property
+    def names_begin(self) -> str:
+        """What the names of its tools begin with, where the server would have to be started to know them."""
+        known = self._known or self._accepted or (self._file is not None and Path(self._file.path).exists())
+        return "" if known else self.settings.prefixed(self.name, "")
+
     def on_change(self, function: Callable[[], None]) -> None:
         """Subscribes a function to changes of the tools."""
         self._changed.append(function)

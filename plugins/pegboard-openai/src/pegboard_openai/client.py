@@ -323,12 +323,7 @@ class OpenAIModel(SDKModel):
         exporter = exporter or shared()
         clients = clients_of(client, exporter.name, {"api_key": api_key, "base_url": base_url, **options})
         super().__init__(model, exporter, clients, lambda sdk: sdk.responses.create)
-        self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred
-
-    @property
-    def loads_deferred(self) -> bool:
-        """Whether it searches and loads deferred tools itself."""
-        return self._loads_deferred
+        self.loads_deferred = searches(model) if loads_deferred is None else loads_deferred
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
         """Errors are events like others here: the SDK doesn't raise them."""

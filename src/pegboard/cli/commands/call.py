@@ -94,7 +94,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     async def work() -> Outcome:
         resolved = offered
         if resolved is None:
-            resolved = await session.registry.resolve(asked, where=where, toolsets=session.owners([name]))
+            resolved = await session.registry.resolve(asked, where=where, toolsets=session.askable([name]))
         tool = _offered(session, resolved, name)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
         outcome = await run_calls(session.registry, [call], resolved, asked, **how)
@@ -117,7 +117,7 @@ def _offered(session: Session, resolved: ResolvedTools, name: str) -> Tool:
     if tool is not None:
         return tool
     if resolved.was_held_back(name):
-        report_misses(session.options.only, resolved)
+        report_misses(session, resolved)
         raise click.ClickException(
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
             f"'registry explain {name}' shows each step."
@@ -251,7 +251,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
 
     async def work() -> Outcome:
         names = [str(each.get("name") if is_object(each) else None) for each in raw]
-        resolved = await session.registry.resolve(asked, where=where, toolsets=session.owners(names))
+        resolved = await session.registry.resolve(asked, where=where, toolsets=session.askable(names))
         calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
         if rows is not None:
             rows.calls = calls

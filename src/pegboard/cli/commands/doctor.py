@@ -8,7 +8,6 @@ import stat
 from collections.abc import Container, Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -276,21 +275,17 @@ def cache_findings() -> Iterator[Finding]:
         except OSError as error:
             yield Finding(str(path), f"the cache can't be looked at: {error.strerror}", "Give yourself rights on it.")
             continue
-        yield from _of_folder(path, facts, rights)
-
-
-def _of_folder(path: Path, facts: os.stat_result, rights: int) -> Iterator[Finding]:
-    fix = f"Put it right (chmod 700 {path}), or remove it: it is made anew."
-    if not stat.S_ISDIR(facts.st_mode):
-        yield Finding(str(path), "something that is no folder stands where the cache belongs", "Move it away.")
-    elif not _HAS_RIGHTS:
-        return
-    elif facts.st_uid != os.geteuid():
-        yield Finding(str(path), "the cache's folder is another user's, so nothing is kept", "Remove it.")
-    elif facts.st_mode & rights:
-        yield Finding(str(path), "others have rights on the cache", fix)
-    elif not facts.st_mode & stat.S_IWUSR:
-        yield Finding(str(path), "the cache can't be written, so every start is a cold one", fix)
+        cause = None
+        if not stat.S_ISDIR(facts.st_mode):
+            cause = "something that is no folder stands where the cache belongs"
+        elif _HAS_RIGHTS and facts.st_uid != os.geteuid():
+            cause = "the cache's folder is another user's, so nothing is kept"
+        elif _HAS_RIGHTS and facts.st_mode & rights:
+            cause = "others have rights on the cache"
+        elif _HAS_RIGHTS and not facts.st_mode & stat.S_IWUSR:
+            cause = "the cache can't be written, so every start is a cold one"
+        if cause is not None:
+            yield Finding(str(path), cause, f"Put it right (chmod 700 {path}), or remove it: it is made anew.")
 
 
 @click.command("torture")

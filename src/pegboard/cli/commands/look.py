@@ -156,7 +156,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     known = [record.name for record in session.registry.plugins()]
     if plugin is not None and is_literal(plugin) and plugin not in known:
         raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
-    report_misses(options.only, offered)
+    report_misses(session, offered)
     if not offered.tools and offered.considered:
         _report_nothing_fits(names, plugin, where, options.only)
     if form == "json":
@@ -176,11 +176,13 @@ def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
         yield from_plugin(plugin)
 
 
-def report_misses(only: Sequence[str], offered: ResolvedTools) -> None:
-    """Reports the names in `-T` that no tool has."""
-    for name in (item.strip() for item in ",".join(only).split(",")):
+def report_misses(session: Session, offered: ResolvedTools) -> None:
+    """Reports the names in `-T` that no tool has; one may be a plugin's."""
+    plugins = {record.name for record in session.registry.plugins()}
+    for name in (item.strip() for item in ",".join(session.options.only).split(",")):
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
-            remark(f"-T: no tool is called {name!r}.{did_you_mean(suggest(name, offered.considered))}")
+            near = (f"plugin:{name}",) if name in plugins else suggest(name, offered.considered)
+            remark(f"-T: no tool is called {name!r}.{did_you_mean(near)}")
 
 
 def _report_nothing_fits(names: Sequence[str], plugin: str | None, where: str | None, only: Sequence[str]) -> None:
@@ -262,7 +264,7 @@ def explain_command(options: Options, name: str, where: str | None, **context: A
     asked = context_of(**context)
     offered = session.resolved(where, context=asked, live=session.asks_live(name))
     offered = session.processed(offered, asked)
-    report_misses(options.only, offered)
+    report_misses(session, offered)
     explained = offered.explain(name)
     if not explained.reasons:
         explained = evolve(explained, notes=tuple(session.withheld(name)))
@@ -305,7 +307,7 @@ def search_command(
     writer = SnapshotWriter.start() if plain else None
     session = open_session(options, writer.discovery if writer else None)
     offered = session.resolved(where, context=context_of(**context))
-    report_misses(options.only, offered)
+    report_misses(session, offered)
     index = ToolIndex(tool.spec for tool in offered)
     found = index.search(" ".join(words), limit=limit)
     if writer is not None:
@@ -363,7 +365,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     except ExportError as error:
         raise click.ClickException(str(error)) from error
     offered = session.resolved(where, context=context_of(**context))
-    report_misses(options.only, offered)
+    report_misses(session, offered)
     notice = notice_text(session.registry.problems(), notices(session, offered))
     if notice:
         remark(notice, is_visible=True)

@@ -106,10 +106,6 @@ class ExecutionRequest(SayableRecord):
     approvals: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     depth: int = 0
 
-    def evolve(self, **changes: Any) -> ExecutionRequest:
-        """A request with some attributes changed."""
-        return attrs.evolve(self, **changes)
-
     @classmethod
     def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
         """The request for one call of this tool in this context.
@@ -316,10 +312,6 @@ class ExecutionResponse(SayableRecord):
         facts = {name: getattr(self, name) for name in _SAME}
         facts.update(is_error=is_error, kind=kind if is_error else None)
         return ToolResult(self.content or ((TextContent(text),) if text else ()), **facts)
-
-    def evolve(self, **changes: Any) -> ExecutionResponse:
-        """A response with some attributes changed."""
-        return attrs.evolve(self, **changes)
 
     @classmethod
     def from_json(cls, data: Any) -> ExecutionResponse:

@@ -70,7 +70,7 @@ def _unanswered(request: ApprovalRequest) -> RefusedError:
 
 _REJECT: Final = "no"
 _ONCE: Final = "yes"
-_ALWAYS: Final = "always exactly this, in this session"
+_ALWAYS: Final = "always what is shown as always, in this session"
 _WIDER: Final = "always all that would be allowed as shown, in this session"
 
 
