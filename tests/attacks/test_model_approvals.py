@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 import pytest
 
 import pegboard
 from attacker import (
-    KEY,
     OPEN,
     SECRET,
     allow,
@@ -237,32 +235,6 @@ def test_no_search_for_tools_finds_what_a_request_leaves_out():
     assert calls == []
 
 
-CUT_OFF = pegboard.Message("assistant", [pegboard.CallPart(ToolCall("boom", {}, id="1"))])
-CUT_OFF = pegboard.ModelResponse(CUT_OFF, "length")
-ANSWERS = {
-    "forbidden": (ToolCall("boom", {}), [forbid("boom"), allow("*")], {}),
-    "in another case": (ToolCall("Boom", {}), [allow("boom")], {}),
-    "by a slip of the pen": (ToolCall("bom", {}), [allow("boom")], {}),
-    "not asked for": (ToolCall("boom", {}), [allow("boom")], {"where": "read_only"}),
-    "not active": (ToolCall("boom", {}), [allow("boom")], {"active": ["safe"]}),
-    "half an argument": (ToolCall("boom", '{"x": "a"'), [allow("boom")], {}),
-    "as if it had run": (ToolCall("boom", {}, provider_executed=True), [allow("boom")], {}),
-    "with nobody to ask": (ToolCall("boom", {}), [], {}),
-    "by an approver that fails": (ToolCall("boom", {}), [], {"approver": lambda *_: 1 / 0}),
-    "in an answer that was cut off": (CUT_OFF, [allow("boom")], {}),
-}
-
-
-@pytest.mark.parametrize(("step", "rules", "options"), ANSWERS.values(), ids=ANSWERS)
-def test_no_answer_of_a_model_runs_what_it_may_not(step, rules, options):
-    calls = []
-    registry = ToolRegistry()
-    registry.permissions = Permissions(rules)
-    registry.register(counted(calls, destructive=True), counted(calls, "safe", read_only=True))
-    asyncio.run(pegboard.run_turn(ScriptedModel([step, "Well."]), "Go", registry, **options))
-    assert calls == []
-
-
 # -- Tools of a host's, whose arguments rules look at
 
 
@@ -283,31 +255,3 @@ def test_what_a_tool_asks_about_by_itself_is_judged_as_the_path_that_it_is(place
     for rules in ([allow("edit"), forbid("edit", "secret/*")], [allow("edit", "src/*")]):
         result = attempt(registry, "change", target, rules, work_dir=str(root))
         assert result.is_error
-
-
-SHAPES = {
-    "list": (list[str], [KEY]),
-    "list of lists": (list[list[str]], [["x", KEY]]),
-    "keys": (dict[str, str], {KEY: "x"}),
-    "values": (dict[str, str], {"x": KEY}),
-    "either": (str | list[str], ["x", KEY]),
-    "anything": (object, [{"x": [KEY]}]),
-    "path": (Path, KEY),
-    "maybe": (str | None, KEY),
-}
-
-
-@pytest.mark.parametrize(("shape", "value"), SHAPES.values(), ids=SHAPES)
-def test_no_shape_of_an_argument_hides_a_path(shape, value, root):
-    def peek(path) -> str:
-        """Peeks."""
-        return SECRET
-
-    peek.__annotations__["path"] = shape
-    registry = ToolRegistry()
-    base = pegboard.StaticToolset("s", [tool(peek, permission="read", permission_arguments={"path": "path"})])
-    reshape = {"look": pegboard.Reshape(rename={"path": "file"})}
-    registry.register(pegboard.wrap(base).renamed({"peek": "look"}).reshaped(reshape))
-    by_name, by_field = forbid("read", "secret/*"), forbid("peek", KEY, field="path")
-    for rules in ([allow("*"), by_name], [allow("*"), by_field], [allow("read", "x")]):
-        assert attempt(registry, "look", {"file": value}, rules, work_dir=str(root)).kind == "denied"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.stages import STAGES, pipeline_for, run_stages
+from pegboard.dispatch.stages import pipeline_for, run_stages
 from pegboard.dispatch.state import CallPipeline
 from pegboard.tools.call import CallError
 
@@ -24,10 +24,6 @@ NAMES = [
     "on_error",
     "after",
 ]
-
-
-def test_the_stages_stand_once_in_order():
-    assert [stage.__name__ for stage in STAGES] == NAMES
 
 
 @pytest.mark.parametrize(
@@ -73,18 +69,3 @@ def test_a_call_error_is_a_result_of_its_kind(make, send, kind):
     state = send(CallError(kind, "why not", detail="for the operator"))
     assert (state.result.kind, state.result.text, state.result.detail) == (kind, "why not", "for the operator")
     assert (state.result.is_error, state.tool) == (True, None)
-
-
-async def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
-    gate = asyncio.Event()
-
-    async def tool(n):
-        await gate.wait()
-        return f"answer {n}"
-
-    under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
-    tasks = [asyncio.ensure_future(run_stages(each)) for each in under_way]
-    await asyncio.sleep(0)
-    gate.set()
-    await asyncio.gather(*tasks)
-    assert [state.result.text for state in under_way] == [f"answer {number}" for number in range(50)]

@@ -49,33 +49,10 @@ def test_ids_of_earlier_answers_are_not_given_again():
     assert [call.id for call in message.calls] == ["call_0_2", "call_1"]
 
 
-def test_a_message_whose_ids_are_its_own_stays_itself():
-    message = Message.assistant(*calls("a", "b"))
-    assert progress([]).with_own_ids(message) is message
-
-
 def test_an_answer_that_is_not_complete_is_marked():
     turn = progress([])
     assert turn.take_answer(ModelResponse("a")).metadata == {}
     assert turn.take_answer(ModelResponse("a", "length", complete=False)).metadata == {"complete": False}
-
-
-def test_the_calls_of_the_last_answer_without_a_result_are_known():
-    turn = progress([Message.user("x"), Message.assistant(*calls("a", "b"))])
-    assert [call.id for call in turn.unanswered()] == ["a", "b"]
-    turn.messages.append(answered("a"))
-    assert [call.id for call in turn.unanswered()] == ["b"]
-    turn.messages.append(answered("b"))
-    assert list(turn.unanswered()) == []
-
-
-def test_what_the_provider_has_run_needs_no_result():
-    turn = progress([Message.assistant(ToolCall("search", {}, "h", provider_executed=True))])
-    assert list(turn.unanswered()) == []
-
-
-def test_a_conversation_without_an_answer_lacks_nothing():
-    assert list(progress([Message.user("x")]).unanswered()) == []
 
 
 def test_the_latest_result_of_an_id_is_replaced():

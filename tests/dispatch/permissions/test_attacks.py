@@ -210,6 +210,8 @@ http://%65vil.example   http://ok.example;@evil.example   http://169.254.169.254
 http://[0:0:0:0:0:ffff:a9fe:a9fe]   http://<2460>69.254.169.254   http://evil.example..   http://e<301>vil.example
 http://[fe80::5efe:a9fe:a9fe]   http://[2001::5601:5601]   http://[::ffff:169.254.169.254%25eth0]
 jar:http://evil.example!/   feed:http://evil.example   http://path.example/a/.%2e/latest   http://path.example:80/./latest
+http://path.example//latest   http://path.example/a/..;/latest   http://path.example\latest
+http://path.example/a/%2e%2e/latest   http://u@path.example/latest   http://path.example/%256catest
 http://path.example/%2561/../latest   ws://evil.example:8443   http://ok.example%2f@evil.example
 """
 
@@ -462,6 +464,13 @@ def test_no_callback_changes_arguments_behind_the_rules(top, answer):
         '{"path": "src/a", "path": "secret/key"}',
         '{"path": "src/a", "path\\u0000": "x"}',
         '{"p\\u0061th": "secret/key"}',
+        '{"path": "secret\\/key"}',
+        '{"path": ["secret/key"]}',
+        '{"path": "secret/key"',
+        '{"path": "src/a"}{"path": "secret/key"}',
+        "{'path': 'secret/key'}",
+        '```json\n{"path": "secret/key"}\n```',
+        '"secret/key"',
     ],
 )
 def test_no_json_hides_what_is_accessed(top, text):

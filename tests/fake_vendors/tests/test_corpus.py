@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import json
-
-import pytest
-
-from fake_vendors.rules.corpus import BY_NAME, SPECS, TOOLS, UNJUDGED, arguments_of
+from fake_vendors.rules.corpus import SPECS, UNJUDGED, arguments_of
 from pegboard import Tool
 
 
@@ -13,16 +9,6 @@ def keywords_in(schema):
     if isinstance(schema, dict):
         return set(schema).union(*map(keywords_in, schema.values()))
     return set().union(*map(keywords_in, schema)) if isinstance(schema, list) else set()
-
-
-def test_there_are_enough_specs_and_each_has_a_name_of_its_own():
-    assert len(SPECS) >= 160
-    assert len(BY_NAME) == len(SPECS)
-
-
-def test_the_corpus_is_the_same_in_every_run():
-    assert [spec.name for spec in SPECS] == [tool.name for tool in TOOLS]
-    assert len({spec.digest for spec in SPECS}) == len(SPECS)
 
 
 def test_every_kind_and_flag_is_there():
@@ -50,20 +36,8 @@ def test_every_keyword_that_a_dialect_may_lack_is_there():
     }  # fmt: skip
 
 
-def test_there_are_large_deep_and_nested_schemas():
-    properties = max(len(spec.input_schema.get("properties", ())) for spec in SPECS)
-
-    assert properties == 100
-    assert json.dumps(BY_NAME["raw_ten_levels"].input_schema).count('"object"') == 10
-    assert json.dumps(BY_NAME["raw_thirteen_levels"].input_schema).count('"object"') == 13
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_each_spec_has_arguments_that_it_takes(spec):
-    arguments = arguments_of(spec.name)
-
-    if spec.name in UNJUDGED:
-        assert arguments == ()
-        return
-    assert arguments
-    assert [Tool(spec).validator.problems(each) for each in arguments] == [()] * len(arguments)
+def test_each_spec_has_arguments_that_it_takes():
+    for spec in SPECS:
+        arguments = arguments_of(spec.name)
+        assert bool(arguments) == (spec.name not in UNJUDGED), spec.name
+        assert [problems for each in arguments if (problems := Tool(spec).validator.problems(each))] == [], spec.name
