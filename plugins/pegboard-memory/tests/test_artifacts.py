@@ -84,9 +84,10 @@ def test_what_is_too_large_damaged_or_out_of_reach_is_said(artifacts):
         saved(small, "a", TextContent("x" * 200))
     saved(artifacts, "a")
     (version,) = artifacts.folder.glob("*/*/1.json")
-    version.write_text("[{")
-    with pytest.raises(ArtifactError, match="version 1, is damaged"):
-        loaded(artifacts, "a")
+    for damage in ("[{", "[]", "7", "[7]", "[{}]", '[{"type": "text"}]'):
+        version.write_text(damage)
+        with pytest.raises(ArtifactError, match="version 1, is damaged"):
+            loaded(artifacts, "a")
     version.unlink()
     version.mkdir()
     with pytest.raises(ArtifactError, match="can't be reached"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import stat
@@ -13,7 +14,7 @@ from contextlib import closing
 import pytest
 
 from pegboard import ToolError
-from pegboard_memory import Blocks, Database
+from pegboard_memory import Blocks, Database, OutboxRouter, SqliteMemory, SqliteTexts
 
 COUNT = "SELECT count(*) FROM outbox"
 PUT = "INSERT INTO outbox (message) VALUES ('a')"
@@ -95,6 +96,25 @@ def test_a_damaged_file_is_named_and_left(database, damage):
     assert database.path.read_bytes() == damage
 
 
+@pytest.mark.parametrize(
+    ("damage", "read"),
+    [
+        ("UPDATE texts SET data = x'00'", lambda database: SqliteTexts(database).load("key", session=None)),
+        ("UPDATE entries SET metadata = '{'", lambda database: asyncio.run(SqliteMemory(database).search("plum"))),
+        ("UPDATE entries SET metadata = NULL", lambda database: asyncio.run(SqliteMemory(database).search("plum"))),
+        ("UPDATE outbox SET message = '7'", lambda database: OutboxRouter(database).take()),
+    ],
+)
+def test_a_row_that_holds_something_else_is_damage_too(database, damage, read):
+    SqliteTexts(database).keep("key", "text", session=None)
+    asyncio.run(SqliteMemory(database).add("plum"))
+    put(database)
+    with database.work(write=True) as connection:
+        connection.execute(damage)
+    with pytest.raises(ToolError, match="is damaged"):
+        read(database)
+
+
 def test_damage_that_no_call_has_met_is_found_by_a_check(database):
     database.check()
     assert not database.exists
@@ -145,7 +165,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(database, monkeypatch):
 
 WRITES = """
 import sys
-from pegboard_memory import Blocks, Database
+from pegboard_memory import Blocks, Database, OutboxRouter, SqliteMemory, SqliteTexts
 blocks = Blocks(Database(sys.argv[1], 30.0))
 for number in range(int(sys.argv[3])):
     blocks.change("ann", None, "log", f"{sys.argv[2]}-{number}")

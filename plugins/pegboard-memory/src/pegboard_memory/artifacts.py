@@ -84,7 +84,7 @@ class DirectoryArtifacts(Artifacts):
         except FileNotFoundError:
             what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
             raise ArtifactError(f"there is no {what}.", name=name) from None
-        except ValueError as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise ArtifactError(f"{name}, version {wanted}, is damaged and can't be read.", name=name) from error
 
     def _list(self, user: str | None, session: str | None) -> tuple[str, ...]:

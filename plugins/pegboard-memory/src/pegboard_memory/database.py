@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -93,6 +94,8 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             cause = error.strerror if isinstance(error, OSError) else error
             raise self._fault(getattr(error, "sqlite_errorcode", 0) & 0xFF, cause) from error
+        except (zlib.error, ValueError, TypeError) as error:  # a row doesn't hold what was put there
+            raise self._fault(sqlite3.SQLITE_CORRUPT, error) from error
 
     def _connected(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

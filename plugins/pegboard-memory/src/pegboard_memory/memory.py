@@ -261,4 +261,4 @@ class SqliteTexts(ResultTexts):
         with self.database.work() as connection:
             query = "SELECT data FROM texts WHERE key = ? AND session IS ?"
             row = connection.execute(query, (plain(key), session)).fetchone()
-        return None if row is None else zlib.decompress(row[0]).decode(errors="surrogatepass")
+            return None if row is None else zlib.decompress(row[0]).decode(errors="surrogatepass")
