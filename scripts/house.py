@@ -66,7 +66,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "modules loaded, ours": Limit(65),
     },
     # Of the core and of the first plugins; 2,600 of them are attempts to get past rules and approvals.
-    "tests": {"lines": Limit(69_760, goal=63_000)},
+    "tests": {"lines": Limit(71_200, goal=63_000)},
 }
 
 

@@ -67,6 +67,38 @@ def test_rules_and_settings_that_others_can_replace_are_refused(tmp_path, monkey
         read(path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'forbit = ["wipe"]',
+        'Forbid = ["wipe"]',
+        'forbid = "wipe"',
+        '[forbid]\nwipe = "*"',
+        'forbid = [""]',
+        'forbid = ["wipe: "]',
+        'forbid = ["wi\\u0000pe"]',
+        'forbid = ["wi\\u202epe"]',
+        'mode = "Bypass"',
+        'include = ["others.toml"]',
+        '[rule]\npermission = "w"\npattern = "*"\naction = "deny"',
+        '[[rule]]\npermission = "w"\npattern = "*"\naction = "Deny"',
+        '[[rule]]\npermission = "w"\npattern = "*"\naction = "allow"\nforbid = true',
+        '[[rule]]\npermission = "w"\npattern = "*"\naction = "deny"\nforbid = "false"',
+        '[[rule]]\npermission = "w"\npattern = "*"\naction = "deny"\nliteral = true',
+        '[[rule]]\npermission = "w"\npattern = "*"\naction = "deny"\nowner = ["a"]',
+        '[[rule]]\npermission = "w"\npattern = "s*"\naction = "deny"\nmatch = ["other"]',
+        "forbid = [" + '"wipe", ' * 200_000 + "]",
+    ],
+)
+def test_rules_that_say_something_else_than_they_seem_to_are_refused(tmp_path, text):
+    (path := tmp_path / "rules.toml").write_text(text)
+    with pytest.raises(ConfigError):
+        read_permissions(path)
+    (path := tmp_path / "rules.json").write_text('{"forbid": ["wipe"], "forbid": []}')
+    with pytest.raises(ConfigError):
+        read_permissions(path)
+
+
 # -- A project ---------------------------------------------------------------------------------------------------------
 
 

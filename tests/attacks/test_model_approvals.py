@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 
 import pegboard
 from attacker import (
+    KEY,
     OPEN,
     SECRET,
     allow,
@@ -16,20 +18,116 @@ from attacker import (
     batch,
     forbid,
     installed,
+    lines,
     looks,
     patch,
     whole,
     words,
 )
-from pegboard import Once, Permissions, ReadonlyContext, Reject, ToolCall, ToolRegistry, tool
+from pegboard import Always, Once, Permissions, ReadonlyContext, Reject, ToolCall, ToolRegistry, tool
 from pegboard.testing import ScriptedModel
 from pegboard_agents import Agent, agent_tool
 from pegboard_search import searchable
 
 # -- Answers that are given for longer, and what they cover
 
+STEPS = lines(r"""
+edit: * -> abc.txt  %%  edit: a?c.txt -> abc.txt  %%  edit: a.txt -> a.txt/../b.txt  %%  edit: a.txt -> a.txt\x20
+edit: a.txt, b.txt -> b.txt  %%  edit: a.txt -> a.txt, b.txt  %%  shell: echo * -> echo a  %%  shell: echo a -> echo a b
+shell: echo a -> echo a; rm x  %%  shell: echo a; echo b -> echo b  %%  shell: echo a -> echo a > x
+shell: echo a > x -> echo a > y  %%  shell: echo 'a  b' -> echo a  b  %%  shell: echo '*' -> echo *
+shell: echo \\$HOME -> echo $HOME  %%  shell: echo a && echo b -> echo a || echo b  %%  shell: X=1 echo -> X=2 echo
+shell: sh <<A~true~A -> sh <<A~rm x~A  %%  shell: echo true | sh -> echo rm x | sh  %%  shell: echo true | sh -> sh
+shell: cd a; rm x -> cd b; rm x  %%  text: ann -> Ann  %%  text: * -> ann  %%  text: ann -> ann\x20
+shell: ls -> ./ls
+""")
+
+
+def askers() -> ToolRegistry:
+    """A registry of tools that do nothing, and ask for paths, commands and names."""
+    registry = ToolRegistry()
+    kinds = {"edit": "path", "other": "path", "shell": "command", "text": "text"}
+    for name, kind in kinds.items():
+        permission = "edit" if name == "other" else name
+
+        def run(what: str, and_what: str = ".") -> str:
+            """Does nothing."""
+            return "done"
+
+        looked_at = {"what": kind} | ({"and_what": kind} if kind == "path" else {})
+        registry.register(tool(run, name=name, permission=permission, permission_arguments=looked_at))
+    return registry
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_is_always_allowed_is_this_and_no_more(step):
+    name, _, rest = step.partition(": ")
+    registry = askers()
+    answers = iter([Always(), Reject("not that")])
+    seen = []
+    for each in rest.replace(r"\x20", " ").split(" -> "):
+        values = each.split(", ") if name == "edit" else [each]
+        arguments = dict(zip(("what", "and_what"), values, strict=False))
+        context = {"session": "monday", "user": "ann"}
+        seen.append(attempt(registry, name, arguments, approver=lambda *_: next(answers), **context).kind)
+    assert seen == [None, "rejected"]
+    assert attempt(registry, "other", {"what": "a.txt"}, session="monday", user="ann").kind == "denied"
+
+
+@pytest.mark.parametrize("other", [{"session": "tuesday"}, {"user": "bob"}, {"session": None}, {"user": None}], ids=str)
+def test_what_is_always_allowed_is_for_its_user_and_session(other):
+    registry = askers()
+    monday = {"session": "monday", "user": "ann"}
+    assert attempt(registry, "edit", {"what": "a"}, approver=lambda *_: Always(), **monday).text == "done"
+    assert attempt(registry, "edit", {"what": "a"}, **monday).text == "done"
+    assert attempt(registry, "edit", {"what": "a"}, **monday | other).kind == "denied"
+
+
+NO_ANSWERS = [True, None, "yes", Once, 1, {"answer": "once"}]
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS, ids=str)
+def test_what_is_no_answer_allows_nothing(answer):
+    assert attempt(askers(), "edit", {"what": "a"}, approver=lambda *_: answer).kind == "denied"
+
 
 ONE, TWO = {"what": "a"}, {"what": "b"}
+TWICE = {
+    "the same id": [ToolCall("edit", ONE, id="1"), ToolCall("edit", TWO, id="1")],
+    "the same call": [ToolCall("edit", ONE, id="1"), ToolCall("edit", ONE, id="1")],
+    "no ids": [ToolCall("edit", ONE), ToolCall("edit", ONE)],
+    "two ids": [ToolCall("edit", ONE, id="1"), ToolCall("edit", ONE, id="2")],
+}
+
+
+@pytest.mark.parametrize("calls", TWICE.values(), ids=TWICE)
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+def test_one_answer_runs_one_call_and_counts_once(calls, later):
+    registry = askers()
+    context = ReadonlyContext(session="monday", user="ann", message="m1")
+    answers = iter([Once(), *[Reject("no more")] * 9])
+
+    async def run():
+        if not later:
+            return (await registry.dispatch(calls, context=context, approver=lambda *_: next(answers))).results
+        pending = (await registry.dispatch(calls, context=context, approver=pegboard.ask_later)).pending
+        one = {pending.calls[0].id: Once()}
+        told = [await registry.resume(each, one, context=context) for each in (pending, pending)]
+        told.append(await registry.resume(pegboard.PendingCalls.loads(pending.dumps()), one, context=context))
+        return [result for outcome in told for result in outcome.results]
+
+    results = asyncio.run(run())
+    assert [result.text for result in results if not result.is_error] == ["done"]
+    another = attempt(registry, "edit", {"what": "a"}, session="monday", user="ann")
+    assert another.kind == "denied"
+
+
+def test_arguments_of_a_suspended_call_can_not_be_changed():
+    registry = askers()
+    calls = [ToolCall("edit", {"what": "harmless"}, id="1")]
+    pending = asyncio.run(registry.dispatch(calls, approver=pegboard.ask_later)).pending
+    with pytest.raises(pegboard.PendingError, match="digest"):
+        pegboard.PendingCalls.loads(pending.dumps().replace("harmless", "harmful"))
 
 
 TRICKS = [
@@ -235,6 +333,44 @@ def test_no_search_for_tools_finds_what_a_request_leaves_out():
     assert calls == []
 
 
+@pytest.mark.parametrize("place", [{"session": "two"}, {"session": None}, {"session": "two", "user": "bob"}], ids=str)
+@pytest.mark.parametrize("spelling", ["{}", "../{}", " {}", "./{}"])
+def test_no_session_reads_what_another_has_kept(place, spelling):
+    registry = ToolRegistry()
+    registry.register(counted([], "long", read_only=True), pegboard.kept_result_tool(registry.kept))
+    first = attempt(registry, "long", {}, session="one")
+    known = first.text.rpartition('id="')[2].partition('"')[0]
+    read = {"id": spelling.format(known), "line": 3000}
+    assert SECRET in attempt(registry, "read_result", read | {"id": known}, session="one").text
+    assert attempt(registry, "read_result", read, **place).is_error
+
+
+CUT_OFF = pegboard.Message("assistant", [pegboard.CallPart(ToolCall("boom", {}, id="1"))])
+CUT_OFF = pegboard.ModelResponse(CUT_OFF, "length")
+ANSWERS = {
+    "forbidden": (ToolCall("boom", {}), [forbid("boom"), allow("*")], {}),
+    "in another case": (ToolCall("Boom", {}), [allow("boom")], {}),
+    "by a slip of the pen": (ToolCall("bom", {}), [allow("boom")], {}),
+    "not asked for": (ToolCall("boom", {}), [allow("boom")], {"where": "read_only"}),
+    "not active": (ToolCall("boom", {}), [allow("boom")], {"active": ["safe"]}),
+    "half an argument": (ToolCall("boom", '{"x": "a"'), [allow("boom")], {}),
+    "as if it had run": (ToolCall("boom", {}, provider_executed=True), [allow("boom")], {}),
+    "with nobody to ask": (ToolCall("boom", {}), [], {}),
+    "by an approver that fails": (ToolCall("boom", {}), [], {"approver": lambda *_: 1 / 0}),
+    "in an answer that was cut off": (CUT_OFF, [allow("boom")], {}),
+}
+
+
+@pytest.mark.parametrize(("step", "rules", "options"), ANSWERS.values(), ids=ANSWERS)
+def test_no_answer_of_a_model_runs_what_it_may_not(step, rules, options):
+    calls = []
+    registry = ToolRegistry()
+    registry.permissions = Permissions(rules)
+    registry.register(counted(calls, destructive=True), counted(calls, "safe", read_only=True))
+    asyncio.run(pegboard.run_turn(ScriptedModel([step, "Well."]), "Go", registry, **options))
+    assert calls == []
+
+
 # -- Tools of a host's, whose arguments rules look at
 
 
@@ -255,3 +391,31 @@ def test_what_a_tool_asks_about_by_itself_is_judged_as_the_path_that_it_is(place
     for rules in ([allow("edit"), forbid("edit", "secret/*")], [allow("edit", "src/*")]):
         result = attempt(registry, "change", target, rules, work_dir=str(root))
         assert result.is_error
+
+
+SHAPES = {
+    "list": (list[str], [KEY]),
+    "list of lists": (list[list[str]], [["x", KEY]]),
+    "keys": (dict[str, str], {KEY: "x"}),
+    "values": (dict[str, str], {"x": KEY}),
+    "either": (str | list[str], ["x", KEY]),
+    "anything": (object, [{"x": [KEY]}]),
+    "path": (Path, KEY),
+    "maybe": (str | None, KEY),
+}
+
+
+@pytest.mark.parametrize(("shape", "value"), SHAPES.values(), ids=SHAPES)
+def test_no_shape_of_an_argument_hides_a_path(shape, value, root):
+    def peek(path) -> str:
+        """Peeks."""
+        return SECRET
+
+    peek.__annotations__["path"] = shape
+    registry = ToolRegistry()
+    base = pegboard.StaticToolset("s", [tool(peek, permission="read", permission_arguments={"path": "path"})])
+    reshape = {"look": pegboard.Reshape(rename={"path": "file"})}
+    registry.register(pegboard.wrap(base).renamed({"peek": "look"}).reshaped(reshape))
+    by_name, by_field = forbid("read", "secret/*"), forbid("peek", KEY, field="path")
+    for rules in ([allow("*"), by_name], [allow("*"), by_field], [allow("read", "x")]):
+        assert attempt(registry, "look", {"file": value}, rules, work_dir=str(root)).kind == "denied"

@@ -10,12 +10,17 @@ import pytest
 
 from pegboard import (
     Always,
+    Limits,
+    Once,
     Permissions,
     ReadonlyContext,
+    Reject,
     Rule,
     ToolCall,
     ToolContext,
     ToolRegistry,
+    ask_later,
+    run_turn,
     tool,
 )
 from pegboard.testing import ScriptedModel, plugin_registry
@@ -313,6 +318,93 @@ def test_a_rule_that_denies_knows_every_value(tools, rule, arguments):
 # One yes is for one run
 
 
+def once_only():
+    answers = iter([Once()])
+    return lambda request, context: next(answers, Reject("no"))
+
+
+OUTER_REMOVE = {"name": "remove", "arguments": {"path": "a"}}
+
+
+def test_one_yes_is_for_one_round_of_a_turn(tools):
+    model = ScriptedModel([ToolCall("remove", {"path": "a"}, "1"), ToolCall("remove", {"path": "a"}, "1"), "done"])
+    asyncio.run(run_turn(model, "hi", registry_of(tools), ANN, approver=once_only()))
+    assert tools.ran == ["a"]
+
+
+def test_one_yes_is_for_one_run_round_which_a_plugin_wraps_itself(tools):
+    registry = registry_of(tools, approver=once_only())
+
+    async def twice(call_next):
+        await call_next()
+        return await call_next()
+
+    registry.add_callback("wrap_tool", twice)
+    assert call(registry, "remove", {"path": "a"}).kind == "denied"
+    assert tools.ran == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("context", "options"),
+    [
+        (ReadonlyContext(user="eve", session="s"), {}),
+        (ReadonlyContext(user="ann", session="t"), {}),
+        (ReadonlyContext(), {}),
+        (ANN, {"permissions": Permissions([Rule("remove", "*", "deny")])}),
+        (ANN, {"permissions": Permissions([], "plan")}),
+    ],
+)
+def test_a_later_yes_counts_for_its_user_under_the_rules_of_then(tools, context, options):
+    registry = registry_of(tools)
+    calls = [ToolCall("remove", {"path": "a"}, "1")]
+    pending = asyncio.run(registry.dispatch(calls, context=ANN, approver=ask_later)).pending
+    asyncio.run(registry.resume(pending, {each.id: Once() for each in pending}, context=context, **options))
+    assert not tools.ran
+
+
+def changed_rules(registry, tools, arguments):
+    registry.permissions = Permissions([Rule("remove", "*", "deny")])
+    return Once()
+
+
+def changed_arguments(registry, tools, arguments):
+    arguments["path"] = "b"
+    return Once()
+
+
+def failing(registry, tools, arguments):
+    raise ValueError
+
+
+NO_ANSWERS = [lambda *_, each=each: each for each in (True, 1, "yes", {"answer": "once"}, Once)]
+
+
+@pytest.mark.parametrize("answer", [changed_rules, changed_arguments, failing, *NO_ANSWERS])
+def test_what_was_shown_is_what_runs_or_nothing(tools, answer):
+    arguments = {"path": "a"}
+    registry = registry_of(tools)
+    registry.approver = lambda request, context: answer(registry, tools, arguments)
+    call(registry, "remove", arguments)
+    assert tools.ran == (["a"] if answer is changed_arguments else [])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_yes_behind_the_time_limit_is_no(tools, late):
+    async def approver(request, context):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if late:
+                return Once()
+            raise
+
+    assert (
+        call(registry_of(tools, limits=Limits(approval_timeout=0.01)), "remove", {"path": "a"}, approver=approver).kind
+        == "denied"
+    )
+    assert not tools.ran
+
+
 # Whose is whose
 
 PEOPLE = [
@@ -352,6 +444,21 @@ def test_what_one_has_allowed_or_kept_is_not_anothers(tools, tmp_path, one, othe
 
 
 # Calls inside calls
+
+
+@pytest.mark.parametrize("name", ["remove", "Remove", "remov", "outer"])
+@pytest.mark.parametrize("way", ["outer", "batch", "agent"])
+def test_what_asks_asks_inside_of_other_calls(tools, way, name):
+    inner = {"path": "a"} if name != "outer" else OUTER_REMOVE
+    model = ScriptedModel([ToolCall(name, inner), "done"])
+    registry = registry_of(tools, batch, agent_tool(Agent(name="agent", description="d", model=model)))
+    arguments = {
+        "outer": {"name": name, "arguments": inner},
+        "batch": {"tool_calls": [{"tool": name, "parameters": inner}]},
+        "agent": {"request": "x"},
+    }[way]
+    call(registry, way, arguments)
+    assert not tools.ran
 
 
 @pytest.mark.parametrize(
