@@ -50,7 +50,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         # 44,400 of them restructured; new since are rules that resolve as tools do, isolation, `registry torture`,
         # toolsets that publish, tools of the host's, answers of a type, calls as other systems write them, services
         # that plugins bring, values and state of a turn, calls that start early, providers' own formats of answers.
-        "lines": Limit(48_040, goal=44_000),
+        "lines": Limit(48_050, goal=44_000),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),

@@ -417,15 +417,28 @@ def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
     assert fault.startswith("there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'")
 
 
-def test_wrong_hook_arguments_fail_the_plugin() -> None:
-    """Pluggy's own check."""
+def test_wrong_hook_arguments_fail_the_plugin_and_the_right_ones_are_named() -> None:
+    """Pluggy's own check, in fewer words."""
 
     class Wrong:
         @hookimpl
         def pegboard_before_tool(self, context, nosuch) -> None:
             pass
 
-    with pytest.raises(pluggy.PluginValidationError, match="nosuch"):
+    cause = "^pegboard_before_tool takes no argument 'nosuch': it may ask by name for context, tool, arguments$"
+    with pytest.raises(pluggy.PluginValidationError, match=cause):
+        gather(Origin("wrong"), Wrong(), {})
+
+
+def test_a_wrapper_that_is_none_fails_the_plugin_by_pluggys_words() -> None:
+    """What else pluggy checks."""
+
+    class Wrong:
+        @hookimpl(wrapper=True)
+        def pegboard_before_tool(self, context) -> None:
+            pass
+
+    with pytest.raises(pluggy.PluginValidationError, match="not a generator function"):
         gather(Origin("wrong"), Wrong(), {})
 
 
