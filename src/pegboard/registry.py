@@ -651,8 +651,7 @@ class ToolRegistry(Contributions):
         await self._load_plugins(*TOOL_STAGES)
         if resolved is None and calls:
             registered = self._catalogue.tools
-            names = [str(call.name) for call in calls]  # of one that is no text, the call itself tells
-            name = next((each for each in names if each not in registered), names[0])
+            name = next((str(call.name) for call in calls if str(call.name) not in registered), calls[0].name)
             resolved = await self._callable(name, context)
         return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
 

@@ -328,7 +328,6 @@ def test_it_can_be_turned_off(state_of):
         {"origin": Origin(trusted=False)},
         {"rules": ["ask"]},
     ],
-    ids=["destructive", "confirmed", "permitted", "confirmed for some", "destructive for some", "untrusted", "ruled"],
 )
 def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(state_of, make, facts):
     spec, rules = facts.pop("spec", {}), facts.pop("rules", [])
@@ -353,11 +352,6 @@ def test_the_tools_of_the_request_are_those_that_count(state_of, make):
     """What a mark left out: only what the request offers is looked through."""
     fault = CallFault("unknown_tool", "No tool is called 'READ_FILE'.")
     assert travel(state_of(ToolCall("READ_FILE", error=fault), tools=())).kind == "unknown_tool"
-
-
-@pytest.mark.parametrize("name", ["", None, 3])
-def test_no_name_means_no_tool(state_of, name):
-    assert travel(state_of(ToolCall(name))).kind == "unknown_tool"
 
 
 def test_invalid_arguments_are_nothing_that_it_mends(state_of):
