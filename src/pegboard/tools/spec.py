@@ -21,8 +21,8 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 TokenCounter: TypeAlias = Callable[[str], int]  # how many tokens a text has: at most one a byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
-_at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))
-_not_negative: Final = attrs.validators.optional(attrs.validators.ge(0))
+_at_least_one: Final[Any] = attrs.validators.optional(attrs.validators.ge(1))
+_not_negative: Final[Any] = attrs.validators.optional(attrs.validators.ge(0))
 
 
 def _small(limits: ResultLimits) -> int:
