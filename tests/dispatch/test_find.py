@@ -65,8 +65,7 @@ def test_every_name_is_an_ordinary_name(make, name):
 def test_a_name_that_is_no_text_is_an_unknown_one(name, make):
     registry = ToolRegistry()
     registry.register(make(lambda: "found"))
-    outcome = asyncio.run(registry.dispatch([ToolCall(name, id="1"), ToolCall("probe", id="2")]))
-    (_, unnamed), (_, found) = outcome
+    (_, unnamed), (_, found) = asyncio.run(registry.dispatch([ToolCall(name), ToolCall("probe")]))
     assert (unnamed.kind, found.text, "its name is no text" in unnamed.text) == ("unknown_tool", "found", True)
 
 
