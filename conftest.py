@@ -1,4 +1,4 @@
-"""What every test of the checkout shares: a loop for async tests, how many examples Hypothesis tries.
+"""What every test of the checkout shares: a loop for async tests, own folders, how many examples Hypothesis tries.
 
 They are the same ones each time; `pytest --hypothesis-profile=thorough` tries many more, other ones each time.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import signal
+import tempfile
 
 import pytest
 
@@ -21,10 +23,18 @@ else:
     settings.load_profile("quick")
 
 
-def pytest_configure() -> None:
-    """Listens to ctrl-C also below a shell's `&`, which has it ignored here and in each process that a test starts."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps the user's configuration, accepted names and data out of the tests, and theirs out of the user's.
+
+    Listens to ctrl-C also below a shell's `&`, which has it ignored here and in each process that a test starts.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker has those of the process that started it
+        home = tempfile.TemporaryDirectory(prefix="pegboard-tests-")
+        config.add_cleanup(home.cleanup)
+        for kind in ("CONFIG", "DATA", "STATE"):
+            os.environ[f"XDG_{kind}_HOME"] = f"{home.name}/{kind.lower()}"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -314,8 +314,8 @@ class ToolRegistry(Contributions):
             raise TypeError(_NO_NAME)
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
-        if resolved is None and (self._where or name not in self._catalogue.tools):
-            resolved = await self._callable(name, EMPTY_CONTEXT if context is None else context)
+        if resolved is None and (self._where or type(name) is not str or name not in self._catalogue.tools):
+            resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         services = self._call_services
         if services is None or services.catalogue is not self._catalogue:
             services = self._services_of_calls()
@@ -650,9 +650,7 @@ class ToolRegistry(Contributions):
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
         await self._load_plugins(*TOOL_STAGES)
         if resolved is None and calls:
-            registered = self._catalogue.tools
-            name = next((call.name for call in calls if call.name not in registered), calls[0].name)
-            resolved = await self._callable(name, context)
+            resolved = await self._callable([call.name for call in calls], context)
         return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
 
     def _check_own(self, resolved: ResolvedTools) -> None:
@@ -667,15 +665,17 @@ class ToolRegistry(Contributions):
         tool = resolved.get(name)
         return tool if tool is not None and tool.offered else refuse_resolved(name, resolved, self._catalogue.tools)
 
-    async def _callable(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
-        """The tools that a call may use for which none were resolved; `None`: all that are registered.
+    async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
+        """The tools that calls may use for which none were resolved; `None`: all that are registered.
 
-        Toolsets are asked for a name that no static tool has.
+        Toolsets are asked for the names that no static tool has.
         """
-        is_static = name in self._catalogue.tools
-        await self._load_plugins(*(() if is_static else ("register_toolsets",)), "register_predicates")
-        every = () if name in self._catalogue.tools else self._catalogue.toolsets
-        toolsets = [each for each in every if may_have(each, [name])]
+        texts = {name for name in names if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+        if texts - self._catalogue.tools.keys():
+            await self._load_plugins("register_toolsets")
+        await self._load_plugins("register_predicates")
+        missing = texts - self._catalogue.tools.keys()
+        toolsets = [each for each in self._catalogue.toolsets if may_have(each, missing)]
         if not (self._where or toolsets):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)

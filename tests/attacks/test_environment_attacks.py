@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import queue
 from pathlib import Path
 
 import pytest
@@ -147,18 +148,18 @@ def test_arguments_changed_by_a_callback_are_asked_about_as_they_run():
 
 def test_an_observer_changes_neither_what_is_judged_nor_what_runs():
     victim = Victim()
-    seen = []
+    seen = queue.Queue()
 
     def observe(event):
         if (arguments := getattr(event, "arguments", None)) is not None:
-            seen.append(type(event).__name__)
+            seen.put(type(event).__name__)
             arguments["paths"].append("elsewhere")
 
     victim.registry.add_callback("observe", observe)
     given = {"paths": ["ok"]}
     victim.call(arguments=given)
     assert (victim.ran, given) == ([("ok",)], {"paths": ["ok"]})
-    assert seen == ["CallPending", "CallRunning"]
+    assert [seen.get(timeout=60), seen.get(timeout=60)] == ["CallPending", "CallRunning"]
 
 
 def test_a_wrapper_runs_an_approved_call_once():

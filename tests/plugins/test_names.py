@@ -52,11 +52,6 @@ def pegboard_register_toolsets(register):
 }
 
 
-@pytest.fixture(autouse=True)
-def _own_state(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 @pytest.fixture
 def both(site):
     """Installs the same thing twice, as plugins `first` (of `dist-first`) and `second`."""
@@ -263,7 +258,7 @@ def test_names_that_are_pegboards_own_cant_be_taken(site, live) -> None:
 # What was accepted ----------------------------------------------------------------------------------------------------
 
 
-def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(tmp_path) -> None:
+def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(site, tmp_path) -> None:
     accept({"tools": {"a": "dist"}})
     file = tmp_path / "state" / "pegboard" / "accepted.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -276,7 +271,7 @@ def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(tmp_path
     assert accepted_names() == {}
 
 
-def test_environments_that_are_gone_are_forgotten(tmp_path, monkeypatch) -> None:
+def test_environments_that_are_gone_are_forgotten(site, tmp_path, monkeypatch) -> None:
     file = tmp_path / "state" / "pegboard" / "accepted.json"
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "gone"))
     accept({"tools": {"a": "dist"}})

@@ -16,6 +16,7 @@ from pegboard.tools.spec import (
     HOST,
     Concurrency,
     Grammar,
+    Limits,
     Origin,
     Policy,
     ResultLimits,
@@ -325,10 +326,12 @@ def test_an_origin_says_who_brought_a_tool(origin, text):
     assert str(origin) == text
 
 
-@pytest.mark.parametrize("most", [0, -1])
-def test_a_limit_under_which_no_call_could_run_is_refused(most):
+@pytest.mark.parametrize("wrong", [{"timeout": float("nan")}, {"grace": "1"}, {"depth": 0}, {"argument_bytes": -1}])
+def test_limits_of_calls_that_make_no_sense_are_refused_when_made_and_not_at_each_call(wrong):
+    with pytest.raises((ValueError, TypeError), match=">="):
+        Limits(**wrong)
     with pytest.raises(ValueError, match="max_concurrency"):
-        Policy(max_concurrency=most)
+        Policy(max_concurrency=0)
 
 
 def test_the_defaults_are_2000_lines_and_50_kib_of_which_the_head_stays():

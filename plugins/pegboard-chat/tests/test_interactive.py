@@ -7,10 +7,11 @@ import json
 
 import pytest
 
-from pegboard import ModelError, ModelRequest, ReadonlyContext, Tool, ToolCall
+from pegboard import ModelError, ModelRequest, ReadonlyContext, Tool, ToolCall, ToolResult
 from pegboard.cli.options import Options
-from pegboard.cli.output import Status
+from pegboard.cli.output import Status, quiet
 from pegboard.cli.session import open_session
+from pegboard.dispatch.events import CallCompleted
 from pegboard.testing import ScriptedModel
 from pegboard_chat.conversation import Conversation, read_conversation
 from pegboard_chat.interactive import COMMANDS, Talk
@@ -67,6 +68,15 @@ def test_a_call_is_approved_in_between(talk):
     assert out == "Done.\n"
     assert "marked destructive" in err
     assert "<- wipe: wiped a" in err
+
+
+def test_a_result_that_comes_while_a_person_is_asked_waits_for_the_answer(capsys):
+    renderer = ChatRenderer(Status())
+    with quiet():  # as around each question
+        renderer.on_event(CallCompleted("c1", "weather", 0.0, result=ToolResult("rain")))
+        assert capsys.readouterr().err == ""
+    renderer.on_event(CallCompleted("c2", "wipe", 0.0, result=ToolResult("wiped a")))
+    assert capsys.readouterr().err == "<- weather: rain\n<- wipe: wiped a\n"
 
 
 @pytest.mark.parametrize("later", ["l", EOFError()])

@@ -20,7 +20,8 @@ def home(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    for kind in ("CONFIG", "STATE"):
+        monkeypatch.delenv(f"XDG_{kind}_HOME", raising=False)
     return folder
 
 

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BAR = 20
-_quiet: list[None] = []
+ASKED: Final[list[None]] = []
+"""An entry for each question that a person has before them; what is written meanwhile would stand in their answer."""
 
 
 @frozen
@@ -118,11 +119,11 @@ def write_long(text: str, screen: Screen) -> None:
 @contextmanager
 def quiet() -> Generator[None]:
     """No status is shown meanwhile: a person is being asked something."""
-    _quiet.append(None)
+    ASKED.append(None)
     try:
         yield
     finally:
-        _quiet.pop()
+        ASKED.pop()
 
 
 @define
@@ -140,7 +141,7 @@ class Status:
             text: What is being done.
             done: How much of it, from 0 to 1, as a bar; `None` where that isn't known.
         """
-        if self.screen.width is None or os.environ.get("TERM") == "dumb" or _quiet:
+        if self.screen.width is None or os.environ.get("TERM") == "dumb" or ASKED:
             return
         filled = round(_BAR * min(max(done or 0.0, 0.0), 1.0))
         bar = "" if done is None else f"[{'#' * filled}{'-' * (_BAR - filled)}] "

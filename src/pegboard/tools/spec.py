@@ -21,7 +21,8 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 TokenCounter: TypeAlias = Callable[[str], int]  # how many tokens a text has: at most one a byte
 BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
-_at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))
+_at_least_one: Final[Any] = attrs.validators.optional(attrs.validators.ge(1))
+_not_negative: Final[Any] = attrs.validators.optional(attrs.validators.ge(0))
 
 
 def _small(limits: ResultLimits) -> int:
@@ -113,7 +114,7 @@ class Policy:
     skip_patterns: bool | None = None
     expose_errors: bool | None = None
     retries: int = 0
-    max_concurrency: int | None = field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    max_concurrency: int | None = field(default=None, validator=_at_least_one)
     result_limits: ResultLimits | None = None
     executor: str | None = None
     memory_limit: int | None = field(
@@ -144,23 +145,27 @@ class Limits:
         grace: Seconds that a cancelled coroutine has to tidy up.
         predicate_timeout: Seconds that the functions of predicates have for all tools of a resolution.
         toolset_timeout: Seconds that the toolsets have for their tools, all at the same time.
+
+    Raises:
+        TypeError: A limit that is no number.
+        ValueError: A negative time or size, or a count below 1.
     """
 
-    timeout: float | None = 120.0
+    timeout: float | None = field(default=120.0, validator=_not_negative)
     expose_errors: bool = False
-    argument_bytes: int = 1_000_000
-    argument_nodes: int = 100_000
+    argument_bytes: int = field(default=1_000_000, validator=_not_negative)
+    argument_nodes: int = field(default=100_000, validator=_not_negative)
     coerce: bool = False
     repair: bool = True
     results: ResultLimits = DEFAULT_RESULT_LIMITS
-    callback_timeout: float = 30.0
-    approval_timeout: float = 300.0
+    callback_timeout: float = field(default=30.0, validator=_not_negative)
+    approval_timeout: float = field(default=300.0, validator=_not_negative)
     rejection_ends_turn: bool = True
-    max_concurrency: int | None = None
-    depth: int = 8
-    grace: float = 1.0
-    predicate_timeout: float = 5.0
-    toolset_timeout: float = 30.0
+    max_concurrency: int | None = field(default=None, validator=_at_least_one)
+    depth: int = field(default=8, validator=_at_least_one)
+    grace: float = field(default=1.0, validator=_not_negative)
+    predicate_timeout: float = field(default=5.0, validator=_not_negative)
+    toolset_timeout: float = field(default=30.0, validator=_not_negative)
 
 
 DEFAULT_LIMITS: Final = Limits()

@@ -1,4 +1,7 @@
-"""`ChatRenderer`: the answer on standard output, calls, results and retries on standard error, as they come."""
+"""`ChatRenderer`: the answer on standard output, calls, results and retries on standard error, as they come.
+
+While a person is asked something, the others' results wait: they would stand behind the question.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from pegboard import AnswerDelta, Answered, CallPending, ModelRetried, RoundStarted
-from pegboard.cli.output import Screen, Status, one_line, pictures, stderr_screen, write_through
+from pegboard.cli.output import ASKED, Screen, Status, one_line, pictures, stderr_screen, write_through
 from pegboard.cli.run import show_progress
 from pegboard.dispatch.events import CallEnded
 from pegboard.messages import TextDelta
@@ -36,9 +39,11 @@ class ChatRenderer:
     screen: Screen = field(factory=stderr_screen)
     _written: bool = field(default=False, init=False)
     _open: bool = field(default=False, init=False)
+    _held: str = field(default="", init=False)
 
     def on_event(self, event: TurnEvent) -> None:
         """Shows one event."""
+        self._release()
         if isinstance(event, RoundStarted):
             self._written = False
             self.status.show(f"asking {event.request.model or 'the model'}")
@@ -58,16 +63,18 @@ class ChatRenderer:
         elif isinstance(event, CallEnded):
             kinds = ", ".join(f"[{item.type}]" for item in event.result.content) or "nothing"
             style = "red" if event.result.is_error else "dim"
-            self._remark(f"<- {event.name}: {_cut(event.result.text or kinds)}", style)
-            sys.stderr.write(pictures(event.result, self.screen))
+            self._remark(
+                f"<- {event.name}: {_cut(event.result.text or kinds)}", style, pictures(event.result, self.screen)
+            )
         else:
             show_progress(self.status, event)
 
     def end(self) -> None:
-        """Ends the line that the answer stands in."""
+        """Ends the line that the answer stands in, and shows what was held back."""
         if self._open:
             write_through("\n")
             self._open = False
+        self._release()
 
     def _write(self, text: str) -> None:
         if not text:
@@ -78,11 +85,17 @@ class ChatRenderer:
             write_through(visible(text, newlines=True))
             self._open = not text.endswith("\n")
 
-    def _remark(self, text: str, style: str) -> None:
-        self.status.clear()
-        self.end()
-        sys.stderr.write(self.screen.styled(one_line(text), style) + "\n")
-        sys.stderr.flush()
+    def _remark(self, text: str, style: str, below: str = "") -> None:
+        self._held += f"{self.screen.styled(one_line(text), style)}\n{below}"
+        self._release()
+
+    def _release(self) -> None:
+        if self._held and not ASKED:
+            held, self._held = self._held, ""
+            self.status.clear()
+            self.end()
+            sys.stderr.write(held)
+            sys.stderr.flush()
 
 
 def _cut(text: str) -> str:

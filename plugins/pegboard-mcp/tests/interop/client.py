@@ -12,15 +12,17 @@ from typing import Any
 
 ADD = ("add", {"a": 1, "b": 2})
 FAIL = ("test_error_handling", {})
+PATIENCE = 60  # seconds for an answer: the libraries' own 5 are too few on a busy machine
 
 
 async def openai_agents(target: list[str]) -> dict[str, Any]:
     from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
 
     if _is_url(target):
-        server = MCPServerStreamableHttp({"url": target[0]})
+        server = MCPServerStreamableHttp({"url": target[0]}, client_session_timeout_seconds=PATIENCE)
     else:
-        server = MCPServerStdio({"command": target[0], "args": target[1:]})
+        command = {"command": target[0], "args": target[1:]}
+        server = MCPServerStdio(command, client_session_timeout_seconds=PATIENCE)
     async with server:
         listed = [tool.name for tool in await server.list_tools()]
         added, failed = await server.call_tool(*ADD), await server.call_tool(*FAIL)
@@ -31,7 +33,8 @@ async def pydantic_ai(target: list[str]) -> dict[str, Any]:
     from pydantic_ai import ModelRetry
     from pydantic_ai.mcp import MCPToolset, StdioTransport
 
-    async with MCPToolset(target[0] if _is_url(target) else StdioTransport(target[0], target[1:])) as server:
+    client = target[0] if _is_url(target) else StdioTransport(target[0], target[1:])
+    async with MCPToolset(client, init_timeout=PATIENCE) as server:
         listed = [tool.name for tool in await server.list_tools()]
         added = await server.direct_call_tool(*ADD)
         try:
