@@ -52,7 +52,7 @@ def run() -> None:
     else:
         import gc
 
-        gc.freeze()  # no tool has run: at exit there is nothing to look for, and looking takes as long as a sixth of it
+        gc.freeze()  # no tool has run: looking for garbage at exit would take a sixth of a listing's time
     sys.exit(code)
 
 

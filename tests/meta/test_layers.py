@@ -51,7 +51,16 @@ def test_every_module_imports_alone() -> None:
         ),
         (
             "from pegboard import ToolRegistry, tool",
-            ("cattrs", "jsonschema", "click", "pluggy", "importlib.metadata", "importlib_metadata", "platformdirs"),
+            (
+                "cattrs",
+                "jsonschema",
+                "click",
+                "pluggy",
+                "importlib.metadata",
+                "importlib_metadata",
+                "platformdirs",
+                "pegboard.schema.adapters",
+            ),
         ),
         (
             "import pegboard.toolsets.predicates, pegboard.toolsets.expression",
@@ -59,7 +68,15 @@ def test_every_module_imports_alone() -> None:
         ),
         (
             "import pegboard.plugins.load, pegboard.cli.commands.look",
-            ("asyncio", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "importlib_metadata"),
+            (
+                "asyncio",
+                "cattrs",
+                "jsonschema",
+                "jsonschema_rs",
+                "pluggy",
+                "importlib_metadata",
+                "pegboard.schema.adapters",
+            ),
         ),
     ],
 )

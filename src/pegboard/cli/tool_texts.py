@@ -18,6 +18,7 @@ from pegboard.typing import JsonObject, JsonSchema
 
 MOST_WORDS: Final = 160  # how many characters a type or a default may take
 _LEVELS: Final = 3
+_SAID: Final = {"exclusiveMinimum": "more than ", "exclusiveMaximum": "less than ", "format": "", "pattern": "pattern "}
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
@@ -84,24 +85,15 @@ def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
 
 
 def _limits(given: Mapping[str, Any]) -> Iterator[str]:
-    yield from _between(given, "minimum", "maximum", "")
-    for keyword, words in (("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")):
-        if given.get(keyword) is not None:
-            yield f"{words} {_json(given[keyword])}"
-    yield from _between(given, "minLength", "maxLength", " characters")
-    yield from _between(given, "minItems", "maxItems", " items")
-    for keyword, words in (("format", ""), ("pattern", "pattern ")):
-        value = given.get(keyword)
-        if isinstance(value, str):
-            yield f"{words}{value}"
-
-
-def _between(given: Mapping[str, Any], least: str, most: str, unit: str) -> Iterator[str]:
-    low, high = given.get(least), given.get(most)
-    if low is not None and high is not None:
-        yield f"{_json(low)} to {_json(high)}{unit}"
-    elif low is not None or high is not None:
-        yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
+    for what, unit in (("imum", ""), ("Length", " characters"), ("Items", " items")):
+        low, high = given.get(f"min{what}"), given.get(f"max{what}")
+        if low is not None and high is not None:
+            yield f"{_json(low)} to {_json(high)}{unit}"
+        elif low is not None or high is not None:
+            yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
+    for keyword, words in _SAID.items():
+        if (value := given.get(keyword)) is not None:
+            yield f"{words}{value if isinstance(value, str) else _json(value)}"
 
 
 def _short(text: str) -> str:

@@ -38,6 +38,8 @@ def converter() -> Converter:
     """
     from cattrs import Converter
 
+    from pegboard.schema.adapters import TypeAdapter
+
     class MarkingConverter(Converter):
         """A converter that marks the hooks that it makes itself, of a class's fields."""
 
@@ -47,15 +49,9 @@ def converter() -> Converter:
             return hook
 
     made = MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
-    made.register_structure_hook_factory(_is_adapter, structure_hook)
-    made.register_unstructure_hook_factory(_is_adapter, _unstructure_hook)
+    made.register_structure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), structure_hook)
+    made.register_unstructure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), _unstructure_hook)
     return made
-
-
-def _is_adapter(kind: Any) -> bool:
-    from pegboard.schema.adapters import TypeAdapter  # is loaded, if it is one
-
-    return isinstance(kind, TypeAdapter)
 
 
 def _unstructure_hook(adapter: TypeAdapter) -> UnstructureHook:
