@@ -18,7 +18,6 @@ from pegboard.typing import JsonObject, JsonSchema
 
 MOST_WORDS: Final = 160  # how many characters a type or a default may take
 _LEVELS: Final = 3
-_SAID: Final = {"exclusiveMinimum": "more than ", "exclusiveMaximum": "less than ", "format": "", "pattern": "pattern "}
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
@@ -91,9 +90,12 @@ def _limits(given: Mapping[str, Any]) -> Iterator[str]:
             yield f"{_json(low)} to {_json(high)}{unit}"
         elif low is not None or high is not None:
             yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
-    for keyword, words in _SAID.items():
+    for keyword, words in (("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")):
         if (value := given.get(keyword)) is not None:
-            yield f"{words}{value if isinstance(value, str) else _json(value)}"
+            yield f"{words} {_json(value)}"
+    for keyword, words in (("format", ""), ("pattern", "pattern ")):
+        if isinstance(value := given.get(keyword), str):
+            yield f"{words}{value}"
 
 
 def _short(text: str) -> str:
