@@ -2,8 +2,8 @@
 
 Nothing is written into a file that is there: a new one is made beside it, and takes its name once it is complete. So
 whenever the process ends, a file is what it was or what it was to become. Where several files change, each that is
-replaced keeps a second name, or a copy, until all of them are in place, and a journal in the user's state folder says which: an
-error takes everything back at once, and what a killed process has left is taken back by the next change.
+replaced keeps a second name (or a copy has it) until all of them are in place, and a journal in the user's state folder
+says which: an error takes everything back at once, and what a killed process has left is taken back by the next change.
 
 Directories are opened from the root downwards and never through a link, and are locked meanwhile: two writers, in one
 process or several, take turns.
