@@ -646,7 +646,7 @@ class ToolRegistry(Contributions):
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
         await self._load_plugins(*TOOL_STAGES)
         if resolved is None and calls:
-            resolved = await self._callable([call.name for call in calls], context)
+            resolved = await self._callable([str(call.name) for call in calls], context)
         return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
 
     def _check_own(self, resolved: ResolvedTools) -> None:
