@@ -157,9 +157,7 @@ class Session:
             ExpressionError: A text doesn't parse.
         """
         given = [self._read(part) for part in (*predicates, only_expression(self.options.only)) if part is not None]
-        if not given:
-            return None
-        return all_of(*given)
+        return all_of(*given) if given else None
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         from pegboard.toolsets.expression import as_predicate
