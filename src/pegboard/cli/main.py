@@ -220,7 +220,7 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
 
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
-    """Imports a plugin and calls one of its hooks, which takes one argument or none.
+    """Imports a plugin and calls one of its hooks, which takes one argument or none; it has as long as a first load.
 
     Raises:
         PluginError: The plugin, or its hook, failed.
@@ -228,12 +228,16 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
     from pegboard.plugins.manager import gathered
+    from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
+
+    def called() -> None:
+        loaded = gathered(found.origin, found.load, settings, [])
+        if (implementation := loaded.implementations.get(hook)) is not None:
+            implementation.function(*(argument for _ in implementation.argnames))
 
     try:
         with redirect_stdout():
-            loaded = gathered(found.origin, found.load, settings, [])
-            if (implementation := loaded.implementations.get(hook)) is not None:
-                implementation.function(*(argument for _ in implementation.argnames))
+            run_in_thread(LOAD_SECONDS, called)
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
         raise
     except BaseException as error:
