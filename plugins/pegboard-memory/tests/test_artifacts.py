@@ -38,6 +38,7 @@ def test_versions_are_kept_as_they_are(artifacts, content):
     assert [saved(artifacts, "a/b.txt", each) for each in (TEXT, content)] == [1, 2]
     assert loaded(artifacts, "a/b.txt", 1) == TEXT
     assert loaded(artifacts, "a/b.txt") == loaded(artifacts, "a/b.txt", 2) == content
+    assert artifacts.folder.stat().st_mode & 0o777 == 0o700  # nobody else may look, or put something in its place
 
 
 def test_users_and_conversations_never_meet(artifacts):

@@ -68,6 +68,7 @@ class DirectoryArtifacts(Artifacts):
             raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
         place = self._place(_checked_name(name), user, session)
         with _told(name):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last one's alone
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sweep(place)
             _put(place, ["name"], name.encode())
