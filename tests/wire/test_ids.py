@@ -52,6 +52,8 @@ def test_an_id_that_comes_twice_gets_a_number_and_keeps_the_first_beside(calls):
     assert [first.id, second.id, third.id] == ["same", "same_2", "same_3"]
     assert first.provider_metadata is None
     assert second.provider_metadata == {"p": {"original_id": "same"}}
+    unwritable = calls.call("t", {}, "c\ud800", {})
+    assert (unwritable.id, unwritable.provider_metadata) == ("c\ufffd", None)
 
 
 @pytest.mark.parametrize("name", [None, "", 3, ["x"]])

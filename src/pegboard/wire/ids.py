@@ -43,10 +43,11 @@ class CallIdAllocator:
             given: What the provider wrote, of any type.
 
         Returns:
-            The id, and what stood on the wire where that is something else: `""` for what was no id.
+            The id, and what stood on the wire, as far as it can be written, where that is something else: `""` for what
+            was no id.
         """
-        own = given if isinstance(given, str) else ""
-        wanted = writable(own)[:MOST] or f"call_{self._count}"
+        own = writable(given) if isinstance(given, str) else ""
+        wanted = own[:MOST] or f"call_{self._count}"
         self._count += 1
         made = wanted
         while made in self._taken:
