@@ -279,3 +279,4 @@ async def test_each_call_of_a_batch_finds_the_toolset_that_has_its_tool_and_a_na
     for name in names[1::2]:
         for resolved in (None, await registry.resolve()):
             assert (await registry.call(name, resolved=resolved)).text == outcome.results[1].text
+        assert (await asyncio.to_thread(registry.call_sync, name)).kind == "unknown_tool"

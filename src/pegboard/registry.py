@@ -495,12 +495,10 @@ class ToolRegistry(Contributions):
         if running_loop() is not None:
             wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             raise RunningLoopError(wrong)
-        if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  as in `call`
-            raise TypeError(_NO_NAME)
-
+        key = f"{name}"  # hosts may pass on anything
         with self._lock:
-            self._under_way[name] += 1
-            is_runaway = self._under_way[name] > _MOST_UNDER_WAY
+            self._under_way[key] += 1
+            is_runaway = self._under_way[key] > _MOST_UNDER_WAY
 
         async def call() -> ToolResult:
             if is_runaway:
@@ -517,9 +515,9 @@ class ToolRegistry(Contributions):
                 return asyncio.run(call())
         finally:
             with self._lock:
-                self._under_way[name] -= 1
-                if not self._under_way[name]:
-                    del self._under_way[name]
+                self._under_way[key] -= 1
+                if not self._under_way[key]:
+                    del self._under_way[key]
 
     async def unload(self, plugin: str) -> bool:
         """Takes out a plugin and what it has brought, and closes that; gives whether there was one.
@@ -574,9 +572,7 @@ class ToolRegistry(Contributions):
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
         if (permissions := self._permissions) is not None:
             parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        return all_of(*parts)
+        return all_of(*parts) if parts else None
 
     async def _load_plugins(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
