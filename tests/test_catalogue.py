@@ -9,7 +9,7 @@ from pegboard.callbacks import Callback
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, PluginRecord, Problem
 from pegboard.errors import DuplicateToolError
 from pegboard.plugins import hookspecs
-from pegboard.tools.spec import HOST, Origin, ToolSpec
+from pegboard.tools.spec import HOST, Origin, ToolSpec, mapped_name
 from pegboard.tools.tool import Tool
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
@@ -127,10 +127,16 @@ def test_prefix_gives_the_later_its_plugins_name():
     assert catalogue.without_tools(brought).ordered == ()
 
 
-def test_prefix_that_leads_to_another_taken_name_is_an_error():
-    board = hung(a_tool(origin=FILES), a_tool("git_read"))
-    with pytest.raises(DuplicateToolError, match="'git_read'"):
-        board.with_tools([a_tool(origin=GIT)], "prefix")
+def test_prefix_that_leads_to_another_taken_name_is_an_error_of_the_host_and_costs_a_plugin_the_tool():
+    with pytest.raises(DuplicateToolError, match="'host_read'"):
+        hung(a_tool(), a_tool("host_read")).with_tools([a_tool()], "prefix")
+    catalogue, _ = hung(a_tool(origin=FILES), a_tool("git_read")).with_tools([a_tool(origin=GIT)], "prefix")
+    assert (names(catalogue), [each.tool for each in catalogue.problems]) == (["git_read", "read"], ["git_read"])
+
+
+def test_prefix_of_a_plugin_whose_name_no_tool_can_have_is_mapped():
+    catalogue, _ = hung(a_tool(origin=FILES)).with_tools([a_tool(origin=Origin("my.git"))], "prefix")
+    assert names(catalogue) == [mapped_name("my.git_read"), "read"]
 
 
 def test_names_that_mean_something_to_python_are_ordinary():

@@ -265,3 +265,18 @@ async def test_a_toolset_is_not_asked_for_a_tool_of_quite_another_name(name, is_
     assert bool(asked) is is_asked
     await registry.resolve(toolsets=lambda toolset: toolset.name == "slow")
     assert len(asked) == 1 + is_asked
+
+
+async def test_each_call_of_a_batch_finds_the_toolset_that_has_its_tool_and_a_name_that_is_no_text_costs_no_other():
+    registry = ToolRegistry()
+    for name in ("alpha", "beta"):
+        source = StaticToolset(name, [Tool.from_function(lambda: "ran", name=f"{name}_tool")])
+        source.names_begin = name
+        registry.register(source)
+    names = ["alpha_tool", ["alpha_tool"], "beta_tool", None]
+    outcome = await registry.dispatch([ToolCall(name) for name in names])
+    assert [result.kind for result in outcome.results] == [None, "unknown_tool", None, "unknown_tool"]
+    for name in names[1::2]:
+        for resolved in (None, await registry.resolve()):
+            assert (await registry.call(name, resolved=resolved)).text == outcome.results[1].text
+        assert (await asyncio.to_thread(registry.call_sync, name)).kind == "unknown_tool"

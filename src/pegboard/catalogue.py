@@ -15,7 +15,7 @@ from pegboard.callbacks import Callback, Flavour
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.schema.converter import JsonRecord, json_key
 from pegboard.schema.json import digest_of
-from pegboard.tools.spec import HOST, ConflictPolicy, Origin
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin, mapped_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
@@ -447,9 +447,10 @@ class _ToolTable:
         return tool
 
     def prefix(self, tool: Tool, _earlier: Tool) -> Tool:
-        named = tool.with_spec(name=f"{tool.origin.plugin or 'host'}_{tool.name}")
-        if named.name in self.tools:
-            return self.refuse(named, self.tools[named.name])
+        plugin = tool.origin.plugin
+        named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
+        if (taken := self.tools.get(named.name)) is not None:  # by another plugin's own, what one brings is held back
+            return self.refuse(named, taken) if plugin is None else self.keep(named, taken)
         self.tools[named.name] = named
         return named
 

@@ -312,8 +312,8 @@ class ToolRegistry(Contributions):
             raise TypeError(_NO_NAME)
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
-        if resolved is None and (self._where or name not in self._catalogue.tools):
-            resolved = await self._callable(name, EMPTY_CONTEXT if context is None else context)
+        if resolved is None and (self._where or type(name) is not str or name not in self._catalogue.tools):
+            resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
         services = self._call_services
         if services is None or services.catalogue is not self._catalogue:
             services = self._services_of_calls()
@@ -493,12 +493,10 @@ class ToolRegistry(Contributions):
         if running_loop() is not None:
             wrong = "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             raise RunningLoopError(wrong)
-        if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  as in `call`
-            raise TypeError(_NO_NAME)
-
+        key = f"{name}"  # hosts may pass on anything
         with self._lock:
-            self._under_way[name] += 1
-            is_runaway = self._under_way[name] > _MOST_UNDER_WAY
+            self._under_way[key] += 1
+            is_runaway = self._under_way[key] > _MOST_UNDER_WAY
 
         async def call() -> ToolResult:
             if is_runaway:
@@ -515,9 +513,9 @@ class ToolRegistry(Contributions):
                 return asyncio.run(call())
         finally:
             with self._lock:
-                self._under_way[name] -= 1
-                if not self._under_way[name]:
-                    del self._under_way[name]
+                self._under_way[key] -= 1
+                if not self._under_way[key]:
+                    del self._under_way[key]
 
     async def unload(self, plugin: str) -> bool:
         """Takes out a plugin and what it has brought, and closes that; gives whether there was one.
@@ -572,9 +570,7 @@ class ToolRegistry(Contributions):
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
         if (permissions := self._permissions) is not None:
             parts.append(Custom(lambda tool, _context: not permissions.hides(tool), "permitted"))
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        return all_of(*parts)
+        return all_of(*parts) if parts else None
 
     async def _load_plugins(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
@@ -651,9 +647,7 @@ class ToolRegistry(Contributions):
         checked("context", context, ReadonlyContext, ToolContext)
         await self._load_plugins(*TOOL_STAGES)
         if resolved is None and calls:
-            registered = self._catalogue.tools
-            name = next((call.name for call in calls if call.name not in registered), calls[0].name)
-            resolved = await self._callable(name, context)
+            resolved = await self._callable([str(call.name) for call in calls], context)
         return (self._services_of_calls() if resolved is None else self._services_for(resolved)), calls
 
     def _check_own(self, resolved: ResolvedTools) -> None:
@@ -668,15 +662,17 @@ class ToolRegistry(Contributions):
         tool = resolved.get(name)
         return tool if tool is not None and tool.offered else refuse_resolved(name, resolved, self._catalogue.tools)
 
-    async def _callable(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
-        """The tools that a call may use for which none were resolved; `None`: all that are registered.
+    async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
+        """The tools that calls may use for which none were resolved; `None`: all that are registered.
 
-        Toolsets are asked for a name that no static tool has.
+        Toolsets are asked for the names that no static tool has.
         """
-        is_static = name in self._catalogue.tools
-        await self._load_plugins(*(() if is_static else ("register_toolsets",)), "register_predicates")
-        every = () if name in self._catalogue.tools else self._catalogue.toolsets
-        toolsets = [each for each in every if may_have(each, [name])]
+        texts = {name for name in names if isinstance(name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+        if texts - self._catalogue.tools.keys():
+            await self._load_plugins("register_toolsets")
+        await self._load_plugins("register_predicates")
+        missing = texts - self._catalogue.tools.keys()
+        toolsets = [each for each in self._catalogue.toolsets if may_have(each, missing)]
         if not (self._where or toolsets):
             return None
         return await self._resolved(toolsets, context.request if isinstance(context, ToolContext) else context)

@@ -166,9 +166,6 @@ def pegboard_register_commands(group):
 
 
 class TestCommandsOfPlugins:
-    def test_they_run(self, say, site):
-        assert say("greet", "Ann") == (5, "Hello Ann\n", "")
-
     def test_the_help_names_them_without_importing(self, say, site):
         _, out, _ = say("--help")
         assert "From plugins:\n  greet  Greet somebody.\n" in out
@@ -176,6 +173,13 @@ class TestCommandsOfPlugins:
 
     def test_they_can_not_replace_ours(self, say, site):
         assert "never" not in say("list")[1]
+
+    def test_a_distribution_that_sorts_first_takes_no_command_over(self, say, site):
+        site.add("aaa", COMMAND.format(body="click.echo('taken')").replace("odd", "greet"))
+        code, _, err = say("greet", "Ann")
+        assert (code, "command 'greet' is held back: pegboard-demo brings one, too" in err) == (1, True)
+        assert say("plugins", "accept", "pegboard-demo")[0] == 0
+        assert say("greet", "Ann") == (5, "Hello Ann\n", "")
 
     def test_a_name_that_hides_something_is_no_command(self, say, site):
         manifest = site.root / "demo_tools" / "pegboard-manifest.json"

@@ -26,7 +26,7 @@ from pegboard.cli.tool_texts import (
     show_json,
     show_text,
 )
-from pegboard.cli.warm import WARM_OPTIONS, answer
+from pegboard.cli.warm import answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment, own_version
 from pegboard.tools.spec import Origin, ToolSpec
@@ -432,11 +432,6 @@ print(*sorted(set(sys.modules) - before))
     assert len(loaded) - len(foreign) <= 12
 
 
-def test_the_table_of_options_names_commands_and_options():
-    assert set(WARM_OPTIONS) == {"", "list", "search", "show", "schema"}
-    assert all(option.startswith("--") for options in WARM_OPTIONS.values() for option in options)
-
-
 # The kept index -----------------------------------------------------------------------------------------------------
 
 
@@ -455,32 +450,20 @@ def place(settled):
     return place
 
 
-@pytest.fixture
-def warmly(capsys):
-    """What the warm command answers alone."""
-
-    def say(*argv: str) -> tuple[int | None, str, str]:
-        code = answer(argv)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return say
-
-
 WORDS = "count_words\tdemo\tCount the words of a text.\n"
 NOTHING = (None, "", "")
 
 
 class TestKept:
-    def test_the_second_search_is_answered_warm_as_the_first_was_cold(self, say, warmly, place):
-        assert warmly("search", "text") == NOTHING
+    def test_the_second_search_is_answered_warm_as_the_first_was_cold(self, say, said, place):
+        assert said("search", "text") == NOTHING
         assert say("search", "text") == (0, WORDS, "")
-        assert warmly("search", "text") == (0, WORDS, "")
+        assert said("search", "text") == (0, WORDS, "")
 
-    def test_each_form_is_the_same_warm_and_cold(self, say, warmly, place):
+    def test_each_form_is_the_same_warm_and_cold(self, say, said, place):
         for argv in (["file", "text"], ["text", "file", "--limit=1"], ["--json", "file", "text"], ["w", "count_words"]):
             assert say("search", *argv)[0] == 0
-            assert warmly("search", *argv) == say("search", *argv)
+            assert said("search", *argv) == say("search", *argv)
 
     @pytest.mark.parametrize(
         "argv",
@@ -497,11 +480,11 @@ class TestKept:
             ("wod",),
         ],
     )
-    def test_what_the_warm_command_leaves_to_the_whole(self, say, warmly, place, argv):
+    def test_what_the_warm_command_leaves_to_the_whole(self, say, said, place, argv):
         say("search", "text")
-        assert warmly("search", *argv) == NOTHING
+        assert said("search", *argv) == NOTHING
 
-    def test_it_follows_the_listing(self, say, warmly, settled, place):
+    def test_it_follows_the_listing(self, say, said, settled, place):
         say("search", "text")
         manifest = settled.root / "demo_tools" / "pegboard-manifest.json"
         data = json.loads(manifest.read_text())
@@ -509,25 +492,25 @@ class TestKept:
         data["plugins"]["demo"]["tools"] = [tools[0], {**tools[1], "name": "wipe_out", "description": "New text."}]
         manifest.write_text(json.dumps(data))
         os.utime(manifest, (OLD + 5, OLD + 5))
-        assert warmly("search", "text") == NOTHING
+        assert said("search", "text") == NOTHING
         assert say("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
-        assert "wipe_out" in warmly("search", "out")[1]
+        assert "wipe_out" in said("search", "out")[1]
 
-    def test_a_listing_that_was_kept_without_an_index_gets_one(self, say, warmly, place):
+    def test_a_listing_that_was_kept_without_an_index_gets_one(self, say, said, place):
         say("list")
-        assert warmly("search", "text") == NOTHING
+        assert said("search", "text") == NOTHING
         assert say("search", "text") == (0, WORDS, "")
-        assert warmly("search", "text") == warmly("list", "count_words") == (0, WORDS, "")
+        assert said("search", "text") == said("list", "count_words") == (0, WORDS, "")
 
-    def test_one_that_sqlite_cannot_read_is_left_to_the_whole_command(self, say, warmly, place, monkeypatch):
+    def test_one_that_sqlite_cannot_read_is_left_to_the_whole_command(self, say, said, place, monkeypatch):
         monkeypatch.setattr("pegboard.toolsets.search.ToolIndex.dump", lambda _: b"no database" * 1000)
         say("search", "text")
-        assert warmly("search", "text") == NOTHING
+        assert said("search", "text") == NOTHING
 
-    def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, say, warmly, place, home):
+    def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, say, said, place, home):
         (home / "cache" / "pegboard").write_text("in the way")
         assert say("search", "text") == (0, WORDS, "")
-        assert warmly("search", "text") == NOTHING
+        assert said("search", "text") == NOTHING
 
 
 # As a process -------------------------------------------------------------------------------------------------------

@@ -947,7 +947,9 @@ def test_the_tools_own_check_comes_after_the_schema(make, send):
     ids=["nothing", "an empty list", "a text", "many", "without end"],
 )
 def test_what_a_tools_check_finds_is_listed_twenty_times_at_most(make, send, answer, found):
-    result = send(make(lambda: "ran", checks=lambda arguments: answer())).result
+    tool = make(lambda: "ran", checks=lambda arguments: answer())
+    result = send(tool).result
+    assert [f"- {each}" for each in tool.check({})] == found
     assert [line for line in result.text.splitlines() if line.startswith("- ")] == found
     assert result.kind == ("invalid_arguments" if found else None)
 

@@ -402,6 +402,7 @@ def test_what_calls_ask_for_is_merged_in_call_order():
     assert order == [1, 0]
     assert outcome.actions.state_delta == {"value": 1}
     assert outcome.actions.conflicts == ("value",)
+    assert dispatched(registry, []).actions.is_empty
 
 
 def test_an_outcome_is_written_by_its_results(registry):

@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard import ToolRegistry
+from pegboard import Origin, Permissions, Rule, ToolRegistry
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import RepairRequest, find, meant_name, not_offered, repair, unknown
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import CallServices, CallState
+from pegboard.dispatch.state import CallServices, CallState, CurrentPermissions
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -62,12 +62,11 @@ def test_every_name_is_an_ordinary_name(make, name):
 
 
 @pytest.mark.parametrize("name", [None, 3, b"probe", ["probe"], {}])
-def test_a_name_that_is_no_text_is_an_unknown_one(make, prepare, name):
-    state = prepare(make(print))
-    state.call = ToolCall(name)
-    with pytest.raises(CallError, match="its name is no text") as caught:
-        find(state)
-    assert caught.value.kind == "unknown_tool"
+def test_a_name_that_is_no_text_is_an_unknown_one(name, make):
+    registry = ToolRegistry()
+    registry.register(make(lambda: "found"))
+    (_, unnamed), (_, found) = asyncio.run(registry.dispatch([ToolCall(name), ToolCall("probe")]))
+    assert (unnamed.kind, found.text, "its name is no text" in unnamed.text) == ("unknown_tool", "found", True)
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "\u202e", "a\nb", "no such" * 10_000])
@@ -325,13 +324,15 @@ def test_it_can_be_turned_off(state_of):
         {"spec": {"permission": "edit"}},
         {"confirms": lambda arguments: False},
         {"by_arguments": {"destructive": lambda arguments: False}},
+        {"origin": Origin(trusted=False)},
+        {"rules": ["ask"]},
     ],
-    ids=["destructive", "confirmed", "permitted", "confirmed by a predicate", "destructive by a predicate"],
 )
 def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(state_of, make, facts):
-    spec = facts.pop("spec", {})
+    spec, rules = facts.pop("spec", {}), facts.pop("rules", [])
     tool = make(print, name="erase_all", **facts).with_spec(**spec)
-    assert travel(state_of(ToolCall("Erase_All"), tool)).kind == "unknown_tool"
+    current = CurrentPermissions(Permissions([Rule("erase_all", "*", each) for each in rules]))
+    assert travel(state_of(ToolCall("Erase_All"), tool, current=current)).kind == "unknown_tool"
 
 
 def test_a_tool_whose_plugin_is_not_loaded_yet_is_found_as_ever(state_of, make):
@@ -350,11 +351,6 @@ def test_the_tools_of_the_request_are_those_that_count(state_of, make):
     """What a mark left out: only what the request offers is looked through."""
     fault = CallFault("unknown_tool", "No tool is called 'READ_FILE'.")
     assert travel(state_of(ToolCall("READ_FILE", error=fault), tools=())).kind == "unknown_tool"
-
-
-@pytest.mark.parametrize("name", ["", None, 3])
-def test_no_name_means_no_tool(state_of, name):
-    assert travel(state_of(ToolCall(name))).kind == "unknown_tool"
 
 
 def test_invalid_arguments_are_nothing_that_it_mends(state_of):

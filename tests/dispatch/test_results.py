@@ -19,7 +19,9 @@ from pegboard.dispatch.results import MOST_AT_ONCE, shaped, values_left, write_j
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
+from pegboard.registry import ToolRegistry
 from pegboard.schema.structure import unstructurer
+from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits, ToolSpec
@@ -513,7 +515,8 @@ async def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
     assert state.result.structured_content == [1, 2]
 
 
-def test_reading_a_result_has_a_time_limit(make, send):
+@pytest.mark.parametrize(("own", "of_batch"), [(0.01, None), (60, 0.01)])
+def test_reading_a_result_has_a_time_limit(make, own, of_batch):
     let_go = threading.Event()
 
     class Endless(list):
@@ -521,10 +524,12 @@ def test_reading_a_result_has_a_time_limit(make, send):
             let_go.wait(60)
             return super().__iter__()
 
-    state = send(make(lambda: Endless([1]), blocking=False, policy=Policy(timeout=0.01)))
+    registry = ToolRegistry()
+    registry.register(make(lambda: Endless([1]), blocking=False, policy=Policy(timeout=own)))
+    (result,) = asyncio.run(registry.dispatch([ToolCall("probe")], timeout=of_batch)).results
     let_go.set()
-    assert state.result.kind == "timeout"
-    assert state.result.text == "probe ran, but its result could not be read within 0.01 s."
+    assert result.kind == "timeout"
+    assert result.text == "probe ran, but its result could not be read within 0.01 s."
 
 
 # What is too long -----------------------------------------------------------------------------------------------------

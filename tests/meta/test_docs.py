@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import runpy
+import tomllib
 from collections import deque
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -296,3 +297,11 @@ def test_the_table_of_types_is_long() -> None:
 @pytest.mark.parametrize(("written", "schema"), TYPES, ids=[written for written, _ in TYPES])
 def test_types_have_the_schemas_that_are_told(written: str, schema: str) -> None:
     assert schema_of(eval(written)) == json.loads(schema)
+
+
+def test_each_fragment_of_the_changelog_is_of_a_kind_that_the_changelog_has():
+    """Of another kind it would be left out."""
+    kinds = {
+        each["directory"] for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    }
+    assert {path.name.split(".")[-2] for path in ROOT.glob("changelog.d/+*.md")} <= kinds

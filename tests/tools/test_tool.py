@@ -44,11 +44,6 @@ def made():
     return Tool.from_function(function)
 
 
-def test_results_are_judged_by_the_output_schema(made):
-    assert made.output_validator.accepts({"result": "2026-01-02"})
-    assert made.output_validator.problems({"result": 5}) == ("result: must be a string, got number 5",)
-
-
 def test_a_check_judges_structures_and_asks_the_tool(made):
     asked = []
 
@@ -84,23 +79,6 @@ def test_a_changed_tool_is_judged_anew(made):
     closed = made.with_spec(input_schema={"type": "object", "maxProperties": 0})
     assert closed.check({"day": "2026-01-02"}) == ("(root): must have at most 0 keys, got 1",)
     assert made.evolve(origin=Origin("p")).origin.plugin == "p"
-
-
-@pytest.mark.parametrize(
-    ("options", "plainly"),
-    [
-        ({}, True),
-        ({"timeout": 3, "read_only": True}, True),
-        ({"concurrency": "exclusive"}, False),
-        ({"max_concurrency": 1}, False),
-        ({"executor": "process"}, False),
-        ({"retries": 1}, False),
-        ({"long_running": True}, False),
-    ],
-)
-def test_whatever_takes_more_than_the_handler_is_not_run_plainly(options, plainly):
-    """The short way through `run` leaves all of that out."""
-    assert Tool.from_function(function, **options).runs_plainly is plainly
 
 
 CONTEXT = ToolContext(call_id="c1")
@@ -304,12 +282,9 @@ def test_a_lambda_needs_a_name():
     assert Tool.from_function(lambda a: a, name="same").name == "same"
 
 
-def test_a_class_is_no_function():
+def test_what_cannot_become_or_carry_a_tool_is_refused_with_the_other_way():
     with pytest.raises(DefinitionError, match="Adder is a class"):
         tool(Adder)
-
-
-def test_what_cannot_carry_a_tool_is_refused_with_the_other_way():
     with pytest.raises(DefinitionError, match=r"Tool\.from_function"):
         tool(Adder(1).add)
 

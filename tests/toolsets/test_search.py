@@ -242,27 +242,12 @@ NESTED = {
 }
 
 
-def test_all_texts_of_a_tool_are_indexed():
+def test_all_texts_of_a_tool_are_indexed_and_names_of_parameters_at_any_depth():
     spec = ToolSpec("getUser", "Tells of a user.", NESTED, title="User facts", tags=["crm"])
-    name, *texts = _row_of(spec)
-    assert name == "getUser"
-    assert texts == [
-        "getUser get user",
-        "User facts crm outer rows choice inner right cell left",
-        "Tells of a user.",
-    ]
-
-
-def test_names_of_parameters_are_found_at_any_depth_and_data_is_none():
-    assert _parameter_names(ToolSpec("a", input_schema=NESTED)) == [
-        "outer",
-        "rows",
-        "choice",
-        "inner",
-        "right",
-        "cell",
-        "left",
-    ]
+    index = ToolIndex([spec, ToolSpec("other")])
+    words = "getUser get facts crm outer rows choice inner right cell left tells"
+    assert all(found(word, index) == ["getUser"] for word in words.split())
+    assert found("data", index) == found("never", index) == []
 
 
 def test_what_is_indexed_is_bounded():

@@ -528,6 +528,11 @@ def test_a_wider_type_lets_nothing_through_that_the_tool_refuses():
     assert "most" in tool.check(bad)[0]
 
 
+def test_one_text_of_the_tools_own_check_is_one_problem():
+    tool = _reshaped(search(checks=lambda arguments: "q: is empty"), Reshape(rename={"q": "query"}))
+    assert tool.check({"query": "", "limit": 1}) == ("query: is empty",)
+
+
 def test_a_hidden_value_that_the_tool_refuses_is_the_hosts_mistake():
     """The model could do nothing about it."""
     tool = _reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))

@@ -341,10 +341,11 @@ class TestStopping:
 
         registry.register(ask, show)
         assert turn([[ADD, ToolCall("show", {}, "s")], "Done."])[0].ended == "answered"
-        outcome, _ = turn([[ToolCall("show", {}, "s"), ToolCall("ask", {}, "a")]], approver=ask_later)
-        model, answers = ScriptedModel(["Done."]), {each.id: answer for each in outcome.pending}
-        ended = resume_turn(model, ModelRequest(), registry, suspended=outcome, answers=answers)
-        assert asyncio.run(ended).ended == ("results" if answer == Once() else "answered")
+        for others in ([ToolCall("show", {}, "s")], []):
+            outcome, _ = turn([[*others, ToolCall("ask", {}, "a")]], approver=ask_later)
+            model, answers = ScriptedModel(["Done."]), {each.id: answer for each in outcome.pending}
+            ended = resume_turn(model, ModelRequest(), registry, suspended=outcome, answers=answers)
+            assert asyncio.run(ended).ended == ("results" if answer == Once() else "answered")
 
     def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn):
         @quick
@@ -481,7 +482,10 @@ class TestSteering:
         def fails(*_):
             raise ValueError("oops")
 
-        for question, asked, said in ((hangs, short, "TimeoutError"), (fails, registry, "ValueError: oops")):
+        for question, asked, said in (
+            (hangs, short, "gave no answer"),
+            (fails, registry, "ValueError: oops"),
+        ):
             with pytest.raises(CallbackError, match=f"{option}: {said}") as caught:
                 asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", asked, **{option: question}))
             assert everything_is_answered(caught.value.outcome)

@@ -96,6 +96,25 @@ def test_a_call_gives_text_for_the_model_and_data_for_programs(write, board):
     assert read.text == "1\tdef find():\n[Lines 1-1 of 2. Read on with offset=2.]"
 
 
+def test_a_pattern_may_begin_with_the_searched_folders_whole_path(top, write, tmp_path):
+    write({"a.py": "x", "src/b.py": "x", "src/c.txt": "x", ".work/d.py": "x"})
+    (tmp_path / "link").symlink_to(top)
+    registry = ToolRegistry()
+    pegboard_files.pegboard_register_tools(registry.register, {"root": str(tmp_path / "link")})
+
+    def find(name, **arguments):
+        return registry.call_sync(name, arguments).text
+
+    for whole in (top, tmp_path / "link"):
+        assert find("glob", pattern=f"{whole}/**/*.py") == "a.py\nsrc/b.py"
+        assert find("glob", pattern=f"{whole}/*.py") == "a.py"
+        assert find("glob", pattern=f"{whole}/src/*.py", path=f"{whole}/src") == "src/b.py"
+        assert find("glob", pattern="*.py", exclude=[f"{whole}/src/"]) == "a.py"
+        assert find("glob", pattern=f"{whole}/.work/*.py") == ".work/d.py"
+        assert find("grep", pattern="x", include=[f"{whole}/src/*"], exclude=[f"{whole}/src/*.txt"]) == "src/b.py\n1:x"
+    assert "Nothing matches" in find("glob", pattern=f"{tmp_path}/*.txt")
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

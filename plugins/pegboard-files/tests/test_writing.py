@@ -243,6 +243,29 @@ def test_a_swap_at_any_moment_never_writes_outside(tmp_path, top, write):
 # Whatever fails -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_where_no_file_can_have_two_names_several_are_changed_by_way_of_copies(top, write, opened, monkeypatch, fails):
+    """As on FAT, and on many file systems that are folders of another machine."""
+    write({"a": "1", "b": "2"})
+    (top / "a").chmod(0o640)
+    before = tree(top)
+    changes = [change(opened, path, data) for path, data in {"a": b"x", "b": None, "c": b"z"}.items()]
+    real = os.unlink
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    def unlink(path, **kwargs):
+        return refuse() if fails and path == "b" else real(path, **kwargs)
+
+    monkeypatch.setattr(writing.os, "link", refuse)
+    monkeypatch.setattr(writing.os, "unlink", unlink)
+    with pytest.raises(ToolError, match="Nothing was changed") if fails else contextlib.nullcontext():
+        commit(changes, Deadline(30))
+    assert tree(top) == (before if fails else {"a": b"x", "c": b"z"})
+    assert (top / "a").stat().st_mode & 0o777 == 0o640
+
+
 CALLS = ("fsync", "replace", "link", "unlink", "mkdir", "fchmod")
 
 

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult
+from mcp_types import CreateMessageResult, ElicitResult, TextContent
 
-from pegboard import Permissions, Rule, ToolContext, ToolRegistry, tool
-from pegboard_mcp import mcp_toolset
+from pegboard import Model, ModelRequest, Permissions, Rule, ToolContext, ToolRegistry, tool
+from pegboard.testing import ScriptedModel
+from pegboard_mcp import ClientModel, mcp_toolset
 from pegboard_mcp.serving.access import HttpSettings
 
 BOTH = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -127,6 +128,30 @@ async def test_a_server_behind_it_asks_the_client_by_its_form_and_runs_once(mode
     assert runs == ["greet"] * len(ANSWERS)
     assert {schema == FORM for _, schema in asked} == {True}
     assert asked[0][0].startswith("behind__greet: The MCP server 'behind' asks: greet: Who is it?")
+
+
+@BOTH
+async def test_a_server_behind_it_asks_the_clients_model_where_the_host_has_none(mode, serving, connected):
+    async def answered(_context, params):
+        text = params.messages[0].content_as_list[0].text
+        return CreateMessageResult(role="assistant", model="m", content=TextContent(text=f"{text}? Done."))
+
+    @tool(read_only=True)
+    async def write(context: ToolContext) -> str:
+        """Has a model write."""
+        return (await ClientModel.of(context).respond(ModelRequest("A poem"))).text
+
+    own = registry_of(local)
+    own.permissions = Permissions([Rule("*", "*", "allow")])
+    async with serving(registry_of(write)) as behind, serving(own) as transport:
+        own.register(mcp_toolset("behind", url=behind.url, accept="always", sampling=True))
+        async with connected(transport, mode=mode, sampling_callback=answered) as client:
+            assert (await client.call_tool("behind__write", {})).content[0].text == "A poem? Done."
+        async with connected(transport, mode=mode) as client:
+            assert (await client.call_tool("behind__write", {})).is_error
+        own.provide(Model, ScriptedModel(["The host's."]))
+        async with connected(transport, mode=mode, sampling_callback=answered) as client:
+            assert (await client.call_tool("behind__write", {})).content[0].text == "The host's."
 
 
 async def test_users_see_the_servers_that_are_theirs(gateway, connected):

@@ -284,12 +284,12 @@ async def test_a_server_that_several_users_share_asks_none_and_tells_none_of_its
 
 
 async def test_what_a_server_writes_before_it_ends_shows_no_secret_that_it_was_given():
-    fails = "import os, sys; sys.exit('no such key: ' + os.environ['KEY'])"
+    fails = "import os, sys; sys.exit('reading\\nkeys\\nneeds one\\nno such key: ' + os.environ['KEY'])"
     settings = {"command": sys.executable, "args": ("-c", fails), "env": {"KEY": "sk-very-secret-1234"}}
     async with ToolRegistry() as registry:
         registry.register(mcp_toolset("real", **settings))
         (problem,) = (await registry.resolve()).problems
-    assert "it said: no such key: " in str(problem)
+    assert "it said: keys; needs one; no such key: " in str(problem)
     assert "sk-very-secret-1234" not in str(problem)
 
 

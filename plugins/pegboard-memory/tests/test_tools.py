@@ -183,7 +183,7 @@ def test_a_message_asks_and_is_judged_by_its_target(registry):
     assert send(target_type="agent", target_id="planner").kind == "rejected"
     assert seen == [("Send a message to agent:planner", ("agent:planner",))]
     registry.permissions = Permissions([Rule("message", "*", "allow")])
-    assert send(target_type="channel").text == "A message to a channel needs a target_id."
+    assert send(target_type="channel").text == "A message to target_type 'channel' needs a target_id."
     assert "Reachable: agent:planner, user:ann" in send(target_type="channel", target_id="c").text
     assert len(heard) == 1
 

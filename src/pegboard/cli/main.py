@@ -141,18 +141,18 @@ def command_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
-    """Which plugin brings which command, and its help; of two of one name the earlier in load order, none of ours."""
+    """Which plugin brings which command, and its help; none of ours, and none that a plugin doesn't get the name of."""
     bringing = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
-    if not bringing:
-        return {}
+    from pegboard.plugins.manager import manager_of
     from pegboard.tools.visible import visible
 
+    claims = manager_of(session.registry).claims
     owners: dict[str, tuple[FoundPlugin, str]] = {}
     for found in session.entries():
         if found.name in bringing:
             for name, text in command_helps(found, session).items():
                 # A name that doesn't show as it is could pass for another.
-                if name not in OWN and visible(name) == name:
+                if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
                     owners.setdefault(name, (found, visible(text)))
     return owners
 
@@ -171,17 +171,21 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
     """The command of this name that a plugin brings, its plugin imported; `None` where none does.
 
     Raises:
-        PluginError: The plugin, or its hook, failed.
+        PluginError: The plugin, or its hook, failed; or those that bring it don't get the name.
     """
     from pegboard.cli.session import open_session
 
     session = open_session(context.ensure_object(Options))
     found, _ = command_owners(session).get(name, (None, ""))
     if found is None:
-        from pegboard.cli.output import remark
+        from pegboard.cli.tool_texts import notice_text
+        from pegboard.errors import PluginError
 
-        for problem in session.registry.problems():  # of a plugin that may have brought it
-            remark(str(problem))
+        problems = session.registry.problems()  # of a plugin that may have brought it
+        for problem in problems:
+            if ("commands", name) in problem.offers:
+                raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
+        click.echo(notice_text(problems), err=True, nl=False)
         return None
     command = brought_commands(found, session.settings(found)).get(name)
     for method in ("make_context", "invoke") if command is not None else ():

@@ -157,9 +157,7 @@ class Session:
             ExpressionError: A text doesn't parse.
         """
         given = [self._read(part) for part in (*predicates, only_expression(self.options.only)) if part is not None]
-        if not given:
-            return None
-        return all_of(*given)
+        return all_of(*given) if given else None
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         from pegboard.toolsets.expression import as_predicate
@@ -504,7 +502,7 @@ def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, st
     for name in sorted(properties, key=lambda name: name not in hint.required):
         below, key = properties[name], before + name
         if key not in taken or _repeats(below):
-            described = below.keyword("description")
+            described = below.keywords.get("description")
             first = described.strip().partition("\n")[0] if isinstance(described, str) else ""
             found.append((visible(f"{key}="), visible(first.strip())))
         if not before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NoReturn, cast
@@ -29,7 +29,7 @@ from pegboard.schema.json import (
 )
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.handler import Checker
+from pegboard.tools.handler import Checker, own_problems
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 
@@ -217,14 +217,8 @@ def _coerces(tool: Tool, limits: Limits) -> bool:
 
 
 async def _check(state: CallState, tool: Tool, check: Checker) -> None:
-    def own_problems() -> tuple[str, ...]:
-        found: Iterable[str] | None = check(state.arguments)
-        if isinstance(found, str):
-            return (found,)
-        return tuple(f"{each}" for each in islice(found or (), MOST_PROBLEMS))  # it may go on without end
-
     try:
-        problems = await _asked(state, own_problems, check)
+        problems = await _asked(state, partial(own_problems, check, state.arguments), check)
     except LimitExpiredError:
         seconds = state.services.limits.callback_timeout
         text = f"{tool.name} was not run: it didn't say within {seconds:g} s whether it takes these arguments."

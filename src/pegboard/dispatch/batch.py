@@ -448,7 +448,7 @@ class Batch:
     def _actions(self, states: Sequence[CallState]) -> Actions:
         """What the calls ask for together; those that wait for an answer are asked later."""
         asked = [state.context.internals.pending_actions for state in states if state.pending is None]
-        if asked and not any(asked):
+        if not any(asked):
             return Actions()  # the usual case
         actions = [Actions() if each is None else each.actions for each in asked]
         base = states[0].context.request.state if states else None

@@ -279,8 +279,8 @@ def _further(context: ReadonlyContext, services: CallServices, call: ToolCall, s
 
 
 def _mode_of(state: CallState) -> str | None:
-    """How the call shares; `None` where that isn't known yet: a name may be repaired."""
+    """How the call shares; `None` where that isn't known yet: a name may be repaired, or be no text."""
     try:
         return state.services.find(state.call.name).spec.concurrency.mode
-    except CallError:
+    except (CallError, TypeError):
         return None

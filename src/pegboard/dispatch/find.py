@@ -11,6 +11,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.callbacks import Callback, ChainError, settle
+from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -259,17 +260,15 @@ def _repair_name(state: CallState, error: CallError) -> None:
         raise error
     names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in state.services.tools]
     name = meant_name(call.name, names)
-    if name is None or _is_delicate(state.services.find(name)):
+    if name is None or _is_delicate(state, state.services.find(name)):
         raise error
     _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
 
 
-def _is_delicate(tool: Tool) -> bool:
+def _is_delicate(state: CallState, tool: Tool) -> bool:
     """Whether a guess mustn't run it: it may destroy something, or a person has to be asked."""
-    spec = tool.spec
-    asks = spec.requires_confirmation or tool.confirms is not None or spec.permission is not None
-    asks = asks or "destructive" in tool.by_arguments
-    return asks or spec.annotations.destructive_hint is True
+    policy = policy_of(state.services.current.permissions, tool)
+    return policy.may_ask or any(rule.action == "ask" for rule in policy.rules)
 
 
 def _take(state: CallState, call: ToolCall, done: str) -> None:

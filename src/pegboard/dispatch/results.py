@@ -78,8 +78,7 @@ async def _shorten(state: CallState, result: ToolResult) -> None:
 
 
 async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
-    services = state.services
-    seconds = services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
+    services, seconds = state.services, time_limit(state, tool)
     shape_large = partial(_large_result_of, tool, value, limits_of(state), store_access(state))
     shaping = services.threads.run_for(tool.name, shape_large)
     try:
@@ -304,6 +303,14 @@ def limits_of(state: CallState) -> ResultLimits:
     """What the result of this call is held to: its tool's own limits, else the registry's."""
     own = state.tool.policy.result_limits if state.tool is not None else None
     return state.services.limits.results if own is None else own
+
+
+def time_limit(state: CallState, tool: Tool) -> float | None:
+    """The seconds that the call may take in all."""
+    limit, longest = tool.policy.timeout, state.services.longest
+    if limit is None:
+        limit = state.services.limits.timeout
+    return limit if longest is None else longest if limit is None else min(limit, longest)
 
 
 async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:

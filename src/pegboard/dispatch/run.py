@@ -19,7 +19,7 @@ from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import arguments_of, wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
-from pegboard.dispatch.results import MOST_VALUES, number_of_values
+from pegboard.dispatch.results import MOST_VALUES, number_of_values, time_limit
 from pegboard.dispatch.state import CallState, plain
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.schema.json import StructureError, problem
@@ -206,14 +206,6 @@ async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
         await pending
     finally:
         state.services.locks.leave(state)
-
-
-def time_limit(state: CallState, tool: Tool) -> float | None:
-    """The seconds that the call may take in all."""
-    limit, longest = tool.policy.timeout, state.services.longest
-    if limit is None:
-        limit = state.services.limits.timeout
-    return limit if longest is None else longest if limit is None else min(limit, longest)
 
 
 def _note_start(state: CallState, tool: Tool) -> float | None:

@@ -21,7 +21,7 @@ from pegboard.config.config import normalised
 from pegboard.files import read_state, write_state
 from pegboard.tools.spec import Origin
 
-KINDS: Final = ("plugins", "tools", "toolsets", *EXTRAS)
+KINDS: Final = ("plugins", "tools", "toolsets", "commands", *EXTRAS)
 """What has names that plugins bring; the names of plugins are their entry points' and their distributions'."""
 _FILE: Final = "accepted.json"
 Names = Mapping[str, Mapping[str, str]]  # kind -> name -> the normalised name of a distribution

@@ -131,10 +131,10 @@ class ModelRequest:
         output: What the answer is to be the JSON of, by the provider's own response format: a name, a description, and
             the schema of an object. `None`: words.
         extra: Anything else that processors and clients hand on; never sent.
+        problems: What went wrong while the request was made ready; for the operator, never sent.
 
     Raises:
         ValueError: A tool choice that there isn't; a tool is named by `NamedTool`.
-        problems: What went wrong while the request was made ready; for the operator, never sent.
     """
 
     messages: tuple[Message, ...] = field(default=(), converter=_as_messages)

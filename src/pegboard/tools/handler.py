@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
@@ -11,7 +12,7 @@ from attrs import Factory, field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.schema.converter import JsonRecord
-from pegboard.schema.json import JsonText, StructureError, json_text
+from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, json_text
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.tools.spec import Concurrency
@@ -96,6 +97,12 @@ class Handler:
     injects: tuple[Parameter, ...] = ()
 
 
+def own_problems(check: Checker, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a tool's own check finds wrong, at most 20 things of as many as it gives; a text by itself is one."""
+    found = check(arguments)
+    return (found,) if isinstance(found, str) else tuple(f"{each}" for each in islice(found or (), MOST_PROBLEMS))
+
+
 def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> bool:
     """Whether the arguments are the fields of the one parameter that there is, and it is of a class with fields.
 
@@ -113,8 +120,7 @@ def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], to
 
 
 def _has_fields(one: Parameter, given: JsonSchema, tool: str) -> bool:
-    from pegboard.schema.adapters import OBJECTS, RecordAdapter, bare
-    from pegboard.schema.converter import ForeignAdapter
+    from pegboard.schema.adapters import OBJECTS, ForeignAdapter, RecordAdapter, bare
     from pegboard.schema.types import adapter_of
 
     if one.default is not EMPTY or one.kind in STARRED or one.key in given.get("properties", {}):

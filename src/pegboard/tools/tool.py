@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 from pegboard.callbacks import Flavour, settle
 from pegboard.errors import DefinitionError, near_or_known
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.json import MOST_PROBLEMS, JsonText, StructureError, digest_of, problem
+from pegboard.schema.json import JsonText, StructureError, digest_of, problem
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -32,6 +32,7 @@ from pegboard.tools.handler import (
     binder_of_one,
     checked_schema,
     input_schema_of,
+    own_problems,
     takes_fields,
 )
 from pegboard.tools.options import BESIDE, CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
@@ -225,9 +226,7 @@ class Tool:
                 self.bind(ToolContext(), arguments)
             except StructureError as error:
                 return (problem(error.path, error.reason),)
-        if self.checks is None:
-            return ()
-        return tuple(self.checks(arguments) or ())[:MOST_PROBLEMS]
+        return () if self.checks is None else own_problems(self.checks, arguments)
 
     def evolve(self, **changes: Any) -> Tool:
         """A tool with some attributes changed; what rules knew it by stays among its `former_*` attributes."""

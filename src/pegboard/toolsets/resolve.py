@@ -566,4 +566,4 @@ def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
         near = did_you_mean(suggest(name[:200], trace.considered)) if len(unknown) <= 3 else ""
         yield ToolsetProblem("", f"active: no tool is called {name!r}.{near}")
     if len(unknown) > MOST_PROBLEMS:
-        yield ToolsetProblem("", f"active: nor has anybody {len(unknown) - MOST_PROBLEMS} more of the names")
+        yield ToolsetProblem("", f"active: no tool has {len(unknown) - MOST_PROBLEMS} more of the names")

@@ -39,7 +39,6 @@ class Toolset(Protocol):
       holds until one of these, the plugin's settings or its code changes. `None` publishes nothing.
     - `on_change(function)` takes a function without arguments, which it calls, from any thread, whenever its tools
       have changed. It is called when the toolset is registered; those that it wraps are asked too (`inner_toolsets`).
-
     - `names_begin` is what the names of all its tools begin with, as a text; it isn't asked, by a command or
       `registry.call`, for a tool of quite another name.
 

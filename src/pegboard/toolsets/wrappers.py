@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakValueDictionary
@@ -18,7 +18,7 @@ from pegboard.errors import DefinitionError, RegistrationError, near_or_known
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, takes_context
+from pegboard.tools.handler import Binder, Handler, own_problems, takes_context
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
@@ -523,11 +523,11 @@ class _Reshaping:
             given = self.reshape.given(arguments)
         except StructureError as error:
             return (problem(error.path, error.reason),)
-        found: Iterable[str] = ()
+        found: Sequence[str] = ()
         if not self.tool.validator.accepts(given):
             found = self.tool.validator.problems(given)
         elif self.tool.checks is not None:
-            found = self.tool.checks(given) or ()
+            found = own_problems(self.tool.checks, given)
         return [self.renamed(text) for text in found]
 
     def binder(self) -> Binder:

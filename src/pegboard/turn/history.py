@@ -106,7 +106,8 @@ class TurnProgress:
 
     def _take_actions(self, outcome: Outcome, *, skips: bool) -> None:
         """`skips` is whether the calls of this answer that have ended before agree to skip the summary."""
-        skips = skips and outcome.actions.skip_summarization
+        none_has_ended = all(result.kind == "confirmation_required" for result in outcome.results)
+        skips = skips and (none_has_ended or outcome.actions.skip_summarization)
         self.actions = attrs.evolve(merged([self.actions, outcome.actions], self.state), skip_summarization=skips)
         for changes in (outcome.actions, Actions(outcome.actions.temporary)):
             changes.apply_to(self.state)

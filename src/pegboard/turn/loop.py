@@ -528,11 +528,13 @@ class Turn:
         Raises:
             CallbackError: It failed, or took too long.
         """
+        limit = asyncio.timeout(seconds := self.registry.limits.callback_timeout)
         try:
-            async with asyncio.timeout(self.registry.limits.callback_timeout):
+            async with limit:
                 return await settle(question())
         except Exception as error:
-            raise CallbackError(f"{type(error).__name__}: {error}", stage=what, owner="the host") from error
+            text = f"gave no answer within {seconds:g} s" if limit.expired() else f"{type(error).__name__}: {error}"
+            raise CallbackError(text, stage=what, owner="the host") from error
 
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""

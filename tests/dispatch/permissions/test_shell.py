@@ -67,16 +67,6 @@ def test_quotes_and_escapes_are_taken_away(text):
         ("{}", "{}"),
         ("a}", "a}"),
         ("é", "é"),
-    ],
-)
-def test_what_a_word_says(text, word):
-    assert words(f"echo {text}") == [["echo", word]]
-    assert read_line(f"echo {text}").is_plain
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
         ("$a", HOLE),
         ("x$a.y", f"x{HOLE}.y"),
         ('"x $a"', f"x {HOLE}"),
@@ -93,7 +83,7 @@ def test_what_a_word_says(text, word):
         ('$"a"', f"{HOLE}a"),
     ],
 )
-def test_what_the_shell_fills_in_is_a_hole(text, word):
+def test_what_a_word_says_and_what_the_shell_fills_in_is_a_hole(text, word):
     assert words(f"echo {text}") == [["echo", word]]
     assert read_line(f"echo {text}").is_plain
 

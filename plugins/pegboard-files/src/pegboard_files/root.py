@@ -189,6 +189,11 @@ class OpenRoot:
         """The path by which a model knows what stands there: relative to the root, or absolute."""
         return printable(self.place(parts)) if self.is_absolute else shown_path(parts)
 
+    def pattern(self, written: str, start: Parts) -> str:
+        """A pattern for what is in a directory: one that begins with its absolute path goes on from there."""
+        heads = ("/".join((place.rstrip("/"), *start, "")) for place in self.places)
+        return next((f"/{written.removeprefix(head)}" for head in heads if written.startswith(head)), written)
+
     def holds(self, path: str) -> bool:
         """Whether an absolute path begins in it."""
         return any(f"{path}/".startswith(place.rstrip("/") + "/") for place in self.places)

@@ -386,9 +386,10 @@ class FileTools:
             limit: How many results to give at most.
             call: The running call.
         """
-        wanted = globs([pattern], exclude)
         with self._opened(call, path) as root:
             start = directory_of(root, path)
+            pattern, *left_out = (root.pattern(each, start) for each in (pattern, *exclude))
+            wanted = globs([pattern], left_out)
             walk = self._walk(root, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
             files, more = found(walk, start, wanted, offset, limit)
             note = glob_note(walk, offset, len(files), more=more)
@@ -433,9 +434,10 @@ class FileTools:
             call: The running call.
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
-        wanted = globs(include, exclude)
         with self._opened(call, path) as root:
             start = resolve(root, path)
+            include, exclude = ([root.pattern(each, start) for each in listed] for listed in (include, exclude))
+            wanted = globs(include, exclude)
             walk = self._walk(root, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
             with worded(root.shown(start)):

@@ -2,8 +2,8 @@
 
 Nothing is written into a file that is there: a new one is made beside it, and takes its name once it is complete. So
 whenever the process ends, a file is what it was or what it was to become. Where several files change, each that is
-replaced keeps a second name until all of them are in place, and a journal in the user's state folder says which: an
-error takes everything back at once, and what a killed process has left is taken back by the next change.
+replaced keeps a second name (or a copy has it) until all of them are in place, and a journal in the user's state folder
+says which: an error takes everything back at once, and what a killed process has left is taken back by the next change.
 
 Directories are opened from the root downwards and never through a link, and are locked meanwhile: two writers, in one
 process or several, take turns.
@@ -169,21 +169,31 @@ class _Slot:
         if self.change.data is None:
             return
         self.staged = True
-        fd = os.open(self.new, _CREATE, 0o666, dir_fd=self.folder)
+        like = self.change.before if self.change.before.stamp is not None else self.change.like
+        self._write(self.new, self.change.data, like)
+
+    def _write(self, name: str, data: bytes, like: FileState | None) -> None:
+        fd = os.open(name, _CREATE, 0o666, dir_fd=self.folder)
         with os.fdopen(fd, "wb") as file:
-            like = self.change.before if self.change.before.stamp is not None else self.change.like
             if like is not None:
                 _copy_rights(like, fd)
-            file.write(self.change.data)
+            file.write(data)
             file.flush()
             os.fsync(fd)
 
     def keep(self) -> None:
-        """Gives the old file a second name."""
+        """Gives the old file a second name; where the file system knows no such, a copy has it."""
         remove(self.folder, self.old)
-        if self.change.before.stamp is not None:
+        before = self.change.before
+        if before.data is None:
+            return
+        self.kept = True
+        try:
             os.link(self.name, self.old, src_dir_fd=self.folder, dst_dir_fd=self.folder, follow_symlinks=False)
-            self.kept = True
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            self._write(self.old, before.data, before)
 
     def put_in_place(self) -> None:
         """Renames the new file into place, or removes the old one. Never over a file that wasn't there."""

@@ -264,7 +264,8 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  whatever a transport raises ends only this connection
-            words = self._hidden("; ".join([*dict.fromkeys(inbox.last_words)][-3:]))  # each way of trying has the same
+            last = [*dict.fromkeys(reversed(inbox.last_words))][2::-1]  # each way of trying has the same
+            words = self._hidden("; ".join(last))
             cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
             self._note_end(self._session, cause)
             if not ready.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -23,7 +24,7 @@ from mcp_types import (
 )
 
 from pegboard import Message, Model, ModelConfig, ModelRequest, ToolContext
-from pegboard.errors import cause_of, operator_log
+from pegboard.errors import ModelError, cause_of, operator_log
 from pegboard.schema.json import json_text
 from pegboard.schema.validator import validator_of
 from pegboard.tools.content import read_content
@@ -123,7 +124,7 @@ class Host:
         words = [getattr(block, "text", block.type) for each in params.messages for block in each.content_as_list]
         shown = "\n".join([params.system_prompt or "", *words])[:MOST_ASKED]
         await context.ask(PERMISSION, (self._server,), metadata={"asks": visible(shown, newlines=True)})
-        model = await context.use(Model)
+        model = await _model_for(context)
         request = ModelRequest(
             [_message(each) for each in params.messages],
             instructions=params.system_prompt or (),
@@ -140,6 +141,16 @@ class Host:
             model=answer.model or model.name,
             stop_reason=_STOPPED.get(answer.finish_reason, answer.finish_reason),
         )
+
+
+async def _model_for(context: ToolContext) -> Model:
+    """The host's model; behind `registry serve`, where the host has none, that of the client that makes the call."""
+    if not context.provides(Model):
+        from pegboard_mcp.serving.sampling import ClientModel  # few servers ask for a model
+
+        with suppress(ModelError):
+            return ClientModel.of(context)
+    return await context.use(Model)
 
 
 def _defaults(form: JsonMapping) -> JsonObject:

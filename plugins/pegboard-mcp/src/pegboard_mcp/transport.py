@@ -402,11 +402,22 @@ async def _write(
 async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) -> None:
     """Keeps the last lines that a process writes to standard error."""
     log = operator_log().getChild(f"mcp.{name}")
+
+    def note(text: bytes) -> None:
+        for line in text.decode(errors="replace").splitlines():
+            if line.strip():
+                inbox.last_words.append(line[:500])
+                log.debug("%s", line)
+
+    rest = b""  # the line that hasn't come whole: a secret that is cut in two wouldn't be found in it
     assert process.stderr is not None
-    while part := await process.stderr.read(4_096):
-        for line in part.decode(errors="replace").splitlines():
-            inbox.last_words.append(line[:500])
-            log.debug("%s", line)
+    try:
+        while part := await process.stderr.read(4_096):
+            lines, _, rest = (rest + part).rpartition(b"\n")
+            rest = rest[:4_096]
+            note(lines)
+    finally:
+        note(rest)
 
 
 # HTTP -------------------------------------------------------------------------------------------------------------

@@ -255,7 +255,8 @@ class MemoryTools:
             else:
                 parts += [TextContent(f"{name}:"), content]
         if not parts:
-            raise ToolError(" ".join(missing), hint="Without names, this lists what there is.")
+            newest = "" if version is None else " Without a version, it gives the newest."
+            raise ToolError(" ".join(missing), hint=f"Without names, this lists what there is.{newest}")
         return ToolResult([*parts, *map(TextContent, missing)])
 
     async def _artifacts(self, context: ToolContext) -> Any:
@@ -305,7 +306,7 @@ class MemoryTools:
         """
         target = target_id or (context.user if target_type == "user" else None)
         if not target:
-            raise ToolError(f"A message to a {target_type} needs a target_id.")
+            raise ToolError(f"A message to target_type {target_type!r} needs a target_id.")
         if visible(target_id) != target_id or target_id.strip() != target_id:  # it would pass for another's
             raise ToolError(f"target_id {target_id!a} has hidden characters or line ends, or blanks round it.")
         facts = dict(metadata), context.user, context.agent, context.session

@@ -20,7 +20,7 @@ Owner: TypeAlias = tuple[str | None, str | None]
 """The user and the conversation."""
 
 _END_SECONDS: Final = 5.0
-_HINT: Final = "Sessions end with the program that runs the tools, and are forgotten some time after they have ended."
+_HINT: Final = "Sessions end with the program that runs the tools, and are forgotten once their end was told."
 
 
 @define(eq=False)

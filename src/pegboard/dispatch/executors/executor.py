@@ -29,8 +29,8 @@ from pegboard.dispatch.executors.execution import (
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.results import shape
-from pegboard.dispatch.run import run, time_limit
+from pegboard.dispatch.results import shape, time_limit
+from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import DispatchHost, run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState, CurrentPermissions
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided

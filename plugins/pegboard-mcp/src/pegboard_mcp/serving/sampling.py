@@ -55,8 +55,8 @@ class ClientModel:
         asker: Asks the client.
     """
 
-    name: Final = "client"
-    provider: Final = "mcp"
+    name: str = "client"
+    provider: str = "mcp"
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
