@@ -59,11 +59,6 @@ def cells(row: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 
 
-def test_each_fragment_of_the_changelog_is_of_a_kind_that_it_has() -> None:
-    kinds = re.findall(r'^directory = "(\w+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {path.suffixes[-2][1:] for path in (ROOT / "changelog.d").glob("+*.md")} - {*kinds} == set()
-
-
 # The site -----------------------------------------------------------------------------------------------------------
 
 
