@@ -543,7 +543,8 @@ def match_answers(
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}
     taken: dict[str, Answer] = {}
     ignored: list[str] = []
-    for name, given in answers.items() if isinstance(answers, Mapping) else answers:
+    pairs: Any = answers.items() if isinstance(answers, Mapping) else answers
+    for name, given in pairs:
         answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
         if answer is None:
             ignored.append(str(name)[:MOST_SHOWN])
