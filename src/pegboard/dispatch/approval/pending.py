@@ -543,7 +543,7 @@ def match_answers(
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}
     taken: dict[str, Answer] = {}
     ignored: list[str] = []
-    pairs: Any = answers.items() if isinstance(answers, Mapping) else answers
+    pairs: Any = answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType]
     for name, given in pairs:
         answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
         if answer is None:
