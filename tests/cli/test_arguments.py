@@ -304,6 +304,6 @@ def test_items_by_place():
 
 
 def test_what_stands_under_a_keyword():
-    assert hint({"description": "outer", "anyOf": [{"description": "inner"}]}).keyword("description") == "outer"
-    assert hint({"anyOf": [{"description": "inner"}]}).keyword("description") == "inner"
-    assert hint({}).keyword("description") is None
+    assert hint({"description": "outer", "anyOf": [{"description": "inner"}]}).keywords.get("description") == "outer"
+    assert hint({"anyOf": [{"description": "inner"}]}).keywords.get("description") == "inner"
+    assert hint({}).keywords.get("description") is None

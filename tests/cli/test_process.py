@@ -326,6 +326,12 @@ def test_a_thread_that_a_tool_leaves_behind_keeps_no_process(environ, functions)
     assert err.startswith(b"error (timeout): leave ")
 
 
+def test_a_command_that_ran_no_tool_ends_without_a_last_collection(environ):
+    script = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))"
+    argv = [sys.executable, "-c", f"{script}; import pegboard.__main__; pegboard.__main__.run()", "--version"]
+    assert subprocess.run(argv, env=environ, capture_output=True, check=True).stdout.endswith(b"\nTrue\n")
+
+
 HEAVY = ("asyncio", "attr", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "importlib_metadata", "demo_tools")
 PROBE = f"""
 import sys

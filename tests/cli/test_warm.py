@@ -26,7 +26,7 @@ from pegboard.cli.tool_texts import (
     show_json,
     show_text,
 )
-from pegboard.cli.warm import WARM_OPTIONS, answer
+from pegboard.cli.warm import answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment, own_version
 from pegboard.tools.spec import Origin, ToolSpec
@@ -430,11 +430,6 @@ print(*sorted(set(sys.modules) - before))
     foreign = {name for name in loaded if not name.startswith("pegboard")}
     assert foreign <= {"__future__", "errno", "itertools", "zlib"}
     assert len(loaded) - len(foreign) <= 12
-
-
-def test_the_table_of_options_names_commands_and_options():
-    assert set(WARM_OPTIONS) == {"", "list", "search", "show", "schema"}
-    assert all(option.startswith("--") for options in WARM_OPTIONS.values() for option in options)
 
 
 # The kept index -----------------------------------------------------------------------------------------------------

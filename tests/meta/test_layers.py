@@ -55,7 +55,7 @@ def test_every_module_imports_alone() -> None:
         ),
         (
             "import pegboard.toolsets.predicates, pegboard.toolsets.expression",
-            ("cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "asyncio"),
+            ("cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "asyncio", "pegboard.schema.text"),
         ),
         (
             "import pegboard.plugins.load, pegboard.cli.commands.look",

@@ -103,9 +103,10 @@ class SchemaType:
                 found.append(first[index] if index < len(first) else part.get("items", True))
         return SchemaType({"anyOf": found or [False]}, self.root)
 
-    def keyword(self, name: str) -> Any:
-        """The value of a keyword in the schema itself, then its parts; `None` where none does."""
-        return next((part[name] for part in (_object(self.schema), *self.parts) if name in part), None)
+    @cached_property
+    def keywords(self) -> Mapping[str, Any]:
+        """The keywords in the schema itself, then those of its parts, of each the first value."""
+        return {name: value for part in (*self.parts[::-1], _object(self.schema)) for name, value in part.items()}
 
 
 def _list(value: Any) -> list[Any]:

@@ -65,7 +65,7 @@ async def approve_all(request: ApprovalRequest, _context: ToolContext) -> Answer
     """`--yes`; `None` for a form that a yes doesn't fill in: one that needs a field without a default."""
     form = _form_of(request)
     needed = () if form is None else map(form.child, form.required)
-    return Once() if all(field.keyword("default") is not None for field in needed) else None
+    return Once() if all(field.keywords.get("default") is not None for field in needed) else None
 
 
 def _form_of(request: ApprovalRequest) -> SchemaType | None:
@@ -143,9 +143,9 @@ def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
     answers, words = dict[str, Any](), list[str]()
     for name, field in form.properties.items():
         item = field.item(0) if "array" in field.types and not field.is_open else None
-        choices, default = (item or field).members, field.keyword("default")
+        choices, default = (item or field).members, field.keywords.get("default")
         options = f" [{', '.join(map(str, choices))}]" if choices else ""
-        title = f"{field.keyword('title') or name}{options}"
+        title = f"{field.keywords.get('title') or name}{options}"
         usual = "" if default is None else f" (Enter: {default})"
         line = yield visible(f"{title}{', several with commas' if item else ''}{usual}: ")
         if text := line.strip():

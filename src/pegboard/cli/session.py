@@ -502,7 +502,7 @@ def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, st
     for name in sorted(properties, key=lambda name: name not in hint.required):
         below, key = properties[name], before + name
         if key not in taken or _repeats(below):
-            described = below.keyword("description")
+            described = below.keywords.get("description")
             first = described.strip().partition("\n")[0] if isinstance(described, str) else ""
             found.append((visible(f"{key}="), visible(first.strip())))
         if not before:

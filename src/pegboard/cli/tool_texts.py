@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -63,7 +63,7 @@ def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterato
     required = hint.required
     for name, below in hint.properties.items():
         yield f"  {visible(before + name)}: {', '.join(_words(below, required=name in required))}"
-        described = below.keyword("description")
+        described = below.keywords.get("description")
         if isinstance(described, str) and described.strip():
             yield f"      {visible(' '.join(described.split()), again=True)}"
         if levels > 1 and not below.is_open:
@@ -76,32 +76,26 @@ def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterato
 def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
     """The type, what it is held to, and whether it may be left out."""
     yield _short(type_words(hint.schema))
-    yield from map(_short, _limits(hint))
+    yield from map(_short, _limits(hint.keywords))
     if required:
         yield "required"
-    elif (default := hint.keyword("default")) is not None:
+    elif (default := hint.keywords.get("default")) is not None:
         yield f"default {_short(_json(default))}"
 
 
-def _limits(hint: SchemaType) -> Iterator[str]:
-    yield from _between(hint, "minimum", "maximum", "")
+def _limits(given: Mapping[str, Any]) -> Iterator[str]:
+    for what, unit in (("imum", ""), ("Length", " characters"), ("Items", " items")):
+        low, high = given.get(f"min{what}"), given.get(f"max{what}")
+        if low is not None and high is not None:
+            yield f"{_json(low)} to {_json(high)}{unit}"
+        elif low is not None or high is not None:
+            yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
     for keyword, words in (("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")):
-        if hint.keyword(keyword) is not None:
-            yield f"{words} {_json(hint.keyword(keyword))}"
-    yield from _between(hint, "minLength", "maxLength", " characters")
-    yield from _between(hint, "minItems", "maxItems", " items")
+        if (value := given.get(keyword)) is not None:
+            yield f"{words} {_json(value)}"
     for keyword, words in (("format", ""), ("pattern", "pattern ")):
-        value = hint.keyword(keyword)
-        if isinstance(value, str):
+        if isinstance(value := given.get(keyword), str):
             yield f"{words}{value}"
-
-
-def _between(hint: SchemaType, least: str, most: str, unit: str) -> Iterator[str]:
-    low, high = hint.keyword(least), hint.keyword(most)
-    if low is not None and high is not None:
-        yield f"{_json(low)} to {_json(high)}{unit}"
-    elif low is not None or high is not None:
-        yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
 
 
 def _short(text: str) -> str:

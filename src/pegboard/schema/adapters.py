@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.schema.json import json_text
+from pegboard.schema.references import mapped
 from pegboard.schema.text import Notation
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -561,6 +563,45 @@ class ConstrainedAdapter(WrappedAdapter):
             return all(each.accepts(value) for each in self.checks)
         except Exception:  # noqa: BLE001  (text that is none of the type's, and what can't be compared)
             return False
+
+
+@frozen(eq=False)
+class ForeignAdapter(TypeAdapter):
+    """A class that others know how to make: by hooks of cattrs with a schema beside, or a pydantic or msgspec model.
+
+    Attributes:
+        annotation: The class, perhaps with arguments.
+        given: Its schema.
+        written: The schema of what it is written as.
+    """
+
+    annotation: Any
+    cls: type[Any]
+    given: JsonMapping
+    written: JsonMapping
+
+    def kinds(self) -> Kinds:
+        """Objects, if its schema is for those; else any."""
+        return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
+
+    def schema(self, writer: SchemaWriter) -> JsonSchema:
+        """As it was given; what it defines beside is named anew among the definitions."""
+        given = self.written if writer.written else self.given
+        definitions: JsonMapping = given.get("$defs", {})
+        if not definitions:
+            return dict(given)
+        owner = json_text(definitions)  # models that have the same are one
+        names = {name: writer.reserve(name, owner) for name in definitions}
+        written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
+        writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
+        return written
+
+
+def _renamed(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
+    """A schema whose references lead to definitions of other names."""
+    renamed = mapped(schema, lambda part, _: _renamed(part, names))
+    name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
+    return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
 
 
 def with_keywords(schema: JsonSchema, more: Iterable[JsonSchema]) -> JsonSchema:

@@ -17,14 +17,13 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import check_keys
-from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
-from pegboard.schema.references import inlined, mapped
-from pegboard.schema.text import read_base64, write_base64
-from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.schema.json import StructureError, path_text, shown, unicode_text, whole_numbers
+from pegboard.typing import JsonObject, JsonSchema
 
 if TYPE_CHECKING:
     from cattrs import Converter
+
+    from pegboard.schema.adapters import TypeAdapter
 
 _MOST_SHOWN: Final = 200
 _WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)
@@ -39,6 +38,8 @@ def converter() -> Converter:
     """
     from cattrs import Converter
 
+    from pegboard.schema.adapters import TypeAdapter
+
     class MarkingConverter(Converter):
         """A converter that marks the hooks that it makes itself, of a class's fields."""
 
@@ -48,13 +49,9 @@ def converter() -> Converter:
             return hook
 
     made = MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
-    made.register_structure_hook_factory(_is_adapter, structure_hook)
-    made.register_unstructure_hook_factory(_is_adapter, _unstructure_hook)
+    made.register_structure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), structure_hook)
+    made.register_unstructure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), _unstructure_hook)
     return made
-
-
-def _is_adapter(kind: Any) -> bool:
-    return isinstance(kind, TypeAdapter)
 
 
 def _unstructure_hook(adapter: TypeAdapter) -> UnstructureHook:
@@ -92,6 +89,8 @@ def model_schema(cls: Any, annotation: Any, *, written: bool) -> JsonSchema | No
     Raises:
         Exception: Whatever the model raises, one of whose fields has no schema, say.
     """
+    from pegboard.schema.references import inlined
+
     if is_pydantic(cls):
         mode = "serialization" if written else "validation"
         write = getattr(cls, "model_json_schema", None) or _pydantic_adapter(annotation).json_schema
@@ -209,45 +208,6 @@ def refused_by(cls: type, error: Exception) -> StructureError:
     return StructureError(f"{cls.__name__} refuses it ({type(error).__name__})")
 
 
-@frozen(eq=False)
-class ForeignAdapter(TypeAdapter):
-    """A class that others know how to make: by hooks of cattrs with a schema beside, or a pydantic or msgspec model.
-
-    Attributes:
-        annotation: The class, perhaps with arguments.
-        given: Its schema.
-        written: The schema of what it is written as.
-    """
-
-    annotation: Any
-    cls: type[Any]
-    given: JsonMapping
-    written: JsonMapping
-
-    def kinds(self) -> Kinds:
-        """Objects, if its schema is for those; else any."""
-        return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
-
-    def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """As it was given; what it defines beside is named anew among the definitions."""
-        given = self.written if writer.written else self.given
-        definitions: JsonMapping = given.get("$defs", {})
-        if not definitions:
-            return dict(given)
-        owner = json_text(definitions)  # models that have the same are one
-        names = {name: writer.reserve(name, owner) for name in definitions}
-        written = _renamed({key: rule for key, rule in given.items() if key != "$defs"}, names)
-        writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
-        return written
-
-
-def _renamed(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
-    """A schema whose references lead to definitions of other names."""
-    renamed = mapped(schema, lambda part, _: _renamed(part, names))
-    name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
-    return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
-
-
 # Hooks of type adapters -----------------------------------------------------------------------------------------------
 
 StructureHook: TypeAlias = Callable[[Any, Any], Any]
@@ -274,9 +234,9 @@ class Hooks(Generic[_H]):
         makers: By the class of the adapter; `structure.py` and `dump.py` put theirs in.
     """
 
-    makers: dict[type[TypeAdapter], Callable[[Any], _H]] = field(factory=dict[type[TypeAdapter], Callable[[Any], _H]])
-    _known: dict[TypeAdapter, _H] = field(factory=dict[TypeAdapter, _H], init=False)
-    _late: dict[TypeAdapter, _H] = field(factory=dict[TypeAdapter, _H], init=False)
+    makers: dict[type[TypeAdapter], Callable[[Any], _H]] = field(factory=dict[Any, Any])
+    _known: dict[TypeAdapter, _H] = field(factory=dict[Any, Any], init=False)
+    _late: dict[TypeAdapter, _H] = field(factory=dict[Any, Any], init=False)
 
     def __call__(self, adapter: TypeAdapter) -> _H:
         """The hook of an adapter; of one that is being made, one that looks for it when called."""
@@ -448,6 +408,8 @@ def _written(value: Any, write_data: Callable[[Any], Any]) -> Any:
     if isinstance(value, str):
         return unicode_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
+        from pegboard.schema.text import write_base64
+
         return write_base64(value)
     if isinstance(value, tuple):
         return [_written(each, write_data) for each in cast("tuple[Any, ...]", value)]
@@ -616,6 +578,8 @@ def _of_annotated(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _from_base64(data: Any, _type: Any) -> bytes:
+    from pegboard.schema.text import read_base64
+
     text = _exactly(str)(data, str)
     try:
         return read_base64(bytes, text)

@@ -20,6 +20,7 @@ from pegboard.schema.adapters import (
     ChoiceAdapter,
     ConstrainedAdapter,
     FlagAdapter,
+    ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
     RecordAdapter,
@@ -32,7 +33,6 @@ from pegboard.schema.adapters import (
     reach,
 )
 from pegboard.schema.converter import (
-    ForeignAdapter,
     HookField,
     UnstructureHook,
     foreign_writer,

@@ -28,6 +28,7 @@ from pegboard.schema.adapters import (
     ChoiceAdapter,
     ConstrainedAdapter,
     FlagAdapter,
+    ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
     RecordAdapter,
@@ -40,7 +41,6 @@ from pegboard.schema.adapters import (
     key_texts,
 )
 from pegboard.schema.converter import (
-    ForeignAdapter,
     HookField,
     StructureHook,
     foreign_reader,

@@ -35,6 +35,7 @@ from pegboard.schema.adapters import (
     Choice,
     ChoiceAdapter,
     FlagAdapter,
+    ForeignAdapter,
     Kinds,
     MappingAdapter,
     Member,
@@ -56,7 +57,7 @@ from pegboard.schema.constraints import (
     notes_of,
     validator_constraint,
 )
-from pegboard.schema.converter import ForeignAdapter, has_hook, is_msgspec, is_pydantic, model_schema
+from pegboard.schema.converter import has_hook, is_msgspec, is_pydantic, model_schema
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.fields import (

@@ -120,8 +120,7 @@ def takes_fields(options: Mapping[str, Any], parameters: Sequence[Parameter], to
 
 
 def _has_fields(one: Parameter, given: JsonSchema, tool: str) -> bool:
-    from pegboard.schema.adapters import OBJECTS, RecordAdapter, bare
-    from pegboard.schema.converter import ForeignAdapter
+    from pegboard.schema.adapters import OBJECTS, ForeignAdapter, RecordAdapter, bare
     from pegboard.schema.types import adapter_of
 
     if one.default is not EMPTY or one.kind in STARRED or one.key in given.get("properties", {}):

@@ -109,13 +109,8 @@ class SnapshotWriter:
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}
         commands |= dict(command_lines(session))
-        sections = sections_of(
-            offered.tools,
-            session.registry.problems(),
-            commands=commands.items(),
-            notices=notices,
-            index=index,
-        )
+        known = session.registry.problems()
+        sections = sections_of(offered.tools, known, commands=commands.items(), notices=notices, index=index)
         return write_snapshot(self.place, sections, self.stamps, until)
 
 
