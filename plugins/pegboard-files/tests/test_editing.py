@@ -148,12 +148,22 @@ def test_a_diff_leads_from_one_text_to_the_other(before, after):
 
 
 @given(TEXTS, TEXTS, st.text(st.sampled_from("ab\n"), max_size=40))
-def test_a_diff_of_many_lines_is_coarse_but_true(before, after, same):
+@pytest.mark.parametrize("bound", ["_MOST_DIFFED", "_MOST_ANCHORED"])
+def test_a_diff_of_many_lines_is_true(bound, before, after, same):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(editing, "_MOST_DIFFED", 2)
+        patch.setattr(editing, bound, 2)
         assert applied(same + "\n" + before, diff_of(same + "\n" + before, same + "\n" + after, "a").text) == (
             f"{same}\n{after}"
         )
+
+
+def test_changes_far_from_each_other_are_shown_each_by_itself():
+    before = "start\n" + "".join(f"line {n}\nend\n\n" for n in range(3_000)) + "stop\n"
+    after = before.replace("start", "begin").replace("line 1000\n", "").replace("stop", "halt")
+    diff = diff_of(before, after, "a.txt")
+    assert applied(before, diff.text) == after
+    assert (diff.added, diff.removed, diff.text.count("@@ -")) == (2, 3, 3)
 
 
 def test_a_diff_is_as_difflib_writes_it():

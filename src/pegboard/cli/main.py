@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 
 OWN: Final[Mapping[str, tuple[str, str]]] = {name: at for section in SECTIONS.values() for name, at in section.items()}
 HOOK = "pegboard_register_commands"
-_CLICKS_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
 
 class RegistryGroup(click.Group):
@@ -113,10 +113,8 @@ def plugin_command_lines(context: click.Context) -> Iterator[tuple[str, str]]:
     if snapshot is None:
         yield from _asked(context)
         return
-    try:
+    with closing(snapshot):
         lines = snapshot.section(b"commands").decode().splitlines()
-    finally:
-        snapshot.close()
     for line in lines:
         name, _, text = line.partition("\t")
         if name not in OWN:
@@ -181,11 +179,10 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
         from pegboard.cli.tool_texts import notice_text
         from pegboard.errors import PluginError
 
-        problems = session.registry.problems()  # of a plugin that may have brought it
-        for problem in problems:
+        for problem in session.registry.problems():  # of a plugin that may have brought it
             if ("commands", name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
-        click.echo(notice_text(problems), err=True, nl=False)
+        click.echo(notice_text(session.registry.problems()), err=True, nl=False)
         return None
     command = brought_commands(found, session.settings(found)).get(name)
     for method in ("make_context", "invoke") if command is not None else ():
@@ -194,10 +191,10 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
 
 
 def _reporting(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
-    """The method of a command; whatever it raises names the plugin and the command."""
+    """The method of a command; whatever it raises that isn't reported by itself names the plugin and the command."""
     from pegboard.errors import PegboardError, PluginError, cause_of
 
-    passed = (*_CLICKS_OWN, EOFError, BrokenPipeError, PegboardError)  # reported as everywhere else
+    passed = (click.ClickException, click.exceptions.Exit, click.Abort, EOFError, BrokenPipeError, PegboardError)
 
     def reporting(*arguments: Any, **keywords: Any) -> Any:
         try:
@@ -223,7 +220,7 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
 
 
 def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argument: Any) -> None:
-    """Imports a plugin and calls one of its hooks, which takes one argument or none.
+    """Imports a plugin and calls one of its hooks, which takes one argument or none; it has as long as a first load.
 
     Raises:
         PluginError: The plugin, or its hook, failed.
@@ -231,12 +228,16 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
     from pegboard.plugins.manager import gathered
+    from pegboard.plugins.side_effects import LOAD_SECONDS, run_in_thread
+
+    def called() -> None:
+        loaded = gathered(found.origin, found.load, settings, [])
+        if (implementation := loaded.implementations.get(hook)) is not None:
+            implementation.function(*(argument for _ in implementation.argnames))
 
     try:
         with redirect_stdout():
-            loaded = gathered(found.origin, found.load, settings, [])
-            if (implementation := loaded.implementations.get(hook)) is not None:
-                implementation.function(*(argument for _ in implementation.argnames))
+            run_in_thread(LOAD_SECONDS, called)
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
         raise
     except BaseException as error:

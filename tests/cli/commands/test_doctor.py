@@ -138,6 +138,7 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
         (f"{HOOK}predicates(register):\n    register('tag', print)\n", "'tag' can't name a predicate"),
         (f"{DIAGNOSE}(report):\n    report('its file is damaged', 'Restore it.')\n", "its file is damaged"),
         (f"{DIAGNOSE}():\n    raise OSError('no luck')\n", "pegboard_diagnose: OSError: no luck"),
+        (f"{DIAGNOSE}():\n    raise KeyboardInterrupt\n", "pegboard_diagnose: RuntimeError: KeyboardInterrupt"),
     ],
 )
 def test_what_an_author_forgets_is_found_with_a_remedy(say, site, code, cause):
@@ -145,6 +146,13 @@ def test_what_an_author_forgets_is_found_with_a_remedy(say, site, code, cause):
     findings = [each for each in json.loads(say("doctor", "--json")[1])["findings"] if "slip" in each["subject"]]
     assert any(cause in each["cause"] for each in findings), findings
     assert all(each["fix"] for each in findings)
+
+
+def test_a_diagnosis_that_never_ends_is_a_finding(say, site, monkeypatch):
+    site.add("slip", f"import threading\n{DIAGNOSE}():\n    threading.Event().wait()\n")
+    say("list")
+    monkeypatch.setattr("pegboard.plugins.side_effects.LOAD_SECONDS", 0.1)
+    assert any("took longer than 0.1 s" in cause for cause in found(say)["plugin 'slip' (pegboard-slip)"])
 
 
 def test_a_group_that_is_nearly_the_right_one_is_found(say, site):

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from pegboard import ToolError
 from pegboard_files.text import SNIFFED_BYTES, BinaryFileError
+
+if TYPE_CHECKING:
+    from difflib import Match
 
 _MARKS: Final = (  # UTF-32's little-endian mark begins with UTF-16's, so it is looked for first
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -237,7 +242,9 @@ def position(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | N
 
 _CONTEXT: Final = 3
 _MOST_DIFFED: Final = 2_000
-"""Lines between the first and the last change that are compared line by line; more are shown as replaced."""
+"""Lines that are compared with each other, each with all: between the first and the last change, or two anchors."""
+_MOST_ANCHORED: Final = 200_000
+"""Lines between the first and the last change among which anchors are looked for; more are shown as replaced."""
 
 
 @frozen
@@ -311,13 +318,15 @@ def _lines(text: str) -> list[str]:
 
 def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
     """The hunks of a diff, whose lines stand behind `skipped` others."""
-    import difflib
+    from difflib import SequenceMatcher
 
-    if max(len(old), len(new)) > _MOST_DIFFED:
-        groups = [[("replace", 0, len(old), 0, len(new))]] if old != new else []
-    else:
-        groups = difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT)
-    for group in groups:
+    class AnchoredMatcher(SequenceMatcher[str]):
+        def get_matching_blocks(self) -> list[Match]:
+            return _matching_blocks(old, new)
+
+    is_long = max(len(old), len(new)) > _MOST_DIFFED
+    matcher = AnchoredMatcher() if is_long else SequenceMatcher(None, old, new)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
         (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
         yield f"@@ -{_range(a1 + skipped, a2 - a1)} +{_range(b1 + skipped, b2 - b1)} @@\n"
         for tag, i1, i2, j1, j2 in group:
@@ -326,6 +335,47 @@ def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
             else:
                 yield from (f"-{line}" for line in old[i1:i2])
                 yield from (f"+{line}" for line in new[j1:j2])
+
+
+def _matching_blocks(old: list[str], new: list[str]) -> list[Match]:
+    """What is the same in long texts, as difflib has it: the anchors, and what difflib finds between each two."""
+    from difflib import Match, SequenceMatcher
+
+    blocks = [Match(0, 0, 0)]
+    a = b = 0
+    anchors = _anchors(old, new) if max(len(old), len(new)) <= _MOST_ANCHORED else []
+    for i, j in [*anchors, (len(old), len(new))]:
+        between = old[a:i], new[b:j]
+        is_short = all(between) and max(map(len, between)) <= _MOST_DIFFED
+        found = SequenceMatcher(None, *between).get_matching_blocks()[:-1] if is_short else []
+        for x, y, size in [*((a + x, b + y, size) for x, y, size in found), (i, j, int(i < len(old)))]:
+            last = blocks[-1]
+            if (last.a + last.size, last.b + last.size) == (x, y):
+                blocks[-1] = Match(last.a, last.b, last.size + size)
+            else:
+                blocks.append(Match(x, y, size))
+        a, b = i + 1, j + 1
+    return blocks
+
+
+def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """Where lines stand that are once in either text, as many of them as keep their order: those of a patience diff."""
+    in_old, in_new = Counter(old), Counter(new)
+    places = {line: j for j, line in enumerate(new) if in_old[line] == in_new[line] == 1}
+    pairs = [(i, places[line]) for i, line in enumerate(old) if line in places]
+    ends: list[int] = []  # for each length of a chain, the smallest place in the new text at which one ends
+    last: list[int] = []  # the pair of that place
+    before: list[int] = []  # for each pair, the one before it in its chain
+    for number, (_, j) in enumerate(pairs):
+        at = bisect_left(ends, j)
+        before.append(last[at - 1] if at else -1)
+        ends[at : at + 1], last[at : at + 1] = [j], [number]
+    chain: list[tuple[int, int]] = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    return chain[::-1]
 
 
 def _range(start: int, length: int) -> str:

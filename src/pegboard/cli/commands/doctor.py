@@ -106,11 +106,10 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
 
 def findings(options: Options, rules: str | None = None) -> Iterator[Finding]:
     """Everything that is found, each cause once; one broken part hides no other."""
-    reported: set[tuple[str, str]] = set()
+    found: dict[tuple[str, str], Finding] = {}
     for finding in _all(options, rules):
-        if (finding.subject, finding.cause) not in reported:
-            reported.add((finding.subject, finding.cause))
-            yield finding
+        found.setdefault((finding.subject, finding.cause), finding)
+    yield from found.values()
 
 
 def _all(options: Options, rules: str | None) -> Iterator[Finding]:
@@ -201,9 +200,8 @@ def _of_plugins(session: Session) -> Iterator[Finding]:
         subject = f"plugin {found.name!r} ({found.distribution})"
         manifest = session.manifest(found)
         if found.name in well and manifest is not None and manifest.brings_nothing and not manifest.faults:
-            yield Finding(
-                subject, "it registers nothing", f"Give it its settings ([plugins.{found.name}]), or remove it."
-            )
+            fix = f"Give it its settings ([plugins.{found.name}]), or remove it."
+            yield Finding(subject, "it registers nothing", fix)
         if found.root is not None and os.path.isfile(found.root):  # noqa: PTH113  a text
             cause = f"it lies in {found.root}, where no file beside its code can be read, its manifest among them"
             yield Finding(subject, cause, f"Install it: pip install {found.root}")
@@ -227,7 +225,7 @@ def _of_diagnosis(found: FoundPlugin, session: Session, subject: str) -> Iterato
         call_hook(found, session.settings(found), _DIAGNOSE, report)
     except PluginError as error:
         yield Finding(subject, f"{_DIAGNOSE}: {error.cause}", "Ask its author to correct it.")
-    yield from said
+    yield from tuple(said)
 
 
 def _of_groups() -> Iterator[Finding]:
@@ -236,9 +234,8 @@ def _of_groups() -> Iterator[Finding]:
         if group != GROUP and (group.startswith(f"{GROUP}.") or suggest(group, [GROUP])):
             for name in sorted({point.dist.name for point in entry_points(group=group) if point.dist is not None}):
                 cause = f"its entry points stand in the group {group!r}; those of plugins stand in {GROUP!r}"
-                yield Finding(
-                    f"distribution {name}", cause, f"Write [project.entry-points.{GROUP}], and install it again."
-                )
+                fix = f"Write [project.entry-points.{GROUP}], and install it again."
+                yield Finding(f"distribution {name}", cause, fix)
 
 
 def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
