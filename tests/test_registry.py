@@ -284,6 +284,20 @@ async def test_a_call_in_place_of_its_name_is_a_slip_of_the_host(registry):
             await take(ToolCall("add", {"a": 1}))
 
 
+async def test_what_is_of_another_type_is_refused_by_its_name(registry):
+    with pytest.raises(TypeError, match=r"^limits must be Limits, got 3$"):
+        ToolRegistry(limits=3)
+    for what, find in (("an exporter", registry.exporter), ("a model", registry.model)):
+        with pytest.raises(TypeError, match=rf"^{what}'s name must be str, got None$"):
+            find(None)
+    for take in (registry.resolve("ann"), registry.dispatch([], None, "ann"), registry.process(ModelRequest(), "ann")):
+        with pytest.raises(TypeError, match=r"^context must be ReadonlyContext or ToolContext, got 'ann'$"):
+            await take
+    registry.register(add)
+    with pytest.raises(TypeError, match=r"^permissions must be Permissions, got 'allow'$"):
+        registry.permissions = "allow"
+
+
 async def test_calls_go_on_after_closing(registry):
     registry.register(add)
     async with registry:

@@ -472,6 +472,6 @@ def test_a_text_that_a_setting_doesnt_take_is_named_with_how_json_is_written(say
 def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(say, empty_site):
     empty_site.add("broken", "def start():\n    raise RuntimeError('no luck')\nstart()")
     assert "Traceback" not in say("list")[2]
-    for argv in (["--refresh"], ["--live"]):
+    for argv in ([], ["--refresh"], ["--live"]):
         _, _, err = say("list", "--debug", *argv)
         assert err.index("Traceback") < err.index("in start") < err.rindex("RuntimeError: no luck")

@@ -305,6 +305,7 @@ def read_calls(file: str) -> list[Any]:
             data = stream.read(_MOST_CALLS_INPUT + 1)
     except OSError as error:
         raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
+    file = "standard input" if file == "-" else file
     if len(data) > _MOST_CALLS_INPUT:
         raise click.UsageError(f"{file} has more than {_MOST_CALLS_INPUT:,} bytes")
     try:
