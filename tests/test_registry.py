@@ -314,7 +314,7 @@ def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch
             super().__init__(name, [])
             self.close = self.aclose = close
 
-    def exits():
+    async def exits():  # at once, without a thread, which may come too late
         raise SystemExit(3)
 
     async def interrupts():
@@ -328,7 +328,10 @@ def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
 
-    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), lambda: closed.append(True)]
+    async def closes():
+        closed.append(True)
+
+    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), closes]
     for number, close in enumerate(closes):
         registry.register(Closing(f"set_{number}", close))
         registry.add("executors", f"executor_{number}", Closing("executor", close))

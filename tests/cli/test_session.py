@@ -349,7 +349,9 @@ class TestPublished:
         say("list")
         calls = file.with_name("calls.json")
         for names, asks in ((["n_take"], False), (["n_show", "n_take"], False), (["n_take", "third"], True)):
-            calls.write_text(json.dumps([{"id": name, "name": name, "arguments": {}} for name in names]))
+            calls.write_text(
+                json.dumps([{"id": name, "function": {"name": name, "arguments": "{}"}} for name in names])
+            )
             _, out, err = say("dispatch", str(calls))
             assert (out.count('"ran"'), "live was asked" in err) == (len({*names} - {"third"}), asks)
         assert "live was asked" not in say("call", "n_take")[2]
