@@ -284,6 +284,20 @@ async def test_a_call_in_place_of_its_name_is_a_slip_of_the_host(registry):
             await take(ToolCall("add", {"a": 1}))
 
 
+async def test_what_is_of_another_type_is_refused_by_its_name(registry):
+    with pytest.raises(TypeError, match=r"^limits must be Limits, got 3$"):
+        ToolRegistry(limits=3)
+    for what, find in (("an exporter", registry.exporter), ("a model", registry.model)):
+        with pytest.raises(TypeError, match=rf"^{what}'s name must be str, got None$"):
+            find(None)
+    for take in (registry.resolve("ann"), registry.dispatch([], None, "ann"), registry.process(ModelRequest(), "ann")):
+        with pytest.raises(TypeError, match=r"^context must be ReadonlyContext or ToolContext, got 'ann'$"):
+            await take
+    registry.register(add)
+    with pytest.raises(TypeError, match=r"^permissions must be Permissions, got 'allow'$"):
+        registry.permissions = "allow"
+
+
 async def test_calls_go_on_after_closing(registry):
     registry.register(add)
     async with registry:
@@ -300,7 +314,7 @@ def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch
             super().__init__(name, [])
             self.close = self.aclose = close
 
-    def exits():
+    async def exits():  # at once, without a thread, which may come too late
         raise SystemExit(3)
 
     async def interrupts():
@@ -314,7 +328,10 @@ def test_closing_closes_every_toolset_and_executor_whatever_one_does(monkeypatch
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
 
-    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), lambda: closed.append(True)]
+    async def closes():
+        closed.append(True)
+
+    closes = [exits, interrupts, hangs, hears_nothing, lambda: gate.wait(PATIENCE), closes]
     for number, close in enumerate(closes):
         registry.register(Closing(f"set_{number}", close))
         registry.add("executors", f"executor_{number}", Closing("executor", close))

@@ -116,7 +116,7 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
 def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     """`"No installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
 
-    A near miss that isn't installed has its package, too.
+    A near miss that isn't installed has its package, too; what the same package calls otherwise is one.
 
     Args:
         kind: `"exporters"`, `"models"` or `"executors"`.
@@ -126,18 +126,20 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     packages, names = PACKAGES[kind], sorted(set(known))
     if name in packages:
         return f"No installed plugin provides {name!r}: pip install {packages[name]}"
-    near = suggest(name, {*names, *packages})
+    elsewhere = {table.get(name) for table in PACKAGES.values()}  # a model of 'google' has the exporter 'gemini'
+    near = [each for each in packages if packages[each] in elsewhere] or suggest(name, {*names, *packages})
     installs = sorted({packages[each] for each in near if each in packages and each not in names})
     more = f" (pip install {' '.join(installs)})" if installs else ""
-    there = f"Known: {', '.join(names)}" if names else "None is known"
+    what = {"models": "providers of models"}.get(kind, kind)
+    there = f"Known {what}: {', '.join(names)}" if names else f"No {what} are known"
     return f"No installed plugin provides {name!r}.{did_you_mean(near)}{more} {there}"
 
 
-def text_name(kind: str, name: object) -> str:
-    """The name of one of a kind (`"exporters"`), once it is sure to be text; else a `TypeError`."""
-    if not isinstance(name, str):
-        raise TypeError(f"{kind[:-1]} names are text, got {name!r:.100}")
-    return name
+def checked(what: str, value: Any, *kinds: type) -> Any:
+    """The value, once it is sure to be of one of these types; else a `TypeError`."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{what} must be {' or '.join(kind.__name__ for kind in kinds)}, got {value!r:.100}")
+    return value
 
 
 _SHORTEST_SECRET: Final = 4

@@ -17,10 +17,10 @@ from pegboard.errors import (
     ExportError,
     ModelError,
     RunningLoopError,
+    checked,
     log_failure,
     not_provided,
     operator_log,
-    text_name,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -62,9 +62,6 @@ class ToolRegistry(Contributions):
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock. It may
     be used from any thread and from any task at once.
 
-    Attributes:
-        limits: What calls may use, where their tool sets nothing else.
-
     Args:
         limits: What calls may use, where their tool sets nothing else.
         where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
@@ -87,7 +84,7 @@ class ToolRegistry(Contributions):
         grants: Grants | None = None,
     ) -> None:
         super().__init__(on_conflict)
-        self.limits: Final = limits
+        self.limits: Final[Limits] = checked("limits", limits, Limits)
         self._permissions = permissions
         self._checked_permissions: Permissions | None = None
         self._approver = approver
@@ -188,6 +185,7 @@ class ToolRegistry(Contributions):
             ExpressionError: The predicate's text doesn't parse.
             ToolsetError: A toolset failed and `on_toolset_error` is `"fail"`.
         """
+        checked("context", context, ReadonlyContext, ToolContext)
         await self._load_plugins("register_toolsets", "register_predicates")
         asked = self._catalogue.toolsets
         if toolsets is not None:
@@ -238,7 +236,7 @@ class ToolRegistry(Contributions):
         """
         from pegboard.request.exporter import checked_exporter
 
-        found = self._provided("exporters", text_name("exporters", name))
+        found = self._provided("exporters", checked("an exporter's name", name, str))
         if found is None and name == "mcp":
             from pegboard.request.listing import mcp
 
@@ -261,7 +259,7 @@ class ToolRegistry(Contributions):
         """
         from pegboard.request.model_request import made_model
 
-        provider, _, _ = text_name("models", name).partition("/")
+        provider, _, _ = checked("a model's name", name, str).partition("/")
         make = self._provided("models", provider)
         if make is None:
             why = not_provided("models", provider, self.known("models"))
@@ -618,8 +616,10 @@ class ToolRegistry(Contributions):
         """Logs what the rules seem to mean and don't, once."""
         permissions = self._permissions
         if permissions is not None and permissions is not self._checked_permissions:
+            from pegboard.dispatch.permissions.permissions import Permissions
             from pegboard.dispatch.permissions.rules_file import rule_problems
 
+            checked("permissions", permissions, Permissions)
             self._checked_permissions = permissions
             brought = any("pegboard_register_toolsets" in each.hooks for each in self.plugins())  # maybe not loaded yet
             complete = not (brought or self._catalogue.toolsets)
@@ -644,6 +644,7 @@ class ToolRegistry(Contributions):
         for call in calls:
             if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
+        checked("context", context, ReadonlyContext, ToolContext)
         await self._load_plugins(*TOOL_STAGES)
         if resolved is None and calls:
             resolved = await self._callable([str(call.name) for call in calls], context)

@@ -349,7 +349,9 @@ class TestPublished:
         say("list")
         calls = file.with_name("calls.json")
         for names, asks in ((["n_take"], False), (["n_show", "n_take"], False), (["n_take", "third"], True)):
-            calls.write_text(json.dumps([{"id": name, "name": name, "arguments": {}} for name in names]))
+            calls.write_text(
+                json.dumps([{"id": name, "function": {"name": name, "arguments": "{}"}} for name in names])
+            )
             _, out, err = say("dispatch", str(calls))
             assert (out.count('"ran"'), "live was asked" in err) == (len({*names} - {"third"}), asks)
         assert "live was asked" not in say("call", "n_take")[2]
@@ -470,6 +472,6 @@ def test_a_text_that_a_setting_doesnt_take_is_named_with_how_json_is_written(say
 def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(say, empty_site):
     empty_site.add("broken", "def start():\n    raise RuntimeError('no luck')\nstart()")
     assert "Traceback" not in say("list")[2]
-    for argv in (["--refresh"], ["--live"]):
+    for argv in ([], ["--refresh"], ["--live"]):
         _, _, err = say("list", "--debug", *argv)
         assert err.index("Traceback") < err.index("in start") < err.rindex("RuntimeError: no luck")

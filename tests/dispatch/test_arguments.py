@@ -766,7 +766,9 @@ def test_what_has_come_is_shown_as_far_as_it_goes(text, value):
     assert parse_partial(text) == Partial(value)
 
 
-@pytest.mark.parametrize("text", ["[1", '"a', "nul", "12", "x", '{"a": 1e400', '{"a": NaN', "{'a", '{"a": "\ud800'])
+@pytest.mark.parametrize(
+    "text", ["[1", '"a', "nul", "12", "x", '{"a": 1e400', '{"a": NaN', "{'a", '{"a": "\ud800', None, 3, []]
+)
 def test_what_is_no_object_shows_nothing(text):
     assert parse_partial(text) == Partial({})
 

@@ -42,30 +42,30 @@ def test_every_module_imports_alone() -> None:
     assert done.returncode == 0, done.stderr
 
 
+OURS = "pegboard.dispatch.permissions pegboard.schema.text pegboard.schema.adapters"
+
+
 @pytest.mark.parametrize(
     ("statement", "forbidden"),
     [
-        (
-            "import pegboard",
-            ("asyncio", "attr", "attrs", "cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "json"),
-        ),
+        ("import pegboard", "asyncio attr attrs cattrs jsonschema jsonschema_rs click pluggy json"),
         (
             "from pegboard import ToolRegistry, tool",
-            ("cattrs", "jsonschema", "click", "pluggy", "importlib.metadata", "importlib_metadata", "platformdirs"),
+            f"cattrs jsonschema click pluggy importlib.metadata importlib_metadata platformdirs {OURS}",
         ),
         (
             "import pegboard.toolsets.predicates, pegboard.toolsets.expression",
-            ("cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "asyncio", "pegboard.schema.text"),
+            f"cattrs jsonschema jsonschema_rs click pluggy asyncio {OURS}",
         ),
         (
             "import pegboard.plugins.load, pegboard.cli.commands.look",
-            ("asyncio", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "importlib_metadata"),
+            f"asyncio cattrs jsonschema jsonschema_rs pluggy importlib_metadata {OURS}",
         ),
     ],
 )
-def test_imports_load_nothing_heavy(statement: str, forbidden: tuple[str, ...]) -> None:
+def test_imports_load_nothing_heavy(statement: str, forbidden: str) -> None:
     """What a statement mustn't load isn't loaded by it."""
-    script = f"import sys; {statement}; print(*[name for name in {forbidden!r} if name in sys.modules])"
+    script = f"import sys; {statement}; print(*[name for name in {forbidden.split()!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 

@@ -216,8 +216,8 @@ def test_what_is_no_tool_costs_only_itself():
     tools, problems = check_tools("t", ["x", tool, None])
     assert tools == [tool]
     assert [str(problem) for problem in problems] == [
-        "toolset 't': item 0 is no Tool but str",
-        "toolset 't': item 2 is no Tool but NoneType",
+        "toolset 't': item 0 is no Tool but str; of a function that @tool decorates it is tool_of(function)",
+        "toolset 't': item 2 is no Tool but NoneType; of a function that @tool decorates it is tool_of(function)",
     ]
 
 

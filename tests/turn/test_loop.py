@@ -942,6 +942,10 @@ class TestModelCallbacks:
             turn_of(SimpleNamespace(name="x"), "Hi", registry)
         with pytest.raises(TypeError, match=r"registry\.model\('openai/gpt-5'\) makes one$"):
             turn_of("openai/gpt-5", "Hi", registry)
+        with pytest.raises(TypeError, match=r"^registry must be ToolRegistry, got \[\]$"):
+            turn_of(model_of(), "Hi", [])
+        with pytest.raises(TypeError, match=r"^context must be ReadonlyContext, got 'ann'$"):
+            turn_of(model_of(), "Hi", registry, "ann")
 
     def test_exiting_is_a_model_error_too(self, turn):
         def leave(request):

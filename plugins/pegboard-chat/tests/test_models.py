@@ -45,6 +45,14 @@ def test_as_json(say, board, monkeypatch):
     assert faults("registry models --json", data) == []
 
 
+@pytest.mark.parametrize(("line", "word"), [("registry chat -m scr", "scripted/"), ("registry models scr", "scripted")])
+def test_providers_are_completed(say, board, monkeypatch, line, word):
+    monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    assert say() == (0, f"plain,{word}\n", "")
+
+
 def test_a_provider_is_asked_for_its_models_and_closed(say, board):
     board.add("models", "lister", Lister)
     code, out, err = say("models", "lister")

@@ -394,7 +394,7 @@ async def test_too_many_requests_are_refused_for_a_while(registry, caplog, servi
         answers = [await client.post(INITIALIZE, **ann) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [200, 429]
         assert "Too many requests" in answers[1].text
-        assert "answered with 429" in caplog.text
+        assert "answered with 429: Too many requests: wait a second" in caplog.text
         assert (await client.post(INITIALIZE, **bob)).status_code == 200
 
 

@@ -80,14 +80,14 @@ class Raw:
             self.process.stdin.write(line + b"\n")
 
     async def read(self):
-        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
+        line = await asyncio.wait_for(self.process.stdout.readline(), 120)
         return json.loads(line) if line else None
 
     def call(self, id_, name, **arguments):
         self.write({"id": id_, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 
     async def ended(self):
-        rest = await asyncio.wait_for(self.process.stdout.read(), 30)
+        rest = await asyncio.wait_for(self.process.stdout.read(), 120)
         return [json.loads(line) for line in rest.splitlines()], await asyncio.wait_for(self.process.wait(), 30)
 
 

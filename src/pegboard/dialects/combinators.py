@@ -437,17 +437,13 @@ def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
     members = schema.get("oneOf")
     if members is None:
         return schema
-    if not _exclusive(members):
+    if len(members) != 1 and not (all(map(is_object, members)) and (_by_types(members) or _by_tag(members))):
         place.lost("oneOf", "written as anyOf: values that fit several alternatives are taken")
         schema = described(schema, "Exactly one of the alternatives.")
     if "anyOf" not in schema:
         return exchanged(schema, "oneOf", "anyOf", members)
     parts: list[Any] = [*schema.get("allOf", ()), {"anyOf": members}]
     return {**without(schema, ("oneOf", "allOf")), "allOf": parts}
-
-
-def _exclusive(members: list[Any]) -> bool:
-    return len(members) == 1 or (all(map(is_object, members)) and (_by_types(members) or _by_tag(members)))
 
 
 def _by_types(members: list[JsonSchema]) -> bool:

@@ -409,7 +409,7 @@ def parse_partial(
     """
     try:
         value = parse_arguments(text, most_bytes=most_bytes, most_nodes=most_nodes)
-    except CallError:
+    except (CallError, TypeError):
         pass
     else:
         return Partial(value, complete=bool(text.strip()))

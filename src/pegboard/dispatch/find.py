@@ -11,7 +11,6 @@ import attrs
 from attrs import frozen
 
 from pegboard.callbacks import Callback, ChainError, settle
-from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, log_failure, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -267,6 +266,8 @@ def _repair_name(state: CallState, error: CallError) -> None:
 
 def _is_delicate(state: CallState, tool: Tool) -> bool:
     """Whether a guess mustn't run it: it may destroy something, or a person has to be asked."""
+    from pegboard.dispatch.permissions.permissions import policy_of  # listing tools doesn't need it
+
     policy = policy_of(state.services.current.permissions, tool)
     return policy.may_ask or any(rule.action == "ask" for rule in policy.rules)
 

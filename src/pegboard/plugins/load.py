@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -198,14 +199,14 @@ class _Loading:
         )
 
     def known(self, found: FoundPlugin) -> PluginManifest | str | None:
-        """As `brought_by`; what is wrong with the manifest is reported."""
+        """As `brought_by`, but no failure where tracebacks are logged; what is wrong with the manifest is reported."""
         if self.refresh:
             return None
         faults: list[str] = []
         known = brought_by(found, self.settings.get(found.name, {}), self.cache, faults)
         for fault in faults:
             self._report(Problem(found.name, found.distribution, fault))
-        return known
+        return None if isinstance(known, str) and operator_log().isEnabledFor(logging.DEBUG) else known
 
     def _first_load(self, unknown: list[FoundPlugin]) -> dict[str, PluginManifest | str]:
         """What loading plugins in child processes shows, or why they failed; it is kept in the cache."""

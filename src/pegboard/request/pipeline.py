@@ -246,7 +246,11 @@ class Pipeline:
         known = {*pipeline.names, *self.removed}
         waiting = [each for each in made if each[0].name not in known]
         while waiting:
-            ready = [(step, thing) for step, thing in waiting if _can_stand(thing, pipeline)] or waiting
+            ready = [  # what they are to stand beside is there
+                (step, thing)
+                for step, thing in waiting
+                if not isinstance(thing, Placed) or (thing.before or thing.after) in pipeline
+            ] or waiting
             for processor, thing in ready:
                 pipeline = pipeline._with(_place_for(thing, pipeline), processor)  # noqa: SLF001  of this class
             waiting = [each for each in waiting if each not in ready]
@@ -318,11 +322,6 @@ class Pipeline:
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
-
-
-def _can_stand(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> bool:
-    """Whether the step that it is to stand beside is there."""
-    return not isinstance(thing, Placed) or (thing.before or thing.after) in pipeline
 
 
 def _place_for(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> int:

@@ -270,7 +270,7 @@ def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProb
     problems: list[ToolsetProblem] = []
     for index, item in enumerate(check_list(answer)):
         if not issubclass(type(item), Tool):  # `isinstance` would ask a foreign value what it is
-            problems.append(ToolsetProblem(toolset, f"item {index} is no Tool but {type(item).__name__}"))
+            problems.append(ToolsetProblem(toolset, _NO_TOOL.format(index, type(item).__name__)))
         elif (problem := schema_problem(toolset, item)) is not None:
             problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
@@ -304,6 +304,7 @@ def check_list(answer: Any) -> list[Any]:
     return items
 
 
+_NO_TOOL: Final = "item {} is no Tool but {}; of a function that @tool decorates it is tool_of(function)"
 _REPEATED: Final = "it has two tools called {!r}; the first is offered"
 
 

@@ -19,8 +19,9 @@ from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
 from pegboard.dispatch.permissions.permissions import ToolPolicy
-from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, log_failure
+from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, checked, log_failure
 from pegboard.messages import CallPart, Message, ModelResponse
+from pegboard.registry import ToolRegistry
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import Model, ModelRequest, ProcessorProblem, ToolChoice
 from pegboard.tools.call import ToolCall
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.catalogue import Where
-    from pegboard.registry import ToolRegistry
     from pegboard.toolsets.resolve import OnToolsetError, ResolvedTools
 
 
@@ -679,6 +679,8 @@ def _turn(
     if missing:
         named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
         raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}{named}")
+    checked("registry", registry, ToolRegistry)
+    checked("context", context, ReadonlyContext)
     own, batch = split_options(options)
     request = request if isinstance(request, ModelRequest) else ModelRequest(request)
     return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own, **more)

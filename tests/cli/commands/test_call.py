@@ -429,6 +429,7 @@ def test_calls_come_from_standard_input(say, monkeypatch):
     code, out, _ = say("dispatch", "-")
     assert code == 0
     assert json.loads(out)["structuredContent"] == {"result": 3}
+    assert "error: standard input holds no JSON" in say("dispatch", "-")[2]
 
 
 @pytest.mark.parametrize(

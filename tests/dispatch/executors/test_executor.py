@@ -288,7 +288,7 @@ async def test_cancelling_passes_through():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("cloud", "No installed plugin provides 'cloud'. Known: other"),
+        ("cloud", "No installed plugin provides 'cloud'. Known executors: other"),
         ("process", "No installed plugin provides 'process': pip install pegboard-processes"),
     ],
 )
@@ -736,7 +736,7 @@ def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
     assert cloud.is_closed
     missing = run_locally(local(far), "add", a=3)
     assert missing.kind == "not_executed"
-    assert missing.error == "add was not run. No installed plugin provides 'cloud'. None is known"
+    assert missing.error == "add was not run. No installed plugin provides 'cloud'. No executors are known"
 
 
 # What has to be allowed first -----------------------------------------------------------------------------------------

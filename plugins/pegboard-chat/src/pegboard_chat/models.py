@@ -43,11 +43,12 @@ def default_model(session: Session) -> str:
     return name
 
 
-def complete_model(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Providers of models that plugins bring, up to the slash; their models aren't known here."""
+def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Providers of models that plugins bring, up to the slash of a model; their models aren't known here."""
     from click.shell_completion import CompletionItem
 
-    names = (f"{name}/" for name in open_session(context.ensure_object(Options)).registry.known("models"))
+    slash = "" if parameter.name == "provider" else "/"
+    names = (f"{name}{slash}" for name in open_session(context.ensure_object(Options)).registry.known("models"))
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
 
@@ -64,7 +65,7 @@ def client_of(session: Session, name: str) -> Model:
 
 
 @click.command("models")
-@click.argument("provider", required=False)
+@click.argument("provider", required=False, shell_complete=complete_model)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @registry_options()
 @click.pass_obj

@@ -31,7 +31,7 @@ PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex",
 
 
 @click.command("serve")
-@click.option("--where", metavar="EXPRESSION", help="Only tools that this predicate takes ('read_only').")
+@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so: 'read_only and not tag:network'.")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
 @click.option("--token-env", metavar="NAME", help="With --http: the variable that holds what clients have to show.")
 @click.option("--search", is_flag=True, help="List a search tool alone, and what it has found (pegboard-search).")

@@ -30,7 +30,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.files import write_whole
-from pegboard.schema.json import is_object, strict_json
+from pegboard.schema.json import strict_json
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
@@ -250,7 +250,7 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     asked, where = context_of(**context), session.where()
 
     async def work() -> Outcome:
-        names = [str(each.get("name") if is_object(each) else None) for each in raw]
+        names = [session.registry.parse(each).name for each in raw]
         resolved = await session.registry.resolve(asked, where=where, toolsets=session.askable(names))
         calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
         if rows is not None:
@@ -305,6 +305,7 @@ def read_calls(file: str) -> list[Any]:
             data = stream.read(_MOST_CALLS_INPUT + 1)
     except OSError as error:
         raise click.UsageError(f"{file} can't be read: {error.strerror}") from None
+    file = "standard input" if file == "-" else file
     if len(data) > _MOST_CALLS_INPUT:
         raise click.UsageError(f"{file} has more than {_MOST_CALLS_INPUT:,} bytes")
     try:

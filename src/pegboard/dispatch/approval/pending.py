@@ -543,7 +543,8 @@ def match_answers(
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}
     taken: dict[str, Answer] = {}
     ignored: list[str] = []
-    for name, given in _pairs(answers):
+    pairs: Any = answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType]
+    for name, given in pairs:
         answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
         if answer is None:
             ignored.append(str(name)[:MOST_SHOWN])
@@ -551,10 +552,6 @@ def match_answers(
             taken[name] = answer
     resumed = tuple(ResumedCall(call, taken[call.id]) for call in pending if call.id in taken)
     return Resumption(resumed, PendingCalls(call for call in pending if call.id not in taken), tuple(ignored))
-
-
-def _pairs(answers: Any) -> Iterable[tuple[Any, Any]]:
-    return answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 def _answer(given: Any) -> Answer | None:

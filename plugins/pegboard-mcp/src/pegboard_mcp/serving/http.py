@@ -177,7 +177,9 @@ class HttpTransport:
                 address = request.client.host if request.client else "?"
                 log = logging.getLogger("pegboard.mcp")
                 path = request.url.path[:_MOST_LOGGED]
-                log.warning("%s %r of %s was answered with %d", request.method, path, address, sent.status)
+                log.warning(
+                    "%s %r of %s was answered with %d%s", request.method, path, address, sent.status, sent.reason()
+                )
 
         return gate
 
@@ -274,6 +276,7 @@ class _Sent:
         self.on_session: Callable[[str], None] | None = None
         self._send = send
         self._is_whole = False
+        self._refusal = b""
 
     async def send(self, message: Message) -> None:
         """Sends a part of it."""
@@ -282,9 +285,19 @@ class _Sent:
             session = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
             if session is not None and self.on_session is not None:
                 self.on_session(session.decode())
-        elif not message.get("more_body", False):
-            self._is_whole = True
+        else:
+            self._is_whole = not message.get("more_body", False)
+            if self.status >= _LEAST_ERROR:
+                self._refusal = message.get("body", b"")
         await self._send(message)
+
+    def reason(self) -> str:
+        """Why a request was refused, for the log; nothing where that could quote the arguments of a call."""
+        try:
+            error = from_json(self._refusal)["error"]
+            return f": {error['message']}" if error["code"] == INVALID_REQUEST else ""
+        except (ValueError, LookupError, TypeError):
+            return ""
 
     async def end(self) -> None:
         """Brings a response that has begun to its end."""
