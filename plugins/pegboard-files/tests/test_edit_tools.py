@@ -225,6 +225,16 @@ def test_a_preview_of_what_would_fail_says_so(top, write):
     assert request.preview.summary.startswith("This call would fail: old_string isn't in 'a'.")
 
 
+def test_of_a_diff_that_is_too_long_to_be_shown_a_person_learns_its_length(top, write):
+    write({"a": "old line\n" * 6_000})
+    (request,), result = asked(top, "edit_file", {**EDIT, "replace_all": True})
+    too_long = "+6,000 -6,000 lines; the diff is too long to be shown: 120,038 characters"
+    assert (request.preview.summary, request.preview.details) == (too_long, "")
+    assert not result.is_error
+    (request,), result = asked(top, "write_file", {"path": "a", "content": "x\n"})
+    assert "Read it before you replace all of it" in result.text, "nobody has seen what would be gone"
+
+
 def test_a_file_that_changed_since_its_diff_was_shown_is_not_changed(top, write):
     write({"a": "old\n"})
     _, result = asked(top, "edit_file", EDIT, between=lambda: write({"a": "old and more\n"}))

@@ -24,6 +24,7 @@ from pegboard import (
     quick,
     tool,
 )
+from pegboard.dispatch.approval.request import MOST_DETAILS
 from pegboard_files.editing import MAX_EDITED, MAX_SHOWN, Diff, EditedText, diff_of, replaced
 from pegboard_files.patch import GRAMMAR, MAX_PATCH, FilePatch, PatchedText, read_patch
 from pegboard_files.root import Deadline, Roots, opened_roots, resolve, root_place
@@ -111,17 +112,18 @@ class EditTools:
         return str(root_place(self.settings.main_root, context.work_dir))
 
     def _preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
-        """What a person is asked: the diff; a call that would fail says why."""
+        """What a person is asked: the diff, or how long it is; a call that would fail says why."""
         try:
             with opened_roots(self.settings.roots, context.work_dir) as roots:
-                # Who is shown the diff has seen the file.
                 planned = self._plan(arguments, roots, session_of(context), read_first=False)
-                for change in planned.changes:
-                    self.seen.note(session_of(context), change.before.place, change.before.stamp, shown=True)
         except ToolError as error:
             return Preview(f"This call would fail: {error.text}")
-        counts = planned.counts
-        return Preview(f"+{counts['additions']:,} -{counts['deletions']:,} lines", planned.diff)
+        summary = "+{additions:,} -{deletions:,} lines".format_map(planned.counts)
+        if len(planned.diff) > MOST_DETAILS:  # a longer preview is left out as a whole
+            return Preview(f"{summary}; the diff is too long to be shown: {len(planned.diff):,} characters")
+        for change in planned.changes:  # who is shown the diff has seen the file
+            self.seen.note(session_of(context), change.before.place, change.before.stamp, shown=True)
+        return Preview(summary, planned.diff)
 
     _CHANGES: ClassVar[dict[str, Any]] = {
         "read_only": False,
