@@ -240,6 +240,7 @@ def board(registry):
         ("list", "--json"),
         ("search", "send", "--json"),
         ("show", "send", "--json"),
+        ("explain", "send", "--where", "read_only", "--json"),
         ("call", "send", "to=ann", "--yes", "--json"),
         ("call", "send", "--json"),
         ("export", "--to", "mcp", "--json"),

@@ -128,7 +128,8 @@ def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(re
     assert "accepted: 2 tools" in registry("mcp", "accept", "real", "--yes")
     assert "nothing has changed" in registry("mcp", "accept", "real")
     assert "other." in registry("show", "real__echo")
-    assert registry("mcp", "test").startswith("real: 2 tools in ")
+    tested = json.loads(registry("mcp", "test", "--json"))
+    assert (tested["name"], tested["tools"], tested["problems"]) == ("real", ["real__echo", "real__env"], [])
 
 
 def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, tmp_path):
@@ -180,7 +181,9 @@ def test_a_list_of_servers_shows_no_secret(registry, tmp_path):
     assert "https://example.com/mcp" in said
     assert "here" in said
     assert "local has listed no tools yet: 'registry mcp accept local' waits until it has started" in said
-    assert not [word for word in ("ann", "one", "two", "three", "four", "five") if word in said.split("REACHED BY")[1]]
+    for text in (said.split("REACHED BY")[1], registry("mcp", "list", "--json")):
+        assert "serve here --token" in text
+        assert not [word for word in ("ann", "one", "two", "three", "four", "five") if word in text]
 
 
 BROWSER = """

@@ -499,8 +499,7 @@ def size_text(size: float) -> str:
 
 def explanation_text(explained: Explanation, screen: Screen = PLAIN) -> str:
     """Whether a tool is offered, and the decision of each step."""
-    head = "offered" if explained.offered else "not offered"
-    style = "green" if explained.offered else "yellow"
+    head, style = ("offered", "green") if explained.offered else ("not offered", "yellow")
     steps = "".join(
         block(str(reason), screen, indent="  ", style="" if reason.verdict == "in" else "yellow")
         for reason in explained.reasons

@@ -17,6 +17,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import ToolsetError, did_you_mean, suggest
+from pegboard.schema.converter import ALWAYS, JsonRecord
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import Origin, alike
@@ -42,7 +43,7 @@ from pegboard.toolsets.toolset import (
 
 
 @frozen
-class _Reason:
+class _Reason(JsonRecord):
     """Decision of one step of a resolution on one tool.
 
     Attributes:
@@ -61,7 +62,7 @@ class _Reason:
 
 
 @frozen
-class Explanation:
+class Explanation(JsonRecord):
     """Explanation of why the tool of a name is in or out, step by step.
 
     Attributes:
@@ -73,7 +74,7 @@ class Explanation:
     """
 
     name: str
-    offered: bool
+    offered: bool = field(metadata=ALWAYS)
     reasons: tuple[_Reason, ...]
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

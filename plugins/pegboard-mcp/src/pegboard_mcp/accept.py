@@ -11,12 +11,13 @@ import click
 from attrs import evolve
 
 from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import one_line, remark, rows_text, stdout_screen, write
+from pegboard.cli.output import json_line, json_rows, one_line, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, open_session
 from pegboard.config.config import with_secrets
 from pegboard.errors import ConfigError, ToolsetError, cause_of, did_you_mean, suggest
 from pegboard.schema.json import counted
 from pegboard.tools.context import EMPTY_CONTEXT
+from pegboard.typing import JsonObject
 from pegboard_mcp.definitions import Accepted, Definitions
 from pegboard_mcp.settings import ServerError, Servers, servers_from
 from pegboard_mcp.toolset import McpToolset
@@ -32,6 +33,9 @@ def config_option(function: F) -> F:
     """`--mcp-config`: for this run, what `mcp_config` is in `[plugins.mcp]`."""
     text = "Take the servers of this JSON file ('mcpServers') too, for this run."
     return click.option("--mcp-config", type=FILE, metavar="FILE", help=text)(function)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 
 def with_servers(options: Options, mcp_config: str | None) -> Options:
@@ -52,16 +56,18 @@ def mcp_command(context: click.Context, *, mcp_config: str | None) -> Any:
 
 
 @mcp_command.command("list")
+@json_option
 @config_option
 @registry_options()
 @click.pass_obj
-def list_command(options: Options, *, mcp_config: str | None) -> int:
+def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> int:
     """List the configured servers, and how many tools were accepted of each.
 
     A server whose settings are new is started once, for its list, as by every look at the tools.
     """
     servers = configured_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []
+    data: list[JsonObject] = []
     unseen: list[str] = []
     unlisted: list[str] = []
     for name, settings in sorted(servers.settings.items()):
@@ -75,7 +81,12 @@ def list_command(options: Options, *, mcp_config: str | None) -> int:
         elif accepted is None:
             unlisted.append(name)
         rows.append((name, state, one_line(str(settings))))
-    write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()) if rows else "")
+        tools = [] if accepted is None else sorted(accepted.tools)
+        data.append({"name": name, "accepted": state, "tools": tools, "reachedBy": str(settings)})
+    if as_json:
+        write(json_rows("servers", data))
+    elif rows:
+        write(rows_text(("SERVER", "ACCEPTED", "REACHED BY"), rows, stdout_screen()))
     if not rows:
         remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
     if unseen:
@@ -139,26 +150,32 @@ def login_command(options: Options, name: str, *, mcp_config: str | None) -> int
 
 @mcp_command.command("test")
 @click.argument("names", nargs=-1)
+@json_option
 @config_option
 @registry_options()
 @click.pass_obj
-def test_command(options: Options, names: tuple[str, ...], *, mcp_config: str | None) -> int:
+def test_command(options: Options, names: tuple[str, ...], *, as_json: bool, mcp_config: str | None) -> int:
     """Start servers, all by default, and show whether they answer and what is wrong with their tools."""
     session = open_session(with_servers(options, mcp_config))
     servers = configured_servers(session)
     code = 1 if servers.faults else 0
     for name in names or sorted(servers.settings):
         toolset, started = _toolset(servers, name), time.monotonic()
+        data: JsonObject = {"name": name}
         try:
             offer = session.run(lambda toolset=toolset: _closing(toolset, lambda: _tested(toolset)))
         except Exception as error:  # noqa: BLE001  whatever it is, the other servers are tested too
-            write(f"{name}: {one_line(cause_of(error))}\n")
-            code = 1
-            continue
-        write(f"{name}: {counted(len(offer), 'tool')} in {time.monotonic() - started:.1f} s\n")
-        for problem in offer.problems:
-            write(f"  {one_line(problem.cause)}\n")
-            code = 1
+            data |= {"problems": [cause_of(error)]}
+            lines = [f"{name}: {one_line(cause_of(error))}"]
+        else:
+            seconds, causes = round(time.monotonic() - started, 1), [problem.cause for problem in offer.problems]
+            data |= {"tools": sorted(tool.name for tool in offer), "seconds": seconds, "problems": causes}
+            lines = [
+                f"{name}: {counted(len(offer), 'tool')} in {seconds} s",
+                *(f"  {one_line(each)}" for each in causes),
+            ]
+        write(json_line(data) if as_json else "".join(f"{line}\n" for line in lines))
+        code = 1 if data["problems"] else code
     return code
 
 

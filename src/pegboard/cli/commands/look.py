@@ -250,10 +250,11 @@ def schema_command(options: Options, name: str) -> int:
 @click.command("explain")
 @click.argument("name", shell_complete=complete_tool)
 @where_option
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @context_options
 @tool_options
 @click.pass_obj
-def explain_command(options: Options, name: str, where: str | None, **context: Any) -> int:
+def explain_command(options: Options, name: str, where: str | None, as_json: bool, **context: Any) -> int:
     """Show each step by which a tool is offered, or isn't."""
     session = open_session(options)
     asked = context_of(**context)
@@ -265,7 +266,7 @@ def explain_command(options: Options, name: str, where: str | None, **context: A
         explained = evolve(explained, notes=tuple(session.withheld(name)))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
-    write(explanation_text(explained, stdout_screen()))
+    write(f"{json_pretty(explained.to_json())}\n" if as_json else explanation_text(explained, stdout_screen()))
     return 0
 
 
