@@ -317,16 +317,16 @@ async def _response(state: CallState, call: ExecutorCall, executor: Any) -> obje
 
     A `ToolExecutor` may let a call wait, at most for its limit, and start something for it before its time begins.
     """
-    seconds, limits = call.request.timeout, state.services.limits
+    seconds, grace, whole = call.request.timeout, state.services.limits.grace, time_limit(state, call.tool)
     if hasattr(executor, "execute_tool"):
         answering, longest = executor.execute_tool(call), None if seconds is None else 2 * seconds + _START_SECONDS
     else:
-        answering, longest = _asked(call, executor), None if seconds is None else seconds + limits.grace
+        answering, longest = _asked(call, executor), None if seconds is None else seconds + grace
     state.deadline = Deadline(running_task(), longest, _CLEANUP_SECONDS, None, call.tool.name, call.context)
     try:
         return await within(state.deadline, answering)
     except LimitExpiredError:
-        text = f"{call.tool.name} gave no result within {seconds:g} s. Its work may still be going on."
+        text = f"{call.tool.name} gave no result within {whole:g} s. Its work may still be going on."
         raise CallError("timeout", text) from None
 
 
