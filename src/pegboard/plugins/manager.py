@@ -404,9 +404,9 @@ class PluginManager:
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
         """Notes the names of what a plugin brings, unless the configuration settles conflicts in another way."""
         if self.conflicts is None:
-            self.claims.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
                 self.claims.add(kind, names, origin)
+            self.claims.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
 
     def _own(self, kind: str, things: Iterable[Any], origin: Origin) -> list[Any]:
         """Those of a plugin's named things that it gets the names of."""

@@ -343,7 +343,7 @@ class TestAccept:
                 0,
                 [["count_words", "demo"], ["wipe", "demo"]],
             )
-            assert "is held back: pegboard-demo has the name" in err
+            assert "plugin rival: tool 'count_words' is held back: pegboard-demo has the name" in err
         assert "pegboard-demo has the name" in say("plugins")[1]
         assert "is held back: pegboard-demo has the name" in say("doctor")[1]
 
