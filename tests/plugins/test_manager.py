@@ -674,7 +674,7 @@ class TestServices:
         write_manifest(manifest_path(found), [done.manifest])
         record = Path(found.location) / "RECORD"
         record.write_text(f"{record.read_text()}{manifest_path(found).name},,\n")
-        monkeypatch.setattr(load_module, "_read_offers", load_module._read_offers.__wrapped__)
+        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
         registry = ToolRegistry()
         registry.register(recall)
         result = registry.call_sync("recall")
