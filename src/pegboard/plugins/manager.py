@@ -149,11 +149,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    try:
-        manager.register(loaded.plugin, loaded.origin.plugin)
-    except pluggy.PluginValidationError as error:
-        wrong = hookspecs.unknown_arguments(loaded.plugin)
-        raise pluggy.PluginValidationError(error.plugin, wrong or str(error)) from None
+    manager.register(loaded.plugin, loaded.origin.plugin)
     for caller in manager.get_hookcallers(loaded.plugin) or ():
         for implementation in caller.get_hookimpls():
             if caller.spec is not None:
