@@ -538,7 +538,7 @@ def test_what_cant_be_measured_is_noted(site, monkeypatch) -> None:
 
 
 def test_nothing_is_imported_where_nothing_is_asked(monkeypatch) -> None:
-    monkeypatch.setattr("pegboard.testing.check._modules_of", None)
+    monkeypatch.setattr("pegboard.testing.check.subprocess", None)
     assert measured("json", heavy=()).notes == measured(None).notes == []
 
 

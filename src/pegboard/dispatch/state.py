@@ -13,7 +13,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionPrompt, Permissions
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import Confirmation, ToolCall
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.request import ApprovalRequest
     from pegboard.dispatch.permissions.evaluation import Evaluation
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
@@ -265,7 +266,7 @@ class CallState:
     repaired: str | None = None
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asks: PermissionPrompt | None = None
+    asks: ApprovalRequest | None = None
     permitted_by: Permissions | None = None
     judged: Evaluation | None = None
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -41,16 +40,11 @@ HEAVY: Final = (
 """Packages that take a tenth of a second and more, or megabytes, and that a plugin needs at a call, not before."""
 _IMPORT_SECONDS: Final = 60.0
 _SCRIPT: Final = """
-import sys, json, importlib
+import sys, importlib
 from pegboard import Tool, ToolRegistry, hookimpl, tool
 before = set(sys.modules)
-try:
-    importlib.import_module(sys.argv[1])
-except BaseException as error:
-    answer = {"cause": f"{type(error).__name__}: {error}"}
-else:
-    answer = {"modules": sorted(set(sys.modules) - before)}
-sys.__stdout__.write("\\n" + json.dumps(answer) + "\\n")
+importlib.import_module(sys.argv[1])
+sys.__stdout__.write("\\n" + " ".join(set(sys.modules) - before))
 """
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
 """Kinds of error that no call with valid arguments may end in."""
@@ -142,11 +136,25 @@ def _check_budget(
     heavy = tuple(heavy)
     if subject.module is None or (not heavy and most_modules is None):
         return
-    answer = _modules_of(subject.module)
-    if "cause" in answer:
-        findings.notes.append(f"its import couldn't be measured in a process of its own: {answer['cause']}")
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    try:
+        done = subprocess.run(  # noqa: S603  this interpreter, a module that is imported here already
+            [sys.executable, "-c", _SCRIPT, subject.module],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_IMPORT_SECONDS,
+            check=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.SubprocessError as error:
+        cause = f"it took longer than {_IMPORT_SECONDS:g} s"
+        if isinstance(error, subprocess.CalledProcessError):  # what it raised ends what it has written
+            cause = error.stderr.rstrip("\n").rpartition("\n")[2] or "the process ended while it was imported"
+        findings.notes.append(f"its import couldn't be measured in a process of its own: {cause}")
         return
-    loaded: list[str] = answer["modules"]
+    loaded = done.stdout.rpartition("\n")[2].split()
     for package in heavy:
         if package in loaded:
             findings.error(
@@ -158,27 +166,6 @@ def _check_budget(
             f"importing {subject.module} loads {len(loaded)} modules, more than {most_modules}: "
             "import at use what a call needs"
         )
-
-
-def _modules_of(module: str) -> dict[str, Any]:
-    """`{"modules": [...]}`, or `{"cause": ...}` where it couldn't be imported."""
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    try:
-        done = subprocess.run(  # noqa: S603  this interpreter, a module that is imported here already
-            [sys.executable, "-c", _SCRIPT, module],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_IMPORT_SECONDS,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        return json.loads(done.stdout.rstrip("\n").rpartition("\n")[2])
-    except subprocess.TimeoutExpired:
-        return {"cause": f"it took longer than {_IMPORT_SECONDS:g} s"}
-    except ValueError:
-        return {"cause": "the process ended while it was imported"}
 
 
 def _check_spec(spec: ToolSpec, findings: Findings) -> None:

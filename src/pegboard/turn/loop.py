@@ -18,7 +18,7 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.background import later_result
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome, events_of
-from pegboard.dispatch.permissions.permissions import ToolPolicy
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, policy_of
 from pegboard.errors import CallbackError, ModelError, PegboardError, cause_of, checked, log_failure
 from pegboard.messages import CallPart, Message, ModelResponse
 from pegboard.registry import ToolRegistry
@@ -382,7 +382,7 @@ class Turn:
         if most is not None and self._progress.calls + len(batch.early) >= most:
             return False
         if not callable(self.start_early):
-            return ToolPolicy.of(tool, (), "default").only_reads(arguments_object(call), self.context)
+            return policy_of(DEFAULT_PERMISSIONS, tool).only_reads(arguments_object(call), self.context)
         try:
             return bool(self.start_early(call, tool))
         except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
