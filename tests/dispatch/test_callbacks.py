@@ -8,6 +8,7 @@ import pytest
 
 from pegboard import ToolRegistry
 from pegboard.callbacks import Callback, quick
+from pegboard.catalogue import LazyPlugin
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, RegistrationError, ToolError, TurnAbortedError
@@ -647,14 +648,8 @@ async def test_telling_reaches_everybody(registry, caplog):
 
 def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registry):
     woken = []
-
-    class Lazy:
-        hooks = frozenset({"register_tools"})
-
-        def load(self):
-            woken.append(1)
-
-    registry.lazy_plugins.add("sleepy", Lazy())
+    lazy = LazyPlugin(frozenset({"register_tools"}), lambda: woken.append(1))
+    registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"sleepy": lazy}))
     asyncio.run(registry.chain("before_model"))
     assert woken == []
 

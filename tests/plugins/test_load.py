@@ -539,13 +539,15 @@ class TestInstalled:
         for name in ("one", "two"):
             site(name, BREAKS)
         manifested(site)
-        monkeypatch.setattr(load_module, "_read_offers", load_module._read_offers.__wrapped__)
-        with pytest.raises(PluginError, match=r"dist-one and dist-two offer .*PEGBOARD_BLOCK=two"):
+        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
+        with pytest.raises(
+            PluginError, match=r"plugin 'one' .*'broken' is held back: dist-two brings one, too; .*block ="
+        ):
             ToolRegistry().exporter("broken")
         accept({"exporters": {"broken": "dist-two"}})
         assert type(ToolRegistry().exporter("broken")) is MCP
         install(site.folder, "dist-two", "0")
-        with pytest.raises(PluginError, match=r"dist-one offer .*it was accepted for another, which is left out"):
+        with pytest.raises(PluginError, match="'broken' is held back: dist-two has the name, and not dist-one"):
             ToolRegistry().exporter("broken")
 
     def test_a_plugin_that_fails_is_named(self, monkeypatch):
@@ -553,6 +555,7 @@ class TestInstalled:
             raise ImportError("no such thing")
 
         monkeypatch.setattr("pegboard.plugins.discovery.FoundPlugin.load", broken)
+        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
         with pytest.raises(PluginError, match=r"anthropic.*no such thing"):
             ToolRegistry().exporter("anthropic")
 
@@ -691,9 +694,11 @@ class TestListed:
             loaded.append("plugin")
             registry.add("exporters", "mine", MCP())
             registry.add("models", "mine", lambda model: ScriptedModel([], name=model))
+            registry.change(lambda catalogue: catalogue.without_lazy("plugin"))
 
         offered = frozenset({("exporters", "mine"), ("models", "mine")})
-        registry.lazy_plugins.add("plugin", LazyPlugin(frozenset(["register_exporters"]), load, offered))
+        lazy = LazyPlugin(frozenset(["register_exporters"]), load, offered)
+        registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"plugin": lazy}))
         return registry, loaded
 
     def test_the_plugin_that_offers_a_name_is_loaded_once(self, listed):

@@ -417,16 +417,13 @@ def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
     assert fault.startswith("there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'")
 
 
-def test_wrong_hook_arguments_fail_the_plugin_and_the_right_ones_are_named() -> None:
-    """Pluggy's own check, in fewer words."""
-
+def test_wrong_hook_arguments_fail_the_plugin() -> None:
     class Wrong:
         @hookimpl
         def pegboard_before_tool(self, context, nosuch) -> None:
             pass
 
-    cause = "^pegboard_before_tool takes no argument 'nosuch': it may ask by name for context, tool, arguments$"
-    with pytest.raises(pluggy.PluginValidationError, match=cause):
+    with pytest.raises(pluggy.PluginValidationError, match=r"before_tool\(context, nosuch\).*\nArgument.*'nosuch'"):
         gather(Origin("wrong"), Wrong(), {})
 
 
@@ -674,7 +671,7 @@ class TestServices:
         write_manifest(manifest_path(found), [done.manifest])
         record = Path(found.location) / "RECORD"
         record.write_text(f"{record.read_text()}{manifest_path(found).name},,\n")
-        monkeypatch.setattr(load_module, "_read_offers", load_module._read_offers.__wrapped__)
+        monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
         registry = ToolRegistry()
         registry.register(recall)
         result = registry.call_sync("recall")

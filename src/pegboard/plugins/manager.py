@@ -149,11 +149,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    try:
-        manager.register(loaded.plugin, loaded.origin.plugin)
-    except pluggy.PluginValidationError as error:
-        wrong = hookspecs.unknown_arguments(loaded.plugin)
-        raise pluggy.PluginValidationError(error.plugin, wrong or str(error)) from None
+    manager.register(loaded.plugin, loaded.origin.plugin)
     for caller in manager.get_hookcallers(loaded.plugin) or ():
         for implementation in caller.get_hookimpls():
             if caller.spec is not None:
@@ -353,6 +349,7 @@ class PluginManager:
         tools: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
+        lazy: dict[str, LazyPlugin] = {}
         expected = [(self._new(found.origin, found.load), found, manifest) for found, manifest in known]
         for plugin, _, manifest in expected:
             plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
@@ -371,13 +368,10 @@ class PluginManager:
             )
             causes = (*manifest.faults, *map(noted, manifest.notes))
             problems += [Problem(plugin.name, found.distribution, cause) for cause in causes]
-            self.registry.lazy_plugins.add(
-                plugin.name,
-                LazyPlugin(
-                    frozenset(hook.removeprefix("pegboard_") for hook in manifest.hooks),
-                    lambda plugin=plugin: self._load(plugin),
-                    frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin)),
-                ),
+            lazy[plugin.name] = LazyPlugin(
+                frozenset(hook.removeprefix("pegboard_") for hook in manifest.hooks),
+                lambda plugin=plugin: self._load(plugin),
+                frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin)),
             )
         published = {
             plugin.name: listing if found.trusted else listing.untrusted
@@ -391,6 +385,7 @@ class PluginManager:
                 plugins={**after.plugins, **records},
                 problems=(*after.problems, *problems),
                 published={**after.published, **published},
+                lazy_plugins={**after.lazy_plugins, **lazy},
             )
 
         self.registry.change(listed)
@@ -508,7 +503,7 @@ class PluginManager:
             for cause in map(noted, notes):
                 if cause not in known:
                     self._report(plugin.name, plugin.origin.distribution, cause)
-            self.registry.lazy_plugins.remove(plugin.name)
+            self.registry.change(lambda catalogue: catalogue.without_lazy(plugin.name))
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
         cause = self._deny_without(plugin.origin, cause_of(error), guards=plugin.guards)

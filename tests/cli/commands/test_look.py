@@ -307,14 +307,13 @@ class TestPredicatesOfPlugins:
     def sleeping(self, board):
         """A plugin that brings a predicate once it is imported."""
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
-        board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))
-        board.lazy_plugins.add(
-            "files",
-            LazyPlugin(
-                frozenset(["register_predicates"]),
-                lambda: board.add("predicates", "short", lambda tool, _context: len(tool.name) < 8),
-            ),
-        )
+
+        def load():
+            board.add("predicates", "short", lambda tool, _context: len(tool.name) < 8)
+            board.change(lambda catalogue: catalogue.without_lazy("files"))
+
+        lazy = LazyPlugin(frozenset(["register_predicates"]), load)
+        board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}, lazy_plugins={"files": lazy}))
 
     @pytest.mark.usefixtures("sleeping")
     def test_a_word_that_a_plugin_brings_imports_it(self, say):
@@ -577,8 +576,8 @@ class TestExportList:
         """Whether its plugin was imported or is listed only."""
         registry.add("exporters", "mine", print, origin=Origin("loaded", "dist-loaded"))
         record = PluginRecord("listed", "dist-listed")
-        registry.change(lambda catalogue: catalogue.evolve(plugins={"listed": record}))
-        registry.lazy_plugins.add("listed", LazyPlugin(frozenset(), print, frozenset({("exporters", "late")})))
+        lazy = LazyPlugin(frozenset(), print, frozenset({("exporters", "late")}))
+        registry.change(lambda each: each.evolve(plugins={"listed": record}, lazy_plugins={"listed": lazy}))
         rows = {row["name"]: row.get("package") for row in json.loads(say("export", "--list")[1])["exporters"]}
         assert (rows["mine"], rows["late"]) == ("dist-loaded", "dist-listed")
 

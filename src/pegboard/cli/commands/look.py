@@ -383,7 +383,7 @@ def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
     """Lists the exporters that can be used, and those of first-party packages that aren't installed."""
     screen, owners = stdout_screen(), registry.catalogue.owners
     packages: dict[str, str | None] = dict(PACKAGES["exporters"])
-    for name, plugin in registry.lazy_plugins.offered("exporters").items():
+    for name, plugin in registry.catalogue.offered("exporters").items():
         packages[name] = registry.catalogue.plugins[plugin].distribution
     for name in registry.catalogue.extras.get("exporters", {}):
         packages[name] = owners[f"exporters:{name}"].distribution
