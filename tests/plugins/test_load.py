@@ -251,7 +251,7 @@ def pegboard_register_tools(register):
     assert "registry list --refresh" in result.detail
     assert registry.call_sync("same").text == "same"
     assert statuses(registry) == {"one": "partial"}
-    assert any("'other' changed since listed" in problem.cause for problem in registry.problems())
+    assert any("listed otherwise: tool 'other' has changed" in problem.cause for problem in registry.problems())
 
 
 def test_what_the_cache_says_wrongly_is_forgotten(site) -> None:

@@ -224,15 +224,10 @@ class PluginManifest:
     def differences(self, earlier: PluginManifest) -> list[str]:
         """In what it differs from an earlier one, a few words each; the order of tools and names doesn't count."""
         now, then = ({spec.name: spec for spec in manifest.tools} for manifest in (self, earlier))
-        changed = [
-            f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
-            for name in sorted({*now, *then})
-            if now.get(name) != then.get(name)
-        ]
         named = earlier._named  # pyright: ignore[reportPrivateUsage]  another one of ours
         kinds = [kind for kind, names in self._named.items() if sorted(names) != sorted(named[kind])]
         kinds += ["tools' requests"] if self.requests != earlier.requests else []
-        return [*changed, *(f"its {kind} differ" for kind in kinds)]
+        return [*changed_tools(now, then).values(), *(f"its {kind} differ" for kind in kinds)]
 
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
@@ -267,6 +262,15 @@ class PluginManifest:
         manifest = cls(_as_text(plugin, "plugin"), **facts, **_contents(own, "the manifest"))
         manifest = evolve(manifest, notes=_as_texts(notes or [], "notes"))
         return manifest if published is None else evolve(manifest, published=_published_in(published, manifest))
+
+
+def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
+    """The names of the tools that are gone, new or have changed, sorted, each with a few words that say so."""
+    return {
+        name: f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
+        for name in sorted({*now, *then})
+        if now.get(name) != then.get(name)
+    }
 
 
 def _published_json(published: PublishedTools) -> JsonObject:
