@@ -26,7 +26,7 @@ from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.schema.json import strict_json
+from pegboard.schema.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
@@ -80,20 +80,6 @@ def _as_texts(value: Any, place: str) -> tuple[str, ...]:
 def _texts(texts: Sequence[str]) -> list[str]:
     """Texts of others, as many and as long as are read back."""
     return [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
-
-
-def _is_deeper(value: JsonObject, most: int) -> bool:
-    """Whether JSON is nested deeper than so many levels: what walks it later may do so by recursion."""
-    objects: list[JsonObject] = [value]
-    lists: list[list[Any]] = []
-    for _ in range(most):
-        inside = [item for outer in objects for item in outer.values()]
-        inside += [item for outer in lists for item in outer]
-        objects = [item for item in inside if type(item) is dict]
-        lists = [item for item in inside if type(item) is list]
-        if not objects and not lists:
-            return False
-    return True
 
 
 @frozen
@@ -341,10 +327,8 @@ def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
 
 def _spec(item: Any, place: str) -> ToolSpec:
     members = _as_object(item, place)
-    if _is_deeper(members, _MOST_LEVELS):
-        raise ManifestError(f"{place}: nested deeper than {_MOST_LEVELS} levels")
     try:
-        return ToolSpec.from_json(members)
+        return ToolSpec.from_json(plain_copy(members, _MOST_LEVELS, [MAX_VALUES]))
     except (ValueError, TypeError, PegboardError) as error:
         raise ManifestError(f"{place}: {error}") from None
 
