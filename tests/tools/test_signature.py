@@ -28,7 +28,7 @@ from pegboard.errors import DefinitionError
 from pegboard.schema.types import schema_of
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.signature import EMPTY, OMITTED, Output, is_method, output_of, returned_by, signature_of
+from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
 
 if TYPE_CHECKING:
     from nowhere import Missing
@@ -317,7 +317,7 @@ def wrapped(schema):
     ],
 )
 def test_text_and_content_have_no_structured_result(annotation):
-    assert output_of(annotation, tool="t") == Output()
+    assert output_of(annotation, tool="t") == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,8 @@ def test_text_and_content_have_no_structured_result(annotation):
     ],
 )
 def test_objects_are_the_structured_result_themselves(annotation, schema):
-    output = output_of(annotation, tool="t")
-    assert (output.schema, output.is_wrapped) == (schema, False)
+    output, parts = output_of(annotation, tool="t")
+    assert (output, parts["wraps_result"]) == (schema, False)
 
 
 @pytest.mark.parametrize(
@@ -346,14 +346,14 @@ def test_objects_are_the_structured_result_themselves(annotation, schema):
     ],
 )
 def test_everything_else_stands_under_result(annotation, schema):
-    output = output_of(annotation, tool="t")
-    assert (output.schema, output.is_wrapped) == (wrapped(schema), True)
+    output, parts = output_of(annotation, tool="t")
+    assert (output, parts["wraps_result"]) == (wrapped(schema), True)
 
 
 def test_values_find_the_way_back_by_their_type():
-    assert output_of(Result, tool="t").make_unstructure()(Result(1)) == {"total": 1}
-    assert output_of(list[Result], tool="t").make_unstructure()([Result(1)]) == [{"total": 1}]
-    assert output_of(str, tool="t").make_unstructure() is None
+    for annotation, value, written in ((Result, Result(1), {"total": 1}), (list[Result], [Result(1)], [{"total": 1}])):
+        _, parts = output_of(annotation, tool="t")
+        assert parts["make_unstructure"]()(value) == written
 
 
 def plain(): ...

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout, unwritten
+from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -290,12 +290,14 @@ def main(argv: list[str] | None = None) -> int:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # no character that the terminal's encoding lacks ends a command
                 stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        code = _run(sys.argv[1:] if argv is None else argv, options)
+        try:
+            code = _run(sys.argv[1:] if argv is None else argv, options)
+        except (KeyboardInterrupt, EOFError, click.Abort):
+            code = 130  # 128 and the number of SIGINT, as shells have it
+        sys.stdout.flush()
     except BrokenPipeError:
         quiet_stdout()
         return 0
-    except (KeyboardInterrupt, EOFError, click.Abort):
-        code = 130  # 128 and the number of SIGINT, as shells have it
     except Exception as error:  # noqa: BLE001  whatever it was, it is reported in one line
         from pegboard.cli.output import report_error
 
@@ -304,22 +306,9 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # it has been reported
             quiet_stdout()
-    code = _flushed(code)
     if options.debug:
         took, process = time.perf_counter() - started, time.process_time()
         click.echo(f"took {took:.3f} s; {process:.3f} s of CPU since the start", err=True)
-    return code
-
-
-def _flushed(code: int) -> int:
-    """The exit code once everything is written: 0 where the reader has gone, 1 where it can't be written."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        quiet_stdout()
-        return 0
-    except OSError as error:
-        return unwritten(error)
     return code
 
 

@@ -269,18 +269,13 @@ def _write(out: bytes, err: bytes) -> int | None:
         quiet_stdout()
         return 0
     except OSError as error:
-        return unwritten(error)
+        quiet_stdout()
+        if sys.stderr is not None:
+            sys.stderr.write(f"error: can't write to standard output: {error.strerror or error}\n")
+        return 1
     if err and sys.stderr is not None:
         sys.stderr.write(err.decode())
     return 0
-
-
-def unwritten(error: OSError) -> int:
-    """Reports that standard output takes nothing, such as a full disk; gives the exit code."""
-    quiet_stdout()
-    if sys.stderr is not None:
-        sys.stderr.write(f"error: can't write to standard output: {error.strerror or error}\n")
-    return 1
 
 
 def quiet_stdout() -> None:

@@ -333,30 +333,6 @@ _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoRet
 """Types without structured results: text and bytes become content as they are."""
 
 
-@frozen
-class Output:
-    """Output declaration of a tool, from its return type.
-
-    Attributes:
-        annotation: The type of the value that is turned into the result; `EMPTY` where it declares none.
-        schema: The JSON Schema of the structured result, an object's; `None` where the type declares none.
-        is_wrapped: Whether the value stands in the structured result as `{"result": value}`, because MCP wants
-            an object and its type is none.
-    """
-
-    annotation: Any = EMPTY
-    schema: JsonText | None = None
-    is_wrapped: bool = False
-
-    def make_unstructure(self) -> Callable[[Any], Any] | None:
-        """The way back to JSON; `None` where there is nothing to do."""
-        if self.annotation is EMPTY:
-            return None
-        from pegboard.schema.structure import unstructurer
-
-        return unstructurer(self.annotation)
-
-
 def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, Any]:
     """What calling `function`, annotated to return `returns`, gives, and the type of what the result is made of.
 
@@ -391,20 +367,24 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
     return list[parts[0]]
 
 
-def output_of(annotation: Any, *, tool: str) -> Output:
-    """What the type of a result declares; raises `DefinitionError` where it can't be written as JSON Schema."""
+def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str, Any]]:
+    """The JSON Schema of the structured result that a type declares, an object's; and what its `Handler` has of it.
+
+    MCP wants an object: a value of any other type stands in the structured result as `{"result": value}`. Raises
+    `DefinitionError` where the type can't be written as JSON Schema.
+    """
     structured = _structured_part(annotation)
     if structured is EMPTY:
-        return Output()
+        return None, {}
     from pegboard.schema.types import Property, object_schema, schema_of
 
     try:
         schema = schema_of(structured, written=True)
-        if schema.get("type") == "object":
-            return Output(structured, json_text(schema))
-        return Output(
-            structured, json_text(object_schema([Property("result", structured)], written=True)), is_wrapped=True
-        )
+        is_wrapped = schema.get("type") != "object"
+        if is_wrapped:
+            schema = object_schema([Property("result", structured)], written=True)
+        parts = {"make_unstructure": functools.partial(_unstructurer, structured), "wraps_result": is_wrapped}
+        return json_text(schema), parts
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -413,6 +393,12 @@ def output_of(annotation: Any, *, tool: str) -> Output:
             annotation=error.annotation,
             hint="Annotate what it really gives back, or pass output_schema=None.",
         ) from None
+
+
+def _unstructurer(annotation: Any) -> Callable[[Any], Any] | None:
+    from pegboard.schema.structure import unstructurer  # loaded at the first call
+
+    return unstructurer(annotation)
 
 
 def _structured_part(annotation: Any) -> Any:

@@ -153,7 +153,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
         raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
     report_misses(session, offered)
     if not offered.tools and offered.considered:
-        _report_nothing_fits(names, plugin, where, options.only)
+        remark("no tool fits; 'registry explain NAME' shows why one is left out")
     if form == "json":
         write(listing_json(offered.tools, problems(session, offered)))
     else:
@@ -178,16 +178,6 @@ def report_misses(session: Session, offered: ResolvedTools) -> None:
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
             near = (f"plugin:{name}",) if name in plugins else suggest(name, offered.considered)
             remark(f"-T: no tool is called {name!r}.{did_you_mean(near)}")
-
-
-def _report_nothing_fits(names: Sequence[str], plugin: str | None, where: str | None, only: Sequence[str]) -> None:
-    asked = [
-        *map(repr, names),
-        *([f"--plugin {plugin!r}"] if plugin else []),
-        *([f"--where {where!r}"] if where else []),
-        *(f"-T {spec!r}" for spec in only),
-    ]
-    remark(f"no tool fits {' with '.join(asked) or 'here'}; 'registry explain NAME' shows why one is left out")
 
 
 def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
