@@ -686,5 +686,5 @@ def test_a_tool_that_is_gone_is_not_kept():
 
 
 def test_data_that_says_what_cant_be_is_refused():
-    with pytest.raises(ValueError, match="mode: there is no mode"):
+    with pytest.raises(ValueError, match="mode: must be one of default, plan"):
         Permissions.from_json({"mode": "x"})
