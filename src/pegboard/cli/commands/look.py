@@ -14,9 +14,9 @@ from pegboard.cli.main import OWN, command_lines
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
-    explanation_text,
     json_pretty,
     json_rows,
+    one_line,
     redirect_stdout,
     remark,
     rows_text,
@@ -256,7 +256,16 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
         explained = evolve(explained, notes=tuple(session.withheld(name)))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
-    write(f"{json_pretty(explained.to_json())}\n" if as_json else explanation_text(explained, stdout_screen()))
+    if as_json:
+        write(f"{json_pretty(explained.to_json())}\n")
+        return 0
+    screen = stdout_screen()
+    head, style = ("offered", "green") if explained.offered else ("not offered", "yellow")
+    write(f"{one_line(explained.name)}: {screen.styled(head, style)}\n")
+    for reason in explained.reasons:
+        write(block(str(reason), screen, indent="  ", style="" if reason.verdict == "in" else "yellow"))
+    for note in explained.notes:
+        write(block(f"note: {note}", screen, indent="  "))
     return 0
 
 
