@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
@@ -92,7 +93,7 @@ class Handler:
     make_binder: Callable[[], Binder]
     flavour: Flavour = field(default=Factory(lambda self: Flavour.of(self.function), takes_self=True))
     blocking: bool = True
-    make_unstructure: Callable[[], Callable[[Any], Any] | None] = lambda: None
+    make_unstructure: Callable[[], Callable[[Any], Any] | None] = NoneType  # it makes `None`, and can be pickled
     wraps_result: bool = False
     injects: tuple[Parameter, ...] = ()
 
