@@ -350,12 +350,6 @@ def test_everything_else_stands_under_result(annotation, schema):
     assert (output.schema, output.is_wrapped) == (wrapped(schema), True)
 
 
-def test_values_find_the_way_back_by_their_type():
-    assert output_of(Result, tool="t").make_unstructure()(Result(1)) == {"total": 1}
-    assert output_of(list[Result], tool="t").make_unstructure()([Result(1)]) == [{"total": 1}]
-    assert output_of(str, tool="t").make_unstructure() is None
-
-
 def plain(): ...
 
 

@@ -338,23 +338,13 @@ class Output:
     """Output declaration of a tool, from its return type.
 
     Attributes:
-        annotation: The type of the value that is turned into the result; `EMPTY` where it declares none.
         schema: The JSON Schema of the structured result, an object's; `None` where the type declares none.
         is_wrapped: Whether the value stands in the structured result as `{"result": value}`, because MCP wants
             an object and its type is none.
     """
 
-    annotation: Any = EMPTY
     schema: JsonText | None = None
     is_wrapped: bool = False
-
-    def make_unstructure(self) -> Callable[[Any], Any] | None:
-        """The way back to JSON; `None` where there is nothing to do."""
-        if self.annotation is EMPTY:
-            return None
-        from pegboard.schema.structure import unstructurer
-
-        return unstructurer(self.annotation)
 
 
 def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, Any]:
@@ -401,10 +391,8 @@ def output_of(annotation: Any, *, tool: str) -> Output:
     try:
         schema = schema_of(structured, written=True)
         if schema.get("type") == "object":
-            return Output(structured, json_text(schema))
-        return Output(
-            structured, json_text(object_schema([Property("result", structured)], written=True)), is_wrapped=True
-        )
+            return Output(json_text(schema))
+        return Output(json_text(object_schema([Property("result", structured)], written=True)), is_wrapped=True)
     except DefinitionError as error:
         raise DefinitionError(
             error.message,

@@ -203,12 +203,6 @@ class Tool:
         assert isinstance(self.handler, Handler)
         return self.handler.make_binder()
 
-    @cached_property
-    def unstructure(self) -> Callable[[Any], Any] | None:
-        """What the function gave back -> JSON data, compiled at first use; `None` where there is nothing to do."""
-        assert isinstance(self.handler, Handler)
-        return self.handler.make_unstructure()
-
     def check(self, arguments: JsonMapping) -> tuple[str, ...]:
         """Every problem of these arguments, at most 20, as `"path: reason"`; empty where a call would run.
 
@@ -450,12 +444,11 @@ def made_tool(
     elif (schema := options["output_schema"]) is None:
         output = Output()
     else:
-        output = Output(schema=checked_schema(schema, name, "output_schema"))
+        output = Output(checked_schema(schema, name, "output_schema"))
     if handler is not None:
         handler = evolve(
             handler,
             blocking=options.get("blocking", True),
-            make_unstructure=output.make_unstructure,
             wraps_result=output.is_wrapped,
         )
     given: dict[str, Any] = {**facts, "output_schema": output.schema, **spec_facts(options, tool=name)}

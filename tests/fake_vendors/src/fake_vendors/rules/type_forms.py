@@ -50,11 +50,6 @@ class Mixed(enum.Enum):
     NOTHING = None
 
 
-class Right(enum.Flag):
-    READ = 1
-    WRITE = 2
-
-
 class Slug(str):
     __slots__ = ()
 
@@ -198,7 +193,6 @@ FORMS: Mapping[str, Any] = {
     "int_enum": Level,
     "str_enum": Word,
     "mixed_enum": Mixed,
-    "flag_enum": Right,
     # text with a meaning
     "datetime": dt.datetime,
     "date": dt.date,
