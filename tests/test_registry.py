@@ -494,18 +494,20 @@ def test_explain_tells_of_a_tool_that_is_held_back(registry):
 # Plugins that are listed and not imported -----------------------------------------------------------------------------
 
 
-def lazy_plugin(registry, hooks, *things, log):
+def list_plugin(registry, hook, *things, log):
     def load():
         log.append(threading.current_thread() is threading.main_thread())
         registry.register(*things, origin=FILES)
+        registry.change(lambda catalogue: catalogue.without_lazy("files"))
 
-    return LazyPlugin(frozenset(hooks), load)
+    lazy = LazyPlugin(frozenset({hook}), load)
+    registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"files": lazy}))
 
 
 def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry):
     woken = []
     registry.register(add)
-    registry.lazy_plugins.add("guard", lazy_plugin(registry, {"before_tool"}, log=woken))
+    list_plugin(registry, "before_tool", log=woken)
     registry.call_sync("add", {"a": 1})
     registry.call_sync("add", {"a": 1})
     assert woken == [False]
@@ -515,7 +517,7 @@ def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
     woken = []
     source = StaticToolset("source", [named("late")])
     registry.register(add)
-    registry.lazy_plugins.add("files", lazy_plugin(registry, {"register_toolsets"}, source, log=woken))
+    list_plugin(registry, "register_toolsets", source, log=woken)
     registry.call_sync("add", {"a": 1})
     assert woken == []
     assert registry.call_sync("late").text == "answer"
@@ -526,7 +528,7 @@ def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
 def test_a_plugin_with_nothing_else_sleeps_on(registry):
     woken = []
     registry.register(add)
-    registry.lazy_plugins.add("files", lazy_plugin(registry, {"register_tools"}, log=woken))
+    list_plugin(registry, "register_tools", log=woken)
     registry.call_sync("add", {"a": 1})
     asyncio.run(registry.resolve())
     assert woken == []
@@ -534,7 +536,7 @@ def test_a_plugin_with_nothing_else_sleeps_on(registry):
 
 def test_a_static_tool_that_a_waking_plugin_brings_is_found(registry):
     woken = []
-    registry.lazy_plugins.add("files", lazy_plugin(registry, {"register_toolsets"}, named("late"), log=woken))
+    list_plugin(registry, "register_toolsets", named("late"), log=woken)
     assert registry.call_sync("late").text == "answer"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from functools import partial
 
 import pytest
 
@@ -189,8 +190,9 @@ def test_a_name_is_brought_once(registry):
 
 def test_sleeping_plugins_are_imported_for_it_and_others_are_not(registry):
     woken = []
-    registry.lazy_plugins.add("steps", LazyPlugin(frozenset({"register_processors"}), lambda: woken.append("steps")))
-    registry.lazy_plugins.add("others", LazyPlugin(frozenset({"before_turn"}), lambda: woken.append("others")))
+    hooks = {"steps": "register_processors", "others": "before_turn"}
+    lazy = {name: LazyPlugin(frozenset({hook}), partial(woken.append, name)) for name, hook in hooks.items()}
+    registry.change(lambda catalogue: catalogue.evolve(lazy_plugins=lazy))
     assert asyncio.run(registry.processors()).names == BUILT_IN
     assert woken == ["steps"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -64,53 +63,6 @@ class LazyPlugin:
     hooks: frozenset[str]
     load: Callable[[], None]
     offers: frozenset[tuple[str, str]] = frozenset()
-
-
-class LazyPlugins:
-    """The plugins of a registry that are listed but not imported yet.
-
-    Attributes:
-        act_on_calls: Whether any of them has callbacks round calls of tools, so that it has to be imported for one.
-    """
-
-    def __init__(self) -> None:
-        self.act_on_calls = False
-        self._plugins: Mapping[str, LazyPlugin] = {}
-        self._lock = threading.Lock()
-
-    def add(self, name: str, plugin: LazyPlugin) -> None:
-        """Adds a plugin."""
-        with self._lock:
-            self._set({**self._plugins, name: plugin})
-
-    def remove(self, name: str) -> None:
-        """Removes a plugin, which has been imported."""
-        with self._lock:
-            self._set({each: plugin for each, plugin in self._plugins.items() if each != name})
-
-    def _set(self, plugins: Mapping[str, LazyPlugin]) -> None:
-        self._plugins = plugins
-        self.act_on_calls = any(not plugin.hooks.isdisjoint(TOOL_STAGES) for plugin in plugins.values())
-
-    async def load(self, hooks: Sequence[str], off_loop: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-        """Imports the plugins that implement one of these hooks, off the loop."""
-        for name, plugin in self._plugins.items():
-            if not plugin.hooks.isdisjoint(hooks):
-                await off_loop(plugin.load)
-                self.remove(name)
-
-    def load_offering(self, kind: str, name: str) -> None:
-        """Imports the plugins that offer an exporter, a model, an executor or a service of this name."""
-        for plugin_name, plugin in self._plugins.items():
-            if (kind, name) in plugin.offers:
-                plugin.load()
-                self.remove(plugin_name)
-
-    def offered(self, kind: str) -> dict[str, str]:
-        """The names of a kind that they offer, each with the plugin that does."""
-        return {
-            name: owner for owner, plugin in self._plugins.items() for of_kind, name in plugin.offers if of_kind == kind
-        }
 
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]
@@ -243,6 +195,7 @@ class Catalogue:
         plugins: Every plugin that is known, by name, in load order.
         problems: What went wrong.
         published: What the toolsets of plugins have published, by plugin.
+        lazy_plugins: The plugins that are listed but not imported yet, by name.
     """
 
     tools: Mapping[str, Tool] = field(factory=dict[str, Tool])
@@ -255,6 +208,7 @@ class Catalogue:
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
     problems: tuple[Problem, ...] = ()
     published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
+    lazy_plugins: Mapping[str, LazyPlugin] = field(factory=dict[str, LazyPlugin])
 
     @cached_property
     def ordered(self) -> tuple[Tool, ...]:
@@ -265,6 +219,20 @@ class Catalogue:
     def digest(self) -> str:
         """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
         return digest_of([tool.spec.digest for tool in self.ordered])
+
+    @cached_property
+    def has_lazy_callbacks(self) -> bool:
+        """Whether a plugin that isn't imported yet has callbacks round calls of tools, so that one imports it."""
+        return any(not plugin.hooks.isdisjoint(TOOL_STAGES) for plugin in self.lazy_plugins.values())
+
+    def offered(self, kind: str) -> dict[str, str]:
+        """The names of a kind that plugins offer which aren't imported yet, each with the plugin that does."""
+        return {
+            name: owner
+            for owner, plugin in self.lazy_plugins.items()
+            for of_kind, name in plugin.offers
+            if of_kind == kind
+        }
 
     @property
     def contested(self) -> frozenset[str]:
@@ -340,6 +308,10 @@ class Catalogue:
             extras={**self.extras, kind: {**of_kind, name: thing}}, owners={**self.owners, f"{kind}:{name}": owner}
         )
 
+    def with_problems(self, *problems: Problem) -> Catalogue:
+        """A catalogue with these problems, too, each once."""
+        return self.evolve(problems=tuple(dict.fromkeys((*self.problems, *problems))))
+
     def with_host_callbacks(self, stage: str, callbacks: tuple[Callback, ...]) -> Catalogue:
         """A catalogue with these callbacks of the host's for a stage, in place of those that it has."""
         return self.evolve(host_callbacks={**self.host_callbacks, stage: callbacks})
@@ -359,11 +331,20 @@ class Catalogue:
         for key in [key for key, owner in self.owners.items() if owner.plugin == name]:
             kind, _, extra = key.partition(":")
             after = after.without_extra(kind, extra)
-        return after.without_toolsets(self.toolsets_of(name)).evolve(
-            plugins={each: record for each, record in self.plugins.items() if each != name},
-            problems=tuple(each for each in after.problems if each.plugin != name),
-            published={each: tools for each, tools in self.published.items() if each != name},
+        return (
+            after.without_toolsets(self.toolsets_of(name))
+            .evolve(
+                plugins={each: record for each, record in self.plugins.items() if each != name},
+                problems=tuple(each for each in after.problems if each.plugin != name),
+                published={each: tools for each, tools in self.published.items() if each != name},
+            )
+            .without_lazy(name)
         )
+
+    def without_lazy(self, name: str) -> Catalogue:
+        """A catalogue in which a plugin isn't among those that still have to be imported."""
+        rest = {each: plugin for each, plugin in self.lazy_plugins.items() if each != name}
+        return self.evolve(lazy_plugins=rest)
 
     def toolsets_of(self, plugin: str) -> tuple[Toolset, ...]:
         """The toolsets that a plugin has brought."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import (
@@ -14,13 +14,20 @@ from pegboard.catalogue import (
     EXTRAS,
     Catalogue,
     Handle,
-    LazyPlugins,
     PluginRecord,
     Problem,
     Where,
     limit_of,
 )
-from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, log_failure, suggest
+from pegboard.errors import (
+    PACKAGES,
+    PluginError,
+    RegistrationError,
+    UnknownToolError,
+    did_you_mean,
+    log_failure,
+    suggest,
+)
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool, tools_html
 from pegboard.tools.visible import visible_spec
@@ -31,13 +38,13 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 
-def _installed() -> Any:
-    """The layer above, by its name: what a registry without plugins asks for a name that it misses.
+def _installed() -> Contributions:
+    """The registry that one without plugins asks for a name that it misses, from the layer above, by its name.
 
     That layer can't hand itself in: a program that only defines tools and calls them never loads it, which spares ten
     modules, and its registry still finds an installed exporter or model by name.
     """
-    return import_module("pegboard.plugins.load")
+    return import_module("pegboard.plugins.load").installed()
 
 
 class Contributions:
@@ -47,7 +54,6 @@ class Contributions:
 
     Attributes:
         plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
-        lazy_plugins: Plugins that are imported when something that they bring is needed.
 
     Args:
         on_conflict: What happens when the host brings a name that the host has.
@@ -56,7 +62,6 @@ class Contributions:
     def __init__(self, on_conflict: ConflictPolicy = "error") -> None:
         self._provided_services: Services | None = None
         self.plugin_manager: object = None
-        self.lazy_plugins: Final = LazyPlugins()
         self._on_conflict: ConflictPolicy = on_conflict
         self._catalogue = EMPTY
         self._subscribers: tuple[Callable[[], object], ...] = ()
@@ -68,12 +73,9 @@ class Contributions:
         if self._provided_services is None:
             from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
 
-            def packages(path: str) -> tuple[str, ...]:
-                return _installed().packages_offering("services", path)
-
             with self._lock:
                 own, of_plugins = {type(self): self}, self._service_of_plugins
-                made = self._provided_services or Services(own, of_plugins=of_plugins, packages=packages)
+                made = self._provided_services or Services(own, of_plugins=of_plugins, packages=_packages_with_service)
                 self._provided_services = made
         return self._provided_services
 
@@ -214,10 +216,8 @@ class Contributions:
         Args:
             kind: `"exporters"`, `"models"` or `"executors"`.
         """
-        names = {*self._catalogue.extras.get(kind, {}), *self.lazy_plugins.offered(kind)}
-        if self.plugin_manager is None:
-            names.update(_installed().offered_names(kind))
-        return tuple(sorted(names))
+        names = {*self._catalogue.extras.get(kind, {}), *self._catalogue.offered(kind)}
+        return tuple(sorted(names if self.plugin_manager is not None else names.union(_installed().known(kind))))
 
     def on_change(self, function: Callable[[], object]) -> Handle:
         """Subscribes a function to changes of the tools: static ones and toolsets that come, go or are replaced.
@@ -281,21 +281,33 @@ class Contributions:
         of_kind = self._catalogue.extras.get(kind, {})
         if name in of_kind:
             return of_kind[name]
-        self.lazy_plugins.load_offering(kind, name)
         if self.plugin_manager is None:
-            offered = _installed().offered_thing(kind, name)
+            installed = _installed()
+            found = installed._provided(kind, name)  # noqa: SLF001  another one of these
             with self._lock:
-                if offered is not None and name not in self._catalogue.extras.get(kind, {}):
-                    self._swap(self._catalogue.with_extra(kind, name, *offered))
-        return self._registered(kind, name)
+                if found is not None and name not in self._catalogue.extras.get(kind, {}):
+                    owner = installed.catalogue.owners[f"{kind}:{name}"]
+                    self._swap(self._catalogue.with_extra(kind, name, found, owner))
+        return self._of_plugins(kind, name)
 
     def _service_of_plugins(self, path: str) -> Any:
-        self.lazy_plugins.load_offering("services", path)
-        return self._registered("services", path)
+        return self._of_plugins("services", path)
 
-    def _registered(self, kind: str, name: str) -> Any:
+    def _of_plugins(self, kind: str, name: str) -> Any:
+        """What is registered under a name, once the plugins of the registry's own that offer it have been imported."""
+        for plugin in self._catalogue.lazy_plugins.values():
+            if (kind, name) in plugin.offers:
+                plugin.load()
         found = self._catalogue.extras.get(kind, {}).get(name)
         for problem in self._catalogue.problems if found is None else ():
             if (kind, name) in problem.offers:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         return found
+
+
+def _packages_with_service(path: str) -> Sequence[str]:
+    """The packages whose plugins provide a service: installed ones, by their manifests, and pegboard's."""
+    catalogue = _installed().catalogue
+    installed = catalogue.plugins.get(catalogue.offered("services").get(path, ""))
+    ours = PACKAGES["services"].get(path)
+    return sorted(filter(None, {ours, installed and installed.distribution}))

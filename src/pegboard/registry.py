@@ -310,7 +310,7 @@ class ToolRegistry(Contributions):
         """
         if isinstance(name, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
             raise TypeError(_NO_NAME)
-        if self.lazy_plugins.act_on_calls:
+        if self._catalogue.has_lazy_callbacks:
             await self._load_plugins(*TOOL_STAGES)
         if resolved is None and (self._where or type(name) is not str or name not in self._catalogue.tools):
             resolved = await self._callable([name], EMPTY_CONTEXT if context is None else context)
@@ -527,7 +527,6 @@ class ToolRegistry(Contributions):
             before, manager = self._catalogue, cast("Any", self.plugin_manager)
             if plugin not in before.plugins:
                 return False
-            self.lazy_plugins.remove(plugin)
             callbacks = before.plugin_callbacks if manager is None else manager.forget(plugin)
             self._swap(before.without_plugin(plugin).evolve(plugin_callbacks=callbacks))
         own = {
@@ -574,7 +573,9 @@ class ToolRegistry(Contributions):
 
     async def _load_plugins(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
-        await self.lazy_plugins.load(hooks, self._at_work().shared.threads.run)
+        for plugin in self._catalogue.lazy_plugins.values():
+            if not plugin.hooks.isdisjoint(hooks):
+                await self._at_work().shared.threads.run(plugin.load)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.

@@ -138,7 +138,7 @@ def test_a_spec_may_be_nested():
         (changed(tools=[{"name": "a", "inputSchema": 3}]), r"tools\[0\]: inputSchema: expected dict, found int"),
         (changed(tools=[{"name": "a", "zap": 3}]), r"tools\[0\]: zap: unknown key"),
         (changed(tools=[{"name": "a", "kind": "odd"}]), r"tools\[0\]: "),
-        (changed(tools=[{"name": "a", "meta": deep(100)}]), r"tools\[0\]: nested deeper than 100 levels"),
+        (changed(tools=[{"name": "a", "meta": deep(100)}]), r"tools\[0\]: it is nested too many levels deep"),
         (changed(tools=[{"name": "a"}, {"name": "a"}]), r"tools\[1\]: tool 'a' stands there twice"),
     ],
 )

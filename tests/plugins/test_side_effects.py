@@ -12,9 +12,7 @@ import pytest
 
 import pegboard
 from installed import GREETER
-from pegboard import PluginError, register_plugin
-from pegboard.plugins import discovery, load
-from pegboard.plugins.names import Claims
+from pegboard import register_plugin
 
 
 @pytest.fixture(params=["live", "a first load", "the cache"])
@@ -120,14 +118,6 @@ def test_a_plugin_that_forks_leaves_one_program(site) -> None:
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=True
     )
     assert ran.stdout == "hello you\n"
-
-
-def test_a_plugin_that_is_loaded_for_its_model_alone_is_held_to_the_same(site, monkeypatch) -> None:
-    site("one", "raise KeyboardInterrupt")
-    offers = {("models", "mine"): list(discovery.discover().entries)}
-    monkeypatch.setattr(load, "_offers", lambda: (offers, Claims()))
-    with pytest.raises(PluginError, match="KeyboardInterrupt"):
-        pegboard.ToolRegistry().model("mine/x")
 
 
 def test_a_user_who_interrupts_is_heard(site, monkeypatch) -> None:

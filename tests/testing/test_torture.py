@@ -90,19 +90,12 @@ def test_a_plugin_that_doesnt_load_is_tried_no_further(tried) -> None:
     assert (fault, each.causes) == ("loads", ("ValueError: no",))
 
 
-CONDITIONS = """
-import os, socket, sys
-sys.stdin.fileno()
-open("mine", "w").close()
-os.environ["HOME"]
+SIDE_EFFECTS = """
+import os, signal, socket, subprocess, sys, threading, time
 try:
     socket.create_connection(("192.0.2.1", 80))
 except OSError:
     pass
-int(os.environ.get("COLUMNS", 80))
-"""
-SIDE_EFFECTS = """
-import os, signal, subprocess, sys, threading, time
 print("hi")
 os.chdir("/")
 os.environ["X"] = "1"
@@ -115,25 +108,18 @@ open(__file__ + ".mine", "w").close()
 """
 BAD = {  # group -> what stands in the plugin, and what is found of each fault
     "import": [
-        (
-            CONDITIONS,
-            {
-                "closed stdin": ["AttributeError: 'NoneType'"],
-                "read only folder": ["OSError: [Errno 30] Read-only file system"],
-                "without HOME": ["KeyError: 'HOME'"],
-                "blocked network": ["it reaches for the network as it is imported: 192.0.2.1"],
-                "hostile environment": ["ValueError: invalid literal"],
-            },
-        ),
+        ('open("mine", "w").close()', {"read only folder": ["OSError: [Errno 30] Read-only file system"]}),
+        ("import sys\nsys.stdin.fileno()", {"hostile environment": ["AttributeError: 'NoneType'"]}),
+        ("import os\nos.environ['HOME']", {"hostile environment": ["KeyError: 'HOME'"]}),
         (
             SIDE_EFFECTS,
             {
                 "side effects": [
                     *("it changed the working folder", "it printed 'hi", "it handles SIGTERM", "environment: X"),
-                    *("library: time.sleep", "it started a thread (mine)"),
+                    *("library: time.sleep", "it started a thread (mine)", "it reaches for the network: 192.0.2.1"),
                     *("it writes outside of the temporary folder", "it leaves a process behind, which was ended"),
                 ],
-                "closed stdin": ["it changes the working folder", "it leaves a thread behind (mine)"],
+                "hostile environment": ["it changes the working folder", "it leaves a thread behind (mine)"],
             },
         ),
     ],
@@ -198,7 +184,7 @@ BAD = {  # group -> what stands in the plugin, and what is found of each fault
     "names": [
         (
             tool_of("assert context.tool == 'bad'\nreturn who", signature="context: ToolContext, who: str = 'Ada'"),
-            {"renamed": ["tool_failure"], "prefixed": ["tool_failure"]},
+            {"renamed": ["tool_failure"]},
         ),
     ],
 }

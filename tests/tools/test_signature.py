@@ -28,7 +28,7 @@ from pegboard.errors import DefinitionError
 from pegboard.schema.types import schema_of
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.signature import EMPTY, OMITTED, Output, is_method, output_of, returned_by, signature_of
+from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
 
 if TYPE_CHECKING:
     from nowhere import Missing
@@ -317,7 +317,7 @@ def wrapped(schema):
     ],
 )
 def test_text_and_content_have_no_structured_result(annotation):
-    assert output_of(annotation, tool="t") == Output()
+    assert output_of(annotation, tool="t") == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,7 @@ def test_text_and_content_have_no_structured_result(annotation):
     ],
 )
 def test_objects_are_the_structured_result_themselves(annotation, schema):
-    output = output_of(annotation, tool="t")
-    assert (output.schema, output.is_wrapped) == (schema, False)
+    assert output_of(annotation, tool="t") == (schema, False)
 
 
 @pytest.mark.parametrize(
@@ -346,8 +345,7 @@ def test_objects_are_the_structured_result_themselves(annotation, schema):
     ],
 )
 def test_everything_else_stands_under_result(annotation, schema):
-    output = output_of(annotation, tool="t")
-    assert (output.schema, output.is_wrapped) == (wrapped(schema), True)
+    assert output_of(annotation, tool="t") == (wrapped(schema), True)
 
 
 def plain(): ...

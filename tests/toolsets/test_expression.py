@@ -7,7 +7,6 @@ from pegboard.errors import ExpressionError, PredicateError
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.toolsets.expression import as_predicate, parse_predicate
 from pegboard.toolsets.predicates import (
-    StateMatches,
     custom,
     destructive,
     edit,
@@ -57,10 +56,10 @@ def test_any_string_survives_as_a_value(key, value):
         (r'name:"a \"b\" \\ \u00e9"', named('a "b" \\ é')),
         ("name:''", named("")),
         ("kind:freeform", kind("freeform")),
-        ("state.plan:pro", StateMatches("plan", "pro")),
-        ("state.a.b:*", StateMatches("a.b", "*")),
-        ('state."a:b c":x', StateMatches("a:b c", "x")),
-        ("state.'a b':x", StateMatches("a b", "x")),
+        ("state.plan:pro", state("plan", "pro")),
+        ("state.a.b:*", state("a.b", "*")),
+        ('state."a:b c":x', state("a:b c", "x")),
+        ("state.'a b':x", state("a b", "x")),
         ("name:*", everything),
         ("not name:*", nothing),
         ("long_name and has-user", custom(CUSTOM["long_name"], "long_name") & custom(CUSTOM["has-user"], "has-user")),

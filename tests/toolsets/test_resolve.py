@@ -194,22 +194,22 @@ def settled(static, *offers):
 )
 def test_who_has_the_name(static, offers, winner):
     """A host's tool before any plugin's; then the earlier."""
-    candidates = settled(static, *offers)
-    (tool,) = candidates.tools
+    trace, problems = settled(static, *offers)
+    (tool,) = trace.tools
     assert tool.origin.toolset == winner if isinstance(winner, str) else tool is winner
     everyone = [*static, *(tool for offer in offers for tool in offer)]
-    assert [held for held, _ in candidates.held] == [other for other in everyone if other is not tool]
-    assert all(holder is tool for _, holder in candidates.held)
+    assert [problem.origin for problem in problems] == [other.origin for other in everyone if other is not tool]
+    assert all(f"{tool.origin} has the name" in problem.cause for problem in problems)
 
 
 def test_what_is_held_back_is_a_problem_that_names_both():
-    (problem,) = settled([], [FIRST], [SECOND]).problems
+    _, (problem,) = settled([], [FIRST], [SECOND])
     assert (problem.toolset, problem.tool, problem.origin) == ("second", "a", SECOND.origin)
     assert "plugin 'p', toolset 'first' has the name" in problem.cause
 
 
 def test_the_same_tool_twice_is_no_conflict():
-    assert settled([STATIC_NAMES], [STATIC_NAMES]).held == ()
+    assert settled([STATIC_NAMES], [STATIC_NAMES])[1] == ()
 
 
 LATE = make_tool("late", deferred=True)

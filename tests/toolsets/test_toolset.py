@@ -17,7 +17,6 @@ from pegboard.tools.tool import Tool
 from pegboard.toolsets import toolset as module
 from pegboard.toolsets.predicates import Predicate, custom, edit, everything, named, state, tagged
 from pegboard.toolsets.toolset import (
-    ChangedToolset,
     Offer,
     OwnedToolset,
     Step,
@@ -374,7 +373,7 @@ def changing(error):
             raise error
         return tool
 
-    return ChangedToolset(PlainToolset("t", [make_tool("a"), make_tool("b")]), Step("changed", change))
+    return WrapperToolset(PlainToolset("t", [make_tool("a"), make_tool("b")]), Step("changed", change))
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), GeneratorExit("no"), SystemExit("no"), KeyboardInterrupt("no")])

@@ -26,7 +26,7 @@ from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, R
 from pegboard.dispatch.callbacks import Ask, texts
 from pegboard.dispatch.events import ApprovalAnswered, ApprovalRequested, emit
 from pegboard.dispatch.permissions.evaluation import Decision
-from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
+from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import BATCH, CallState
 from pegboard.schema.json import digest_of, json_faults, json_text
@@ -79,56 +79,61 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     granted, arguments, context = granted_to(state), state.arguments, state.context.request
     state.judged, state.access = policy.evaluation(arguments, context, granted), None
-    decision = policy.decide_by(state.judged, arguments, context)
+    decision = policy.decide(arguments, context, granted, state.judged)
     if decision.action == "deny":
         raise denial(permissions, asking_tool(state), decision)
-    prompts = [each for asked in state.demands if (each := _prompt_of(state, permissions, asked, granted)) is not None]
+    requests = [
+        each for asked in state.demands if (each := _request_for(state, permissions, asked, granted)) is not None
+    ]
     if decision.action == "ask":
-        facts: Any = {"grants": granted, "context": context, "judged": state.judged}
-        prompts.append(permissions.ask(asking_tool(state), arguments, decision, **facts))
-    if len(prompts) > 1:  # under the permission of the first, so that nothing that answers the call's own answers both
+        facts = policy.request(state.judged, arguments, context, granted)
+        requests.append(request_of(state, reason=decision.reason, **facts))
+    if len(requests) > 1:  # under the permission of the first, so that nothing that answers the call's own answers both
         state.asks = attrs.evolve(
-            prompts[0],
-            patterns=tuple(dict.fromkeys(pattern for each in prompts for pattern in each.patterns)),
+            requests[0],
+            patterns=tuple(dict.fromkeys(pattern for each in requests for pattern in each.patterns)),
             always=(),
             wider=(),
-            reason=", ".join(dict.fromkeys(each.reason for each in prompts)),
-            metadata={name: value for each in prompts for name, value in each.metadata.items()},
+            reason=", ".join(dict.fromkeys(each.reason for each in requests)),
+            metadata={name: value for each in requests for name, value in each.metadata.items()},
         )
-    elif prompts:
-        state.asks = prompts[0]
+    elif requests:
+        state.asks = requests[0]
 
 
-def _decide_asked(state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...]) -> Decision:
-    tool = asking_tool(state)
-    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
-    return permissions.decide_asked(tool, asked.permission, asked.patterns, folders=folders, grants=granted)
-
-
-def _prompt_of(
+def _decide_asked(
     state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...]
-) -> PermissionPrompt | None:
+) -> tuple[Decision, str | None]:
+    """What the rules say of what a call, or a callback round it, asks; and the text for exactly this."""
+    policy = policy_of(permissions, asking_tool(state))
+    folders = policy.folders(state.arguments, state.context.request)
+    return policy.asked(asked.permission, asked.patterns, folders, granted)
+
+
+def _request_for(
+    state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...], subject: RequestKind = "call"
+) -> ApprovalRequest | None:
     """What a person is asked; `None` where the rules allow it.
 
     Raises:
         RefusedError: `denied`.
     """
-    tool, decision = asking_tool(state), _decide_asked(state, permissions, asked, granted)
+    decision, exact = _decide_asked(state, permissions, asked, granted)
     if decision.action == "deny":
-        raise RefusedError.of(denial(permissions, tool, decision, asked.permission))
+        raise RefusedError.of(denial(permissions, asking_tool(state), decision, asked.permission))
     if decision.action == "allow":
         return None
-    folders = policy_of(permissions, tool).folders(state.arguments, state.context.request)
-    exact = permissions.exactly(tool, asked.permission, asked.patterns, folders)
     allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
-    return PermissionPrompt(
-        asked.permission,
-        asked.patterns,
+    is_enough = _decide_asked(state, permissions, asked, allowed)[0].action == "allow"
+    return request_of(
+        state,
+        permission=asked.permission,
+        patterns=asked.patterns,
         always=() if exact is None else (exact,),
-        wider=asked.always if _decide_asked(state, permissions, asked, allowed).action == "allow" else (),
+        wider=asked.always if is_enough else (),
         reason=decision.reason,
-        decision=decision,
         metadata=asked.metadata,
+        subject=subject,
     )
 
 
@@ -217,11 +222,6 @@ def time_stands_still(state: CallState) -> Generator[None]:
     finally:
         for deadline in paused:
             deadline.resume()
-
-
-def _request_for(state: CallState, prompt: PermissionPrompt, subject: RequestKind) -> ApprovalRequest:
-    facts = attrs.asdict(prompt, recurse=False, filter=lambda each, _: each.name != "decision")
-    return request_of(state, **facts, subject=subject)
 
 
 async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide) -> Answer:
@@ -338,22 +338,22 @@ async def ask_inside(state: CallState, asked: Ask) -> None:
         SuspendedError: `confirmation_required`: the answer comes later.
     """
     current = state.services.current
-    prompt = _prompt_of(state, current.permissions, asked, granted_to(state))
-    if prompt is None or _was_allowed(state, asked.permission, asked.patterns):
+    request = _request_for(state, current.permissions, asked, granted_to(state), "permission")
+    if request is None or _was_allowed(state, asked.permission, asked.patterns):
         return
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return _decide_asked(state, current.permissions, asked, granted)
+        return _decide_asked(state, current.permissions, asked, granted)[0]
 
-    await ask_person(state, _request_for(state, prompt, "permission"), decide)
+    await ask_person(state, request, decide)
 
 
 def allows_inside(state: CallState, permission: str, subject: str) -> bool:
     """Whether the rules let a running call access something; see `ToolContext.allows`."""
     permissions, context = state.services.current.permissions, state.context
     if state.access is None or state.access[0] is not permissions:
-        facts: Any = {"grants": granted_to(state), "context": context.request, "judged": state.judged}
-        state.access = permissions, permissions.access(asking_tool(state), state.arguments, **facts)
+        policy = policy_of(permissions, asking_tool(state))
+        state.access = permissions, policy.access(state.arguments, context.request, granted_to(state), state.judged)
     return state.access[1](permission, subject)
 
 
@@ -380,7 +380,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
     tool, current = asking_tool(state), state.services.current
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        return current.permissions.decide_asked(tool, QUESTION, (tool.name,), grants=granted)
+        return _decide_asked(state, current.permissions, Ask(QUESTION, (tool.name,)), granted)[0]
 
     decision = decide(granted_to(state))
     if decision.action == "deny":
@@ -487,16 +487,15 @@ def _check_approved(state: CallState) -> None:
         raise CallError("denied", text)
 
 
-async def _approve(state: CallState, asks: PermissionPrompt) -> None:
+async def _approve(state: CallState, request: ApprovalRequest) -> None:
     tool, context = asking_tool(state), state.context.request
-    request = _request_for(state, asks, "call")
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         permissions = state.services.current.permissions
         own = permissions.decide(tool, arguments, grants=granted, context=context)
-        demanded = (_decide_asked(state, permissions, each, granted) for each in state.demands)
+        demanded = (_decide_asked(state, permissions, each, granted)[0] for each in state.demands)
         return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
 
     await ask_person(state, request, decide)
-    state.approval = Approval.of_text(tool_key(tool), request.arguments_text, request.id, asks.patterns)
+    state.approval = Approval.of_text(tool_key(tool), request.arguments_text, request.id, request.patterns)

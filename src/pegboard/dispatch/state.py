@@ -13,7 +13,7 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionPrompt, Permissions
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.threads import WorkerPool
 from pegboard.timeout import Watchdog
 from pegboard.tools.call import Confirmation, ToolCall
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.request import ApprovalRequest
     from pegboard.dispatch.permissions.evaluation import Evaluation
     from pegboard.dispatch.truncate import ResultStore
     from pegboard.timeout import Deadline
@@ -226,7 +227,6 @@ class CallState:
         coercions: By `validate`: what was converted, `"path: from -> to"` each.
         repaired: By `repair`: what was changed, for people, or `None`.
         changed: By `before`: whether a callback changed the arguments.
-        shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
         permitted_by: By `permit`: the permissions that it has looked at.
         judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
@@ -264,8 +264,7 @@ class CallState:
     coercions: tuple[str, ...] = ()
     repaired: str | None = None
     changed: bool = False
-    shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asks: PermissionPrompt | None = None
+    asks: ApprovalRequest | None = None
     permitted_by: Permissions | None = None
     judged: Evaluation | None = None
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None

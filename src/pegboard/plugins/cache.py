@@ -7,10 +7,11 @@ in number, size and age. Whatever can't be kept isn't; nothing here fails a comm
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -45,11 +46,12 @@ class Stamps:
         settled: Whether nothing has changed since this was made, or so shortly before that a further change could go
             unseen.
         complete: Whether everything that the listing rests on could be added.
+        by_path: Path -> stamp.
     """
 
     settled: bool = field(default=True, init=False)
     complete: bool = field(default=True, init=False)
-    _stamps: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)
+    by_path: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)
     _started: int = field(factory=time.time_ns, init=False)
 
     @classmethod
@@ -63,8 +65,8 @@ class Stamps:
     def add(self, *paths: str) -> None:
         """Adds files and folders, missing ones too; the first stamp of a path is kept."""
         for path in map(os.fsencode, paths):
-            if path not in self._stamps:
-                self._stamps[path] = stamp = stamp_of(path)
+            if path not in self.by_path:
+                self.by_path[path] = stamp = stamp_of(path)
                 self.settled = self.settled and not self._is_fresh(stamp)
 
     def _is_fresh(self, stamp: bytes) -> bool:
@@ -94,13 +96,9 @@ class Stamps:
     def add_published(self, published: PublishedTools) -> None:
         """Adds the files that published tools were read from, with the stamps that they had then."""
         for path, stamp in published.files.items():
-            self._stamps.setdefault(os.fsencode(path), stamp.encode())
+            self.by_path.setdefault(os.fsencode(path), stamp.encode())
             self.settled = self.settled and not self._is_fresh(stamp.encode())
         self.complete = self.complete and not published.failed
-
-    def fields(self) -> Iterable[bytes]:
-        """Path, stamp, path, stamp, ..."""
-        return (part for pair in self._stamps.items() for part in pair)
 
 
 def cache_folder() -> Path:
@@ -239,14 +237,14 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
     """
     if not stamps.settled or not stamps.complete:
         return False
-    fields = [place.key, str(until).encode(), str(len(sections)).encode()]
+    places: dict[bytes, tuple[int, int, int]] = {}
     offset = 0
     for name, data in sections.items():
-        fields += [name, *(str(number).encode() for number in (offset, len(data), crc32(data)))]
+        places[name] = offset, len(data), crc32(data)
         offset += len(data)
     if offset > _MOST_SNAPSHOT_BYTES:
         return False
-    header = b"\0".join((*fields, *stamps.fields()))
+    header = marshal.dumps((place.key, until, places, stamps.by_path))
     front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
     try:
         write_private(place.path, front, header, *sections.values())

@@ -28,8 +28,6 @@ from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin
 
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
-
     from importlib_metadata import Distribution
 
 GROUP: Final = "pegboard"
@@ -42,6 +40,7 @@ _MOST_PLUGINS: Final = 100
 """Of one distribution."""
 _INFO_FOLDER: Final = re.compile(rb"-info(?=/)")
 _FOLDER: Final = re.compile(r"[\w.+!-]+", re.ASCII)
+_HIDDEN: Final = (".", "__pycache__")
 _HEADER: Final = f"[{GROUP}"
 _LEFT_OUT: Final = "its plugins are left out"
 _FACTS: Final = {"Name": re.compile(r"[A-Za-z0-9._-]+"), "Version": re.compile(r"[!-~]+")}
@@ -132,13 +131,19 @@ class FoundPlugin:
         In a namespace package (PEP 420), which several distributions share, it is the first package or module inside
         it. `sys.path` comes before the folder that holds the metadata.
         """
+        from importlib.machinery import PathFinder
+        from importlib.util import find_spec
+
         top, *inner = self.module.split(".")
-        spec = _module_spec(top, self.root)
-        if spec is None:
+        try:
+            spec = find_spec(top) or (None if self.root is None else PathFinder.find_spec(top, [self.root]))
+            while inner and spec is not None and spec.origin is None:
+                spec = PathFinder.find_spec(inner.pop(0), [*(spec.submodule_search_locations or ())])
+        except Exception:  # noqa: BLE001  other people's finders answer here
             return None
-        if spec.origin is not None and spec.has_location:
-            return Path(spec.origin).parent if spec.submodule_search_locations is not None else Path(spec.origin)
-        return _inside([Path(folder) for folder in spec.submodule_search_locations or ()], inner)
+        if spec is None or spec.origin is None or not spec.has_location:
+            return None
+        return Path(spec.origin) if spec.submodule_search_locations is None else Path(spec.origin).parent
 
     def key(self) -> str | None:
         """A text that changes whenever the plugin's own code may have changed.
@@ -158,41 +163,12 @@ class FoundPlugin:
         return "\n".join((*facts, hashlib.sha256(state).hexdigest()))
 
 
-def _module_spec(top: str, root: str | None) -> ModuleSpec | None:
-    """Asks the import system about a top-level name, which imports nothing."""
-    from importlib.machinery import PathFinder
-    from importlib.util import find_spec
-
-    try:
-        return find_spec(top) or (None if root is None else PathFinder.find_spec(top, [root]))
-    except Exception:  # noqa: BLE001  other people's finders answer here
-        return None
-
-
-def _inside(folders: list[Path], names: list[str]) -> Path | None:
-    for name in names:
-        for folder in folders:
-            if (folder / name / "__init__.py").is_file():
-                return folder / name
-            if (folder / f"{name}.py").is_file():
-                return folder / f"{name}.py"
-        folders = [folder / name for folder in folders if (folder / name).is_dir()]
-    return None
-
-
 def _walked(place: str) -> Iterator[str]:
     """A path and everything below it, without hidden and compiled things and what can't be read."""
     yield place
-    try:
-        with os.scandir(place) as entries:
-            inside = [entry for entry in entries if not entry.name.startswith((".", "__pycache__"))]
-    except OSError:
-        return
-    for entry in inside:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walked(entry.path)
-        else:
-            yield entry.path
+    for folder, folders, files in os.walk(place):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        yield from (f"{folder}/{name}" for name in (*folders, *files) if not name.startswith(_HIDDEN))
 
 
 # Discovery --------------------------------------------------------------------------------------------------------

@@ -422,17 +422,6 @@ def unmarked(plugin: object) -> list[str]:
     return [name for name, thing in named.items() if inspect.isfunction(thing) and not vars(thing).keys() & _MARKS]
 
 
-def unknown_arguments(plugin: object) -> str:
-    """Which of a plugin's hooks takes an argument that there isn't, and what it may take; `""` for none."""
-    hooks = {name: spec for name, spec in globals().items() if name.startswith("pegboard_")}
-    for name, spec in hooks.items():
-        if callable(function := getattr(plugin, name, None)):
-            known = inspect.signature(spec).parameters
-            for unknown in (each for each in inspect.signature(function).parameters if each not in known):
-                return f"{name} takes no argument {unknown!r}: it may ask by name for {', '.join(known) or 'none'}"
-    return ""
-
-
 _MARKS: Final = {"pegboard_impl", "pegboard_spec"}  # by pluggy
 REGISTER_HOOKS: Final = (  # called at load, in this order, for each plugin
     "pegboard_register_tools",

@@ -13,12 +13,11 @@ from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem, Where
 from pegboard.config.config import Config, autoload_in, is_named, normalised
-from pegboard.errors import PACKAGES, ManifestError, PluginError, cause_of, operator_log
-from pegboard.plugins.manager import PluginManager, gathered
-from pegboard.plugins.names import Claims
+from pegboard.errors import ManifestError, operator_log
+from pegboard.plugins.manager import PluginManager
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from pegboard.plugins.cache import CachedManifests
@@ -230,7 +229,7 @@ class _Loading:
         return brought
 
     def _report(self, *problems: Problem) -> None:
-        self.manager.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, *problems)))
+        self.manager.registry.change(lambda catalogue: catalogue.with_problems(*problems))
 
 
 def brought_by(
@@ -276,71 +275,24 @@ def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
     return frozenset({*config.block, *block, *(name.strip() for name in named)})
 
 
-def offered_names(kind: str) -> tuple[str, ...]:
-    """The names of a kind (`"exporters"`) that the manifests of installed plugins offer. Imports no plugin."""
-    return tuple(sorted(name for each, name in _offers()[0] if each == kind))
+def installed() -> ToolRegistry:
+    """The registry of what manifests of installed plugins offer, from which one that has loaded none takes a thing.
 
-
-def packages_offering(kind: str, name: str) -> tuple[str, ...]:
-    """The packages that provide something: installed ones, by their manifests, and pegboard's. Imports no plugin."""
-    installed = {found.distribution for found in _offers()[0].get((kind, name), ())}
-    return tuple(sorted(installed.union(PACKAGES[kind].get(name, "").split())))
-
-
-def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
-    """What the one installed plugin registers under a name, and whose it is; `None` where no manifest offers it.
-
-    Nothing else that the plugin brings is registered anywhere. `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` hold.
-
-    Raises:
-        PluginError: The plugin failed, or doesn't register what its manifest offers; or several offer the name.
+    Made once a process. No child process is started for it; `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` hold.
     """
-    offers, claims = _offers()
-    plugins = offers.get((kind, name), ())
-    if not plugins:
-        return None
-    entitled = [each for each in plugins if claims.has(kind, name, each.origin)]
-    found = (entitled or plugins)[0]
-    if len(entitled) != 1:
-        fix = "it was accepted for another, which is left out (see registry doctor)"
-        if len(plugins) > 1:
-            fix = f"block the others, as in PEGBOARD_BLOCK={plugins[1].name}"
-        cause = f"{' and '.join(each.distribution for each in plugins)} offer {name!r} among {kind}: {fix}"
-        raise PluginError(found.name, cause, distribution=found.distribution)
-    try:
-        thing = gathered(found.origin, found.load, {}, []).extras[kind][name]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
-    return thing, found.origin
-
-
-_Offers = tuple[dict[tuple[str, str], list["FoundPlugin"]], Claims]
-
-
-def _offers() -> _Offers:
-    return _read_offers(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
+    return _installed(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
 
 
 @cache
-def _read_offers(_block: str, _autoload: str) -> _Offers:
-    """Which plugins offer what, and who gets it. Read once a process."""
-    from pegboard.plugins.discovery import discover  # as in `load`
+def _installed(_block: str, _autoload: str) -> ToolRegistry:
+    from pegboard.plugins.discovery import Discovery, discover  # as in `load`
     from pegboard.plugins.manifest import stale_manifest
 
-    offers: dict[tuple[str, str], list[FoundPlugin]] = {}
-    claims = Claims()
-    if not is_wanted(NO_CONFIG, None):
-        return offers, claims
-    blocked = blocked_names(NO_CONFIG, ())
-    discovery = discover()
-    for distribution in discovery.left_out:
-        claims.hold(distribution)
-    for found in discovery.entries:
-        if is_named(found.name, found.distribution, blocked):
-            continue
-        for kind, name in stale_manifest(found).offers:
-            offers.setdefault((kind, name), []).append(found)
-            claims.add(kind, [name], found.origin)
-    return offers, claims
+    registry = ToolRegistry()
+    manager = registry.plugin_manager = PluginManager(registry)
+    discovery = discover() if is_wanted(NO_CONFIG, None) else Discovery()
+    wanted = _Loading(manager, {}, (), refresh=False, progress=None).choose(
+        discovery, blocked_names(NO_CONFIG, ()), None
+    )
+    manager.list_plugins([(found, stale_manifest(found)) for found in wanted])
+    return registry

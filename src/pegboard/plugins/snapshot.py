@@ -5,20 +5,20 @@ little else; `pegboard.plugins.cache` writes.
 
 A snapshot is one file, put in place at once; a reader keeps its descriptor, so it never sees half:
 
-    pegboard snapshot 3
+    pegboard snapshot 4
     <CRC-32 of the header, hexadecimal> <length of the header>
-    <header: fields joined by NUL>
+    <header: a tuple, by marshal>
     <body: the sections, one after the other>
 
-The header's fields: the environment's key; until when it holds (seconds since 1970, 0 for no end); the number of
-sections; four fields each (name, offset in the body, length, CRC-32); then the stamps, two fields each (path,
-`mtime_ns:size`, or `-` where there is nothing).
+The header holds the environment's key; until when it holds (seconds since 1970, 0 for no end); section -> offset in the
+body, length, CRC-32; and path -> stamp (`mtime_ns:size`, or `-` where there is nothing).
 """
 
 # pathlib costs more than everything else that is done here:
-# ruff: noqa: PTH109, PTH116, PTH118, PTH119, PTH120, PTH208
+# ruff: noqa: PTH109, PTH116, PTH118, PTH119, PTH120, PTH123, PTH208
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import time
@@ -29,11 +29,11 @@ from pegboard.files import known_user_folder, open_private, project_file
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import BinaryIO
 
-MAGIC = b"pegboard snapshot 3\n"
+MAGIC = b"pegboard snapshot 4\n"
 MISSING = b"-"
 MOST_SECONDS = 3600
-_FIRST_READ = 64 * 1024
 _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
@@ -44,7 +44,7 @@ class Environment:
     A plain class, as attrs isn't loaded here.
 
     Attributes:
-        key: All of it, as bytes without NUL.
+        key: All of it, as bytes.
         path: The file of its snapshot.
     """
 
@@ -93,11 +93,11 @@ def stamp_of(path: bytes) -> bytes:
 class Snapshot:
     """An open snapshot: its sections by name. Close it."""
 
-    __slots__ = ("_body", "_fd", "_sections")
+    __slots__ = ("_body", "_file", "_sections")
 
-    def __init__(self, fd: int, body: int, sections: dict[bytes, tuple[int, int, int]]) -> None:
-        self._fd = fd
-        self._body = body
+    def __init__(self, file: BinaryIO, sections: dict[bytes, tuple[int, int, int]]) -> None:
+        self._file = file
+        self._body = file.tell()
         self._sections = sections
 
     def section(self, name: bytes) -> bytes:
@@ -107,60 +107,41 @@ class Snapshot:
             ValueError: It isn't what was written.
         """
         offset, length, crc = self._sections[name]
-        data = os.pread(self._fd, length, self._body + offset)
+        self._file.seek(self._body + offset)
+        data = self._file.read(length)
         if len(data) != length or crc32(data) != crc:
             raise ValueError("the snapshot is damaged")
         return data
 
     def close(self) -> None:
         """Gives the file back."""
-        os.close(self._fd)
+        self._file.close()
 
 
 def open_snapshot(place: Environment) -> Snapshot | None:
     """The snapshot of an environment; `None` where there is none, it isn't private, is damaged, or is stale."""
     try:
-        fd = open_private(place.path)
+        file = open(open_private(place.path), "rb")  # noqa: SIM115  the caller closes it
     except OSError:
         return None
     try:
-        snapshot = _opened(fd, place.key)
-    except (OSError, ValueError, IndexError):
-        snapshot = None
-    if snapshot is None:
-        os.close(fd)
-    return snapshot
+        key, until, sections, stamps = _header(file)
+        if key == place.key and still_holds(until) and is_fresh(stamps):
+            return Snapshot(file, sections)
+    except (OSError, ValueError, EOFError, TypeError):
+        pass  # damaged: it will be written anew
+    file.close()
+    return None
 
 
-def _opened(fd: int, key: bytes) -> Snapshot | None:
-    fields, body = _header(fd)
-    if fields[0] != key or not still_holds(int(fields[1])):
-        return None
-    count = int(fields[2])
-    numbers = fields[3 : 3 + 4 * count]
-    if not is_fresh(fields[3 + 4 * count :]):
-        return None
-    sections = {
-        numbers[index]: (int(numbers[index + 1]), int(numbers[index + 2]), int(numbers[index + 3]))
-        for index in range(0, len(numbers), 4)
-    }
-    return Snapshot(fd, body, sections)
-
-
-def _header(fd: int) -> tuple[list[bytes], int]:
-    """The header's fields, and where the body begins."""
-    data = os.pread(fd, _FIRST_READ, 0)
-    if not data.startswith(MAGIC):
+def _header(file: BinaryIO) -> tuple[bytes, int, dict[bytes, tuple[int, int, int]], dict[bytes, bytes]]:
+    if file.readline() != MAGIC:
         raise ValueError("not a snapshot")
-    line_end = data.index(b"\n", len(MAGIC))
-    crc, length = data[len(MAGIC) : line_end].split(b" ")
-    start, size = line_end + 1, int(length)
-    header = data[start : start + size]
-    if len(header) < size <= _MOST_HEADER_BYTES:
-        header = os.pread(fd, size, start)
-    if len(header) != size or crc32(header) != int(crc, 16):
+    crc, length = file.readline().split(b" ")
+    header = file.read(min(int(length), _MOST_HEADER_BYTES))
+    if crc32(header) != int(crc, 16):
         raise ValueError("the snapshot is damaged")
-    return header.split(b"\0"), start + size
+    return marshal.loads(header)  # noqa: S302  a file of the user's own, which no other can have written
 
 
 def still_holds(until: int) -> bool:
@@ -168,9 +149,9 @@ def still_holds(until: int) -> bool:
     return not until or 0 <= until - time.time() <= MOST_SECONDS
 
 
-def is_fresh(stamps: list[bytes]) -> bool:
-    """Whether all of these hold: path, stamp, path, stamp, ..."""
-    return all(stamp_of(stamps[index]) == stamps[index + 1] for index in range(0, len(stamps), 2))
+def is_fresh(stamps: Mapping[bytes, bytes]) -> bool:
+    """Whether all of these stamps, by path, hold."""
+    return all(stamp_of(path) == stamp for path, stamp in stamps.items())
 
 
 # This pegboard: what is kept between runs holds for it alone --------------------------------------------------------

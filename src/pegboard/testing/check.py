@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -41,16 +40,11 @@ HEAVY: Final = (
 """Packages that take a tenth of a second and more, or megabytes, and that a plugin needs at a call, not before."""
 _IMPORT_SECONDS: Final = 60.0
 _SCRIPT: Final = """
-import sys, json, importlib
+import sys, importlib
 from pegboard import Tool, ToolRegistry, hookimpl, tool
 before = set(sys.modules)
-try:
-    importlib.import_module(sys.argv[1])
-except BaseException as error:
-    answer = {"cause": f"{type(error).__name__}: {error}"}
-else:
-    answer = {"modules": sorted(set(sys.modules) - before)}
-sys.__stdout__.write("\\n" + json.dumps(answer) + "\\n")
+importlib.import_module(sys.argv[1])
+sys.__stdout__.write("\\n" + " ".join(set(sys.modules) - before))
 """
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
 """Kinds of error that no call with valid arguments may end in."""
@@ -142,11 +136,25 @@ def _check_budget(
     heavy = tuple(heavy)
     if subject.module is None or (not heavy and most_modules is None):
         return
-    answer = _modules_of(subject.module)
-    if "cause" in answer:
-        findings.notes.append(f"its import couldn't be measured in a process of its own: {answer['cause']}")
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    try:
+        done = subprocess.run(  # noqa: S603  this interpreter, a module that is imported here already
+            [sys.executable, "-c", _SCRIPT, subject.module],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_IMPORT_SECONDS,
+            check=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.SubprocessError as error:
+        cause = f"it took longer than {_IMPORT_SECONDS:g} s"
+        if isinstance(error, subprocess.CalledProcessError):  # what it raised ends what it has written
+            cause = error.stderr.rstrip("\n").rpartition("\n")[2] or "the process ended while it was imported"
+        findings.notes.append(f"its import couldn't be measured in a process of its own: {cause}")
         return
-    loaded: list[str] = answer["modules"]
+    loaded = done.stdout.rpartition("\n")[2].split()
     for package in heavy:
         if package in loaded:
             findings.error(
@@ -160,27 +168,6 @@ def _check_budget(
         )
 
 
-def _modules_of(module: str) -> dict[str, Any]:
-    """`{"modules": [...]}`, or `{"cause": ...}` where it couldn't be imported."""
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    try:
-        done = subprocess.run(  # noqa: S603  this interpreter, a module that is imported here already
-            [sys.executable, "-c", _SCRIPT, module],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_IMPORT_SECONDS,
-            check=False,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        return json.loads(done.stdout.rstrip("\n").rpartition("\n")[2])
-    except subprocess.TimeoutExpired:
-        return {"cause": f"it took longer than {_IMPORT_SECONDS:g} s"}
-    except ValueError:
-        return {"cause": "the process ended while it was imported"}
-
-
 def _check_spec(spec: ToolSpec, findings: Findings) -> None:
     """Reads a tool's description, its marks and the descriptions of its parameters."""
     called = f"tool {spec.name!r}"
@@ -188,20 +175,21 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
         findings.error(f"{called} is marked both read-only and destructive: take one of the marks off")
-    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
-        if schema is None:
-            continue
-        findings.warnings += [f"{called}: its {what} schema: {text}" for text in lint_schema(schema)]
-        if (opinion := second_opinion(schema, examples)) is not None:
-            findings.warnings.append(
-                f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly"
-            )
+    findings.warnings += [f"{called}: {text}" for text in schema_problems(spec)]
     undescribed = list(_undescribed(spec.input_schema)) if spec.kind == "function" else []
     if undescribed:
         findings.warnings.append(
             f"{called}: no description for {', '.join(map(repr, undescribed))}; give one in the docstring (Args:), "
             "or as Annotated[..., 'text']"
         )
+
+
+def schema_problems(spec: ToolSpec) -> Iterator[str]:
+    """Misspelt keywords of a tool's schemas, defaults that don't fit, and what another validator refuses."""
+    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
+        for text in () if schema is None else (*lint_schema(schema), second_opinion(schema, examples)):
+            if text is not None:
+                yield f"its {what} schema: {text}"
 
 
 def _undescribed(schema: JsonSchema) -> Iterator[str]:

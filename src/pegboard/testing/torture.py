@@ -28,8 +28,7 @@ from attrs import asdict, define, field, frozen
 from pegboard.dispatch.events import CallEnded, CallRunning
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import cause_of
-from pegboard.plugins.discovery import Discovery, FoundPlugin
-from pegboard.plugins.load import load
+from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import PluginManager, gather
 from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, manifest_of, probe, run_jobs
 from pegboard.plugins.side_effects import observed
@@ -117,14 +116,12 @@ FAULTS: Final[dict[str, _Fault]] = {}
 GROUPS: Final = ("import", "registration", "arguments", "cancellation", "limits", "results", "names")
 
 
-def _fault(
-    group: str, memory: int = MOST_MEMORY, *, calls: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _fault(group: str, *, calls: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds a fault: a function that gets the trial, and where it needs `calls`, a registry and the tools to call."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__.strip("_").replace("_", " ")
-        FAULTS[name] = _Fault(group, name, function, memory, calls)
+        FAULTS[name] = _Fault(group, name, function, MOST_MEMORY, calls)
         return function
 
     return add
@@ -270,19 +267,14 @@ class Trial:
             self.broke(f"it loads in part only: {fault}")
         return loaded
 
-    def registry(self, *, before: Sequence[Tool] = (), **options: Any) -> ToolRegistry:
-        """A registry with a neighbour and the plugin.
-
-        Args:
-            before: Tools that are there before the plugin.
-            options: Of `PluginManager`: `rename` and `prefix`.
-        """
+    def registry(self, **options: Any) -> ToolRegistry:
+        """A registry with a neighbour and the plugin; the options are those of `PluginManager`."""
         registry = ToolRegistry(permissions=Permissions(mode="bypass"))
         self.registries.append(registry)
-        registry.register(_neighbour, *before)
+        registry.register(_neighbour)
         manager = registry.plugin_manager = PluginManager(registry, {self.found.name: self.settings}, **options)
         record = manager.load(self.found)
-        if record.status != "loaded" and not before:
+        if record.status != "loaded":
             self.broke(f"it doesn't load: {record.cause}")
         return registry
 
@@ -384,33 +376,16 @@ def _with_text(value: Any, text: str) -> Iterator[Any]:
 
 
 @_fault("import")
-def _closed_stdin(trial: Trial) -> None:
-    os.close(0)
-    sys.stdin = None
-    trial.gathered()
-
-
-@_fault("import")
 def _read_only_folder(trial: Trial) -> None:
     trial.guard.read_only = True
     trial.gathered()
 
 
 @_fault("import")
-def _without_HOME(trial: Trial) -> None:  # noqa: N802  the variable's name
-    del os.environ["HOME"]
-    trial.gathered()
-
-
-@_fault("import")
-def _blocked_network(trial: Trial) -> None:
-    trial.gathered()
-    for address in trial.guard.network:
-        trial.broke(f"it reaches for the network as it is imported: {address}")
-
-
-@_fault("import")
 def _hostile_environment(trial: Trial) -> None:
+    os.close(0)
+    sys.stdin = None
+    del os.environ["HOME"]
     os.environ.update(PATH="", LANG="none", LC_ALL="none", TZ="none", TERM="", COLUMNS="x", LINES="x", EDITOR="\n")
     os.environ.update(TMPDIR="/none", http_proxy="::", https_proxy="::", NO_PROXY="[", SSL_CERT_FILE="/none", USER="")
     os.environb[b"\xff\xfe"] = b"\xff" * 10_000
@@ -433,6 +408,7 @@ def _side_effects(trial: Trial) -> None:
     notes += [f"printed {printed.decode(errors='replace')!r}"] if printed else []
     notes += [f"handles {signal.Signals(each).name}" for each in signals if signal.getsignal(each) != signals[each]]
     notes += [f"started a thread ({thread.name})" for thread in set(threading.enumerate()) - known]
+    notes += [f"reaches for the network: {address}" for address in trial.guard.network]
     for note in notes:
         trial.broke(f"as it is imported, it has side effects: it {note}")
 
@@ -458,26 +434,6 @@ async def _two_registries(trial: Trial) -> None:
     await trial.run(one, await trial.tools(one))
     await one.aclose()
     await trial.run(other, await trial.tools(other))
-
-
-@_fault("registration")
-async def _names_taken(trial: Trial) -> None:
-    async def mine() -> str:
-        """The host's."""
-        return "mine"
-
-    taken = [Tool.from_function(mine, name=tool.name) for tool in trial.gathered().tools]
-    registry = trial.registry(before=taken)
-    for each in taken:
-        if (await registry.call(each.name)).text != "mine":
-            trial.broke(f"it replaces the host's own tool {each.name!r}")
-
-
-@_fault("registration")
-def _blocked(trial: Trial) -> None:
-    registry = load(block=[trial.found.name], discovery=Discovery((trial.found,)), live=True)
-    if registry.tools() or trial.found.module in sys.modules:
-        trial.broke("though it is blocked, it is imported")
 
 
 def _few(tools: _Tools, most: int = 5) -> Iterator[tuple[Tool, dict[str, Any]]]:
@@ -549,25 +505,11 @@ async def _cancelled_at_moments(trial: Trial, registry: ToolRegistry, tools: _To
                 trial.broke(f"{tool.name}, cancelled after {passes} steps, raises {cause_of(error)}")
 
 
-@_fault("cancellation", calls=True)
-async def _interrupted_batch(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    for tool, known in tools:
-        await trial.run(registry, [(tool, known)] * 4, interrupt=True)
-
-
-@_fault("limits", calls=True)
-async def _time_limit(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    for tool, known in tools:
-        for seconds in (0.001, 0.05):
-            begun = monotonic()
-            await trial.run(registry, [(tool, known)], timeout=seconds)
-            if monotonic() - begun > _CALL_SECONDS:
-                trial.broke(f"{tool.name} goes on for {_CALL_SECONDS:g} s past its time limit")
-
-
+_calls("cancellation", "interrupted batch", lambda tools: [each for each in tools for _ in range(4)], interrupt=True)
+_calls("limits", "time limit", _few, timeout=0.01)
 _calls("limits", "small results", _few, results=ResultLimits(lines=1, bytes=100))
 _calls("limits", "little memory", _few, _LITTLE_MEMORY)
-_calls("results", "one by one", lambda tools: _few(tools, _MOST_VALUES), sequential=True)
+_calls("results", "one by one", _few, sequential=True)
 
 
 @_fault("results", calls=True)
@@ -578,35 +520,11 @@ async def _same_calls_at_once(trial: Trial, registry: ToolRegistry, tools: _Tool
             trial.broke(f"{tool.name}: the same call, {_AT_ONCE} times at once, fails now and then")
 
 
-async def _named(trial: Trial, registry: ToolRegistry, names: Mapping[str, str]) -> None:
-    there = {tool.name for tool in registry.tools()}
-    for old, new in names.items():
-        if new not in there or old in there:
-            trial.broke(f"tool {old!r} isn't called {new!r} as configured")
-    await trial.run(registry, await trial.tools(registry))
-
-
 @_fault("names")
 async def _renamed(trial: Trial) -> None:
     names = {tool.name: f"renamed_{place}" for place, tool in enumerate(trial.gathered().tools)}
-    rename = {f"{trial.found.name}:{old}": new for old, new in names.items()}
-    await _named(trial, trial.registry(rename=rename), names)
-
-
-@_fault("names")
-async def _prefixed(trial: Trial) -> None:
-    names = {tool.name: f"my_{tool.name}" for tool in trial.gathered().tools}
-    await _named(trial, trial.registry(prefix={trial.found.name: "my_"}), names)
-
-
-@_fault("names")
-async def _shadowed(trial: Trial) -> None:
-    registry = trial.registry()
-    for tool in registry.tools():
-        if tool.name != _NEIGHBOUR:
-            registry.register(Tool.from_function(_neighbour, name=tool.name), on_conflict="shadow")
-            if (await registry.call(tool.name)).text != "here":
-                trial.broke(f"the host's {tool.name!r} doesn't take its place")
+    registry = trial.registry(rename={f"{trial.found.name}:{old}": new for old, new in names.items()})
+    await trial.run(registry, await trial.tools(registry))
 
 
 async def _whole(trial: Trial, fault: _Fault) -> None:

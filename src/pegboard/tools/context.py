@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pegboard.tools.content import ToolResult
     from pegboard.tools.portal import LoopPortal
     from pegboard.tools.services import Kind, ServiceContainer, Services
-    from pegboard.tools.spec import ToolSpec
     from pegboard.tools.stores import CallArtifacts, CallMemory
 
 T = TypeVar("T")
@@ -30,20 +29,6 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
 _making: Final = threading.Lock()
 """Held while a context makes what only few calls need: a tool may ask from several threads at once."""
-
-
-class OfferedTool(Protocol):
-    """Tool that a request was offered, as a context knows it; a `Tool` is one."""
-
-    @property
-    def name(self) -> str:
-        """The name under which it was offered."""
-        ...
-
-    @property
-    def spec(self) -> ToolSpec:
-        """What it declares."""
-        ...
 
 
 @frozen(kw_only=True)
@@ -202,7 +187,7 @@ class ToolContext:
         services: What the host provides, by type: values or factories, as `registry.provide` takes them.
         listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
             loop; must not raise.
-        offered: The tools of the request that the call answers.
+        offered: The tools of the request that the call answers, each a `Tool`.
         host: What runs the call, and answers `ask`, `call` and so on.
         cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
         deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
@@ -219,7 +204,7 @@ class ToolContext:
     )
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
-    offered: Sequence[OfferedTool] = field(default=(), repr=False)
+    offered: Sequence[Any] = field(default=(), repr=False)
     host: CallHost | None = field(default=None, repr=False)
     cancelled: bool = False
     deadline: float | None = None

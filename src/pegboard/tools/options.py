@@ -25,7 +25,6 @@ from pegboard.tools.handler import (
 from pegboard.tools.signature import is_method, lenient
 from pegboard.tools.spec import (
     EXCLUSIVE,
-    LEAST_MEMORY,
     UNSET,
     ArgumentKind,
     Concurrency,
@@ -188,13 +187,6 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; 
     "memory_limit": (int, "a whole number of bytes"),
 }
 
-_BOUNDS: Final[Mapping[str, tuple[Callable[[Any], bool] | None, str]]] = {
-    "timeout": (lambda seconds: seconds > 0, "more than 0 seconds"),
-    "retries": (lambda times: times >= 0, "a whole number and at least 0"),
-    "max_concurrency": (lambda calls: calls >= 1, "a whole number and at least 1"),
-    "memory_limit": (lambda size: size >= LEAST_MEMORY, "at least 64 MiB (67,108,864 bytes)"),
-    "executor": (bool, "a name"),
-}
 _POLICY: Final = attrs.fields_dict(Policy).keys()
 BESIDE: Final = (
     "work_dir",
@@ -219,9 +211,6 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
     for name, value in given.items():
         if not _is_fit(name, value):
             raise DefinitionError(f"{name} must be {_TYPES.get(name, _CALLABLE)[1]}, got {value!r:.100}.", tool=tool)
-        fits, wanted = _BOUNDS.get(name, (None, ""))
-        if fits is not None and not fits(value):
-            raise DefinitionError(f"{name} must be {wanted}, got {value!r}.", tool=tool)
         if name in _PLAIN and callable(value) and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
             hint = "Write it with def; what has to wait belongs in the tool itself."
             raise DefinitionError(f"{name} must not be async: its answer is needed at once.", tool=tool, hint=hint)

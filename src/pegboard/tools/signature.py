@@ -333,20 +333,6 @@ _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoRet
 """Types without structured results: text and bytes become content as they are."""
 
 
-@frozen
-class Output:
-    """Output declaration of a tool, from its return type.
-
-    Attributes:
-        schema: The JSON Schema of the structured result, an object's; `None` where the type declares none.
-        is_wrapped: Whether the value stands in the structured result as `{"result": value}`, because MCP wants
-            an object and its type is none.
-    """
-
-    schema: JsonText | None = None
-    is_wrapped: bool = False
-
-
 def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, Any]:
     """What calling `function`, annotated to return `returns`, gives, and the type of what the result is made of.
 
@@ -381,18 +367,23 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
     return list[parts[0]]
 
 
-def output_of(annotation: Any, *, tool: str) -> Output:
-    """What the type of a result declares; raises `DefinitionError` where it can't be written as JSON Schema."""
+def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
+    """The JSON Schema of the structured result that a type declares, an object's; and whether it wraps the value.
+
+    MCP wants an object: a value of any other type stands in the structured result as `{"result": value}`. Raises
+    `DefinitionError` where the type can't be written as JSON Schema.
+    """
     structured = _structured_part(annotation)
     if structured is EMPTY:
-        return Output()
+        return None, False
     from pegboard.schema.types import Property, object_schema, schema_of
 
     try:
         schema = schema_of(structured, written=True)
-        if schema.get("type") == "object":
-            return Output(json_text(schema))
-        return Output(json_text(object_schema([Property("result", structured)], written=True)), is_wrapped=True)
+        is_wrapped = schema.get("type") != "object"
+        if is_wrapped:
+            schema = object_schema([Property("result", structured)], written=True)
+        return json_text(schema), is_wrapped
     except DefinitionError as error:
         raise DefinitionError(
             error.message,

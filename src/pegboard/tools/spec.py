@@ -105,18 +105,18 @@ class Policy:
     """Policy for calls of a tool, by the options of the same names; `None` leaves it to the registry.
 
     Raises:
-        ValueError: A `max_concurrency` below 1: no call would ever run. A `memory_limit` below 64 MiB: Python itself
-            would have no room.
+        ValueError: A `max_concurrency` below 1, or a `timeout` that isn't above 0: no call would ever run. A
+            `memory_limit` below 64 MiB: Python itself would have no room. Negative `retries`; an empty `executor`.
     """
 
-    timeout: float | None = None
+    timeout: float | None = field(default=None, validator=attrs.validators.optional(attrs.validators.gt(0)))
     coerce: bool | None = None
     skip_patterns: bool | None = None
     expose_errors: bool | None = None
-    retries: int = 0
+    retries: int = field(default=0, validator=attrs.validators.ge(0))
     max_concurrency: int | None = field(default=None, validator=_at_least_one)
     result_limits: ResultLimits | None = None
-    executor: str | None = None
+    executor: str | None = field(default=None, validator=attrs.validators.optional(attrs.validators.min_len(1)))
     memory_limit: int | None = field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(LEAST_MEMORY))
     )
@@ -555,31 +555,15 @@ class ToolSpec:
 
 
 _JSON: Final = {each.name: each.alias or "" for each in attrs.fields(ToolSpec) if "JsonText" in f"{each.type}"}
+_JSON_TYPES: Final = {"JsonText": dict, "ToolAnnotations": dict, "Grammar": dict, "Concurrency": dict, "bool": bool}
 _FACTS: Final[Mapping[str, tuple[str, type]]] = {
-    "name": ("name", str),
-    "description": ("description", str),
-    "kind": ("kind", str),
-    "inputSchema": ("input_schema", dict),
-    "outputSchema": ("output_schema", dict),
-    "title": ("title", str),
-    "annotations": ("annotations", dict),
-    "tags": ("tags", list),
-    "examples": ("examples", list),
-    "grammar": ("grammar", dict),
-    "providerId": ("provider_id", str),
-    "providerArguments": ("provider_arguments", dict),
-    "strict": ("strict", bool),
-    "longRunning": ("long_running", bool),
-    "deferred": ("deferred", bool),
-    "concurrency": ("concurrency", dict),
-    "permission": ("permission", str),
-    "permissionArguments": ("permission_arguments", dict),
-    "requiresConfirmation": ("requires_confirmation", bool),
-    "version": ("version", str),
-    "originalName": ("original_name", str),
-    "providerOptions": ("provider_options", dict),
-    "meta": ("meta", dict),
-}
+    json_name(JsonRecord, each.evolve(name=each.alias)): (
+        each.alias or "",
+        _JSON_TYPES.get(f"{each.type}".removesuffix(" | None"), str),
+    )
+    for each in attrs.fields(ToolSpec)
+    if each.init
+} | {"tags": ("tags", list), "examples": ("examples", list)}
 """The facts of a spec as they stand in JSON: each with its attribute and its JSON type."""
 
 _ITEMS: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}

@@ -40,7 +40,6 @@ from pegboard.tools.signature import (
     EMPTY,
     STARRED,
     Kind,
-    Output,
     Signature,
     is_method,
     output_of,
@@ -439,29 +438,24 @@ def made_tool(
         returns: The type of what the result is made of.
     """
     name: str = facts["name"]
-    if "output_schema" not in options:
-        output = output_of(returns, tool=name)
-    elif (schema := options["output_schema"]) is None:
-        output = Output()
+    if "output_schema" in options:
+        given_schema, is_wrapped = options["output_schema"], False
+        output = None if given_schema is None else checked_schema(given_schema, name, "output_schema")
     else:
-        output = Output(checked_schema(schema, name, "output_schema"))
+        output, is_wrapped = output_of(returns, tool=name)
     if handler is not None:
-        handler = evolve(
-            handler,
-            blocking=options.get("blocking", True),
-            wraps_result=output.is_wrapped,
-        )
-    given: dict[str, Any] = {**facts, "output_schema": output.schema, **spec_facts(options, tool=name)}
+        handler = evolve(handler, blocking=options.get("blocking", True), wraps_result=is_wrapped)
+    given: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options, tool=name)}
     if given.get("long_running"):
         given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
     try:
-        spec = ToolSpec(**given)
+        spec, beside = ToolSpec(**given), tool_facts(options)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     for each in filter(spec.is_encoded, () if "permission_values" in options else spec.permission_arguments):
         text = f"permission_arguments: rules can't look at {each!r}, which comes encoded, as base64. Take a str."
         raise DefinitionError(text, tool=name)
-    made = Tool(spec, handler, **tool_facts(options))
+    made = Tool(spec, handler, **beside)
     if "examples" not in options:
         return made
     return made.with_spec(examples=_checked_examples(made, options["examples"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
@@ -152,33 +152,27 @@ def _written(cls: type) -> Mapping[str, Any]:
     return {name: value for base in below for name, value in vars(base).items() if (name, value) != ("__doc__", None)}
 
 
-def _types(cls: type[TypedTool[Any, Any]], tool: str) -> tuple[Any, Any]:
+def _types(cls: type[TypedTool[Any, Any]], tool: str) -> Sequence[Any]:
     """The input and output types of a class, through any generic classes between."""
-    found = _arguments(cls)
-    if found is None or any(getattr(each, "__parameters__", ()) or isinstance(each, TypeVar) for each in found):
+    base = _base_of(cls)
+    found = get_args(base)
+    if not found or base.__parameters__:
         hint = f"Write class {cls.__name__}(TypedTool[SomeInput, SomeOutput])."
         raise DefinitionError("its input and output types aren't given.", tool=tool, hint=hint)
     return found
 
 
-def _arguments(cls: Any) -> tuple[Any, Any] | None:
+def _base_of(cls: Any) -> Any:
+    """`TypedTool[Input, Output]` as a class inherits it, bare where it says no types."""
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin: Any = get_origin(base) or base
         if origin is TypedTool:
-            return get_args(base) or None
-        if _is_typed_class(origin) and (inner := _arguments(origin)):
+            return base
+        if _is_typed_class(origin) and (inner := _base_of(origin)) is not TypedTool:
             given: dict[Any, Any] = dict(zip(origin.__parameters__, get_args(base), strict=False))
-            return _substituted(inner[0], given), _substituted(inner[1], given)
-    return None
-
-
-def _substituted(annotation: Any, given: Mapping[Any, Any]) -> Any:
-    if isinstance(annotation, TypeVar):
-        return given.get(annotation, annotation)
-    parameters = getattr(annotation, "__parameters__", ())
-    if isinstance(annotation, type) or not parameters:
-        return annotation
-    return annotation[tuple(given.get(each, each) for each in parameters)]
+            free = inner.__parameters__
+            return inner[tuple(given.get(each, each) for each in free)] if free else inner
+    return TypedTool
 
 
 def tool_of(thing: object) -> Tool | None:

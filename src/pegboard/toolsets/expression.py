@@ -32,7 +32,7 @@ from typing import Any, Final, NoReturn, cast
 
 from attrs import define
 
-from pegboard.errors import ExpressionError, PredicateError, did_you_mean, suggest
+from pegboard.errors import ExpressionError, PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.toolsets.predicates import (
     FLAGS,
     KEYS,
@@ -45,7 +45,6 @@ from pegboard.toolsets.predicates import (
     Matches,
     Predicate,
     PredicateFunction,
-    StateMatches,
     all_of,
     any_of,
 )
@@ -156,13 +155,9 @@ class _Parser:
         return Custom(self.custom[word], word)
 
     def matching(self, key: str, start: int) -> Predicate:
-        asks_state = key.startswith(f"{STATE}.")
-        if not asks_state and key not in KEYS:
-            near = did_you_mean(suggest(key[:80], (*KEYS, f"{STATE}.KEY")))
-            self.refuse(f"there is no key {key[:80]!r}.{near or f' There are {_ALL_KEYS}.'}", start)
         pattern = self.value(f"{key}:")
         self.check_end(start)
-        return StateMatches(key.removeprefix(f"{STATE}."), pattern) if asks_state else Matches(key, pattern)
+        return Matches(key, pattern)
 
     def value(self, before: str) -> str:
         start = self.position
@@ -234,15 +229,13 @@ class _Parser:
             self.refuse(f"{word!r} needs a value: {word}{'.KEY' if word == STATE else ''}:VALUE", start)
         known = (*FLAGS, *self.custom, *OPERATORS)
         other = _OTHER_WORDS.get(word)
-        near = did_you_mean([other] if other else suggest(word[:80], known))
-        self.refuse(f"there is no predicate {word[:80]!r}.{near or f' There are {_ALL_FLAGS}.'}", start)
+        near = did_you_mean([other]) if other else near_or_known(word[:80], known)
+        self.refuse(f"there is no predicate {word[:80]!r}.{near}", start)
 
     def refuse(self, reason: str, position: int | None = None) -> NoReturn:
         raise ExpressionError(reason, text=self.text, position=self.position if position is None else position)
 
 
-_ALL_KEYS: Final = ", ".join((*KEYS, f"{STATE}.KEY"))
-_ALL_FLAGS: Final = ", ".join(FLAGS)
 _OTHER_WORDS: Final = {"&": "and", "&&": "and", ",": "and", "|": "or", "||": "or", "!": "not", "~": "not"}
 _WORDS: Final = (*OPERATORS, "is", "custom", STATE, *KEYS)
 
@@ -288,15 +281,11 @@ def _read(data: Any, place: str, depth: int, custom: CustomPredicates) -> Predic
 
 
 def _read_leaf(word: str, value: Any, place: str, custom: CustomPredicates) -> Predicate:
-    if word == STATE and (not isinstance(value, dict) or value.keys() != {"key", "pattern"}):  # pyright: ignore[reportUnknownMemberType]
-        _refuse(place, 'expected {"key": ..., "pattern": ...}')
-    texts: list[Any] = [value["key"], value["pattern"]] if word == STATE else [value]
-    for text in texts:
-        if not isinstance(text, str):
-            _refuse(place, f"expected a string, found {type(text).__name__}")
     if word == STATE:
-        return StateMatches(*texts)
-    (text,) = texts
+        if not isinstance(value, dict) or value.keys() != {"key", "pattern"}:  # pyright: ignore[reportUnknownMemberType]
+            _refuse(place, 'expected {"key": ..., "pattern": ...}')
+        return Matches(f"{STATE}.{_text(value['key'], place)}", _text(value["pattern"], place))
+    text = _text(value, place)
     if word == "custom":
         if text not in custom:
             _refuse(place, f"no predicate is registered as {text!r}.{did_you_mean(suggest(text, custom))}")
@@ -305,6 +294,10 @@ def _read_leaf(word: str, value: Any, place: str, custom: CustomPredicates) -> P
         return Flag(text) if word == "is" else Matches(word, text)
     except PredicateError as error:
         _refuse(place, str(error))
+
+
+def _text(value: Any, place: str) -> str:
+    return value if isinstance(value, str) else _refuse(place, f"expected a string, found {type(value).__name__}")
 
 
 def _refuse(place: str, reason: str) -> NoReturn:

@@ -306,11 +306,20 @@ _OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
 
 KEYS: Final = (*OF_TOOL, *_OF_CONTEXT)
 STATE: Final = "state"
+_OF_STATE: Final = f"{STATE}."
+
+
+def _of_context(key: str) -> Callable[[ReadonlyContext], Iterable[str]] | None:
+    """What gives the values under a key of the context, or of its state; `None` for a key of the tool."""
+    name = key.removeprefix(_OF_STATE)
+    if name == key:
+        return _OF_CONTEXT.get(key)
+    return lambda context: _one(scalar_text(context.state[name]) if name in context.state else None)
 
 
 def _check_key(_matches: Any, _attribute: Any, key: str) -> None:
-    if key not in KEYS:
-        raise PredicateError(f"there is no key {key!r}.{did_you_mean(suggest(key, KEYS))}")
+    if key not in KEYS and not key.startswith(_OF_STATE):
+        raise PredicateError(f"there is no key {key[:80]!r}.{near_or_known(key[:80], (*KEYS, f'{STATE}.KEY'))}")
 
 
 def _check_pattern(matches: Matches, _attribute: Any, pattern: str) -> None:
@@ -324,7 +333,8 @@ class Matches(Predicate):
     """A value under a key matches a pattern; of several values (tags, properties) one is enough, of none none.
 
     Attributes:
-        key: One of `KEYS`.
+        key: One of `KEYS`, or `state.` and a key of the state, in which a dot is an ordinary character. Under a key
+            that the state hasn't, or that has a list or an object, there is no value.
         pattern: `*` is any run of characters, `?` is one.
     """
 
@@ -335,8 +345,8 @@ class Matches(Predicate):
     def bound(self, context: ReadonlyContext) -> _Test:
         """A pattern on the context is matched here, once."""
         matches = matcher(self.pattern)
-        if self.key in _OF_CONTEXT:
-            answer = any(map(matches, _OF_CONTEXT[self.key](context)))
+        if (of_context := _of_context(self.key)) is not None:
+            answer = any(map(matches, of_context(context)))
             return lambda _tool: answer
         if self.key == "property" and is_literal(self.pattern):
             return _has_property(self.pattern)
@@ -347,15 +357,23 @@ class Matches(Predicate):
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
         """The values under the key."""
-        values = OF_TOOL[self.key](tool) if self.key in OF_TOOL else _OF_CONTEXT[self.key](context)
-        return f"{self.key}: {', '.join(map(written, values)) or 'none'}"
+        of_context = _of_context(self.key)
+        values = OF_TOOL[self.key](tool) if of_context is None else of_context(context)
+        return f"{self._key_text()}: {', '.join(map(written, values)) or 'none'}"
 
     def to_json(self) -> JsonObject:
-        """The pattern under the key."""
-        return {self.key: self.pattern}
+        """The pattern under the key; key and pattern under `state`."""
+        name = self.key.removeprefix(_OF_STATE)
+        return {self.key: self.pattern} if name == self.key else {STATE: {"key": name, "pattern": self.pattern}}
 
     def __str__(self) -> str:
-        return f"{self.key}:{written(self.pattern)}"
+        return f"{self._key_text()}:{written(self.pattern)}"
+
+    def _key_text(self) -> str:
+        name = self.key.removeprefix(_OF_STATE)
+        if name == self.key:
+            return name
+        return f"{_OF_STATE}{_quoted(name) if ':' in name else written(name)}"
 
 
 def _has_property(name: str) -> _Test:
@@ -373,47 +391,7 @@ def scalar_text(value: object) -> str | None:
     """A scalar as the text that patterns match: a string as it is, others as in JSON; `None` for anything else."""
     if isinstance(value, str):
         return str.__str__(value)
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int):
-        return int.__repr__(value)
-    return float.__repr__(value) if isinstance(value, float) else None
-
-
-@frozen(repr=False)
-class StateMatches(Predicate):
-    """A value of the context's state matches a pattern; a missing key, a list and an object never do.
-
-    Attributes:
-        key: A key of the state; a dot in it is an ordinary character.
-        pattern: `*` is any run of characters, `?` is one.
-    """
-
-    calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
-    key: str
-    pattern: str
-
-    def bound(self, context: ReadonlyContext) -> _Test:
-        """One answer for every tool."""
-        value = self._value(context)
-        answer = value is not None and bool(matcher(self.pattern)(value))
-        return lambda _tool: answer
-
-    def facts(self, _tool: Tool, context: ReadonlyContext, /) -> str:
-        """The value under the key."""
-        value = self._value(context)
-        return f"state.{written(self.key)}: {'none' if value is None else written(value)}"
-
-    def to_json(self) -> JsonObject:
-        """Key and pattern under `state`."""
-        return {STATE: {"key": self.key, "pattern": self.pattern}}
-
-    def __str__(self) -> str:
-        key = _quoted(self.key) if ":" in self.key else written(self.key)
-        return f"{STATE}.{key}:{written(self.pattern)}"
-
-    def _value(self, context: ReadonlyContext) -> str | None:
-        return scalar_text(context.state[self.key]) if self.key in context.state else None
+    return json.dumps(value) if value is None or isinstance(value, bool | int | float) else None
 
 
 PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
@@ -571,7 +549,7 @@ def for_provider(pattern: str) -> Predicate:
 
 def state(key: str, pattern: str) -> Predicate:
     """A value of the context's state matches as text: booleans and null as in JSON; a missing key never does."""
-    return StateMatches(key, pattern)
+    return Matches(f"{STATE}.{key}", pattern)
 
 
 def custom(function: PredicateFunction, name: str | None = None) -> Predicate:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
-from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import field, frozen
@@ -30,13 +29,13 @@ from pegboard.toolsets.toolset import (
     Faults,
     Offer,
     OwnedToolset,
+    ToolMapper,
     Toolset,
     ToolsetProblem,
     ask_all,
     explain_filter,
     filter_now,
     filter_tools,
-    map_tool,
     owned_tool,
     schema_problem,
 )
@@ -90,18 +89,10 @@ class Explanation(JsonRecord):
 _Held: TypeAlias = tuple[Tool, Tool | None]  # A tool that isn't offered, and the one that has its name, or had it
 
 
-@frozen(eq=False)
-class _Candidates:
-    """The tools that are considered: sorted by name, each name once; and what isn't among them."""
-
-    tools: Sequence[Tool]
-    held: tuple[_Held, ...] = ()
-    dropped: tuple[Dropped, ...] = ()  # what toolsets have, and don't offer now
-    problems: tuple[ToolsetProblem, ...] = ()
-
-
-def settled_names(static: Sequence[Tool], offers: Sequence[Offer], contested: Collection[str] = ()) -> _Candidates:
-    """The static tools and the toolsets' as one sequence, each name once.
+def settled_names(
+    static: Sequence[Tool], offers: Sequence[Offer], contested: Collection[str] = ()
+) -> tuple[_Trace, Sequence[ToolsetProblem]]:
+    """The static tools and the toolsets' as the beginning of a trace, sorted by name, each name once; and problems.
 
     A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
     toolset before the later, which is held back. Of two plugins' toolsets from different distributions both are: the
@@ -113,7 +104,7 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], contested: Co
         contested: Names that are held back from several plugins, and that no plugin's toolset gets either.
     """
     if not offers:
-        return _Candidates(static)
+        return _Trace(static), ()
     tools = {tool.spec.name: tool for tool in static}
     held: list[_Held] = []
     taken: dict[str, Tool | None] = dict.fromkeys(contested)
@@ -133,11 +124,12 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], contested: Co
             held.append((earlier, later))
         else:
             held.append((later, earlier))
-    return _Candidates(
-        [tools[name] for name in sorted(tools)],
-        tuple(held),
-        tuple(each for offer in offers for each in offer.dropped),
-        (*(problem for offer in offers for problem in offer.problems), *_held_back(held)),
+    dropped, problems = _held_back(held)
+    return (
+        _Trace(
+            [tools[name] for name in sorted(tools)], (*(each for offer in offers for each in offer.dropped), *dropped)
+        ),
+        (*(problem for offer in offers for problem in offer.problems), *problems),
     )
 
 
@@ -147,14 +139,15 @@ def _are_rivals(one: Tool, other: Tool) -> bool:
     return len(distributions) > 1 and None not in distributions and bool(one.origin.toolset and other.origin.toolset)
 
 
-def _why(holder: Tool | None) -> str:
-    return "several plugins bring one" if holder is None else f"{holder.origin} has the name"
-
-
-def _held_back(held: Iterable[_Held]) -> Iterable[ToolsetProblem]:
+def _held_back(held: Iterable[_Held]) -> tuple[list[Dropped], list[ToolsetProblem]]:
+    dropped: list[Dropped] = []
+    problems: list[ToolsetProblem] = []
     for tool, holder in held:
-        cause = f"tool {tool.spec.name!r} is held back: {_why(holder)}; prefix or rename one of the two"
-        yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)
+        why = "several plugins bring one" if holder is None else f"{holder.origin} has the name"
+        dropped.append(Dropped(tool.name, "name", f"the tool of {tool.origin} is held back: {why}"))
+        cause = f"tool {tool.name!r} is held back: {why}; prefix or rename one of the two"
+        problems.append(ToolsetProblem(tool.origin.toolset or "", cause, tool.name, tool.origin))
+    return dropped, problems
 
 
 FOUND_TOOLS: Final = "pegboard:found_tools"
@@ -178,23 +171,17 @@ def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in latest if isinstance(name, str)))
 
 
-_shown: Final[WeakKeyDictionary[Tool, Tool]] = WeakKeyDictionary()  # what is compiled for a tool is kept with it
+_listed: Final = ToolMapper(lambda tool: tool.with_spec(deferred=False))
 
 
-def _with_found(candidates: _Candidates, context: ReadonlyContext) -> _Candidates:
-    """The same, with the deferred tools that the session has found not deferred any more."""
+def _with_found(trace: _Trace, context: ReadonlyContext) -> _Trace:
+    """The trace of this context, the deferred tools that the session has found not deferred any more."""
     found = set(found_names(context.state))
     if not found:
-        return candidates
-    tools = [_listed(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in candidates.tools]
-    return attrs.evolve(candidates, tools=tools)
-
-
-def _listed(tool: Tool) -> Tool:
-    shown = _shown.get(tool)
-    if shown is None:
-        shown = _shown[tool] = map_tool(tool, lambda own: own.with_spec(deferred=False))
-    return shown
+        return attrs.evolve(trace, context=context)
+    _listed.trim(trace.tools)
+    tools = [_listed.one(tool) if tool.spec.deferred and tool.spec.name in found else tool for tool in trace.tools]
+    return attrs.evolve(trace, tools=tools, context=context)
 
 
 @frozen(eq=False)
@@ -212,36 +199,38 @@ class _Pass:
 
 @frozen(eq=False)
 class _Trace:
-    """Trace of a resolution's steps, in order; by name how many had been made when a tool came in later."""
+    """Trace of a resolution.
 
-    candidates: _Candidates
-    passes: Sequence[_Pass]
-    context: ReadonlyContext
+    Attributes:
+        tools: Those that are considered, each name once: sorted, and behind them those that came in later.
+        dropped: What isn't among them: what toolsets have, and don't offer now; what is held back.
+        passes: The steps, in order.
+        context: What they were resolved for.
+        added: How many steps had been made when a tool came in later, by its name.
+    """
+
+    tools: Sequence[Tool]
+    dropped: tuple[Dropped, ...] = ()
+    passes: Sequence[_Pass] = ()
+    context: ReadonlyContext = EMPTY_CONTEXT
     added: Mapping[str, int] = field(factory=dict[str, int])
 
     def joined_by(self, tools: Sequence[Tool]) -> _Trace:
         """The same with tools of new names that came in now."""
-        candidates = attrs.evolve(self.candidates, tools=(*self.candidates.tools, *tools))
         added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
-        return attrs.evolve(self, candidates=candidates, added=added)
+        return attrs.evolve(self, tools=(*self.tools, *tools), added=added)
 
     @cached_property
     def considered(self) -> frozenset[str]:
-        out = (*(tool.name for tool, _ in self.candidates.held), *(each.name for each in self.candidates.dropped))
-        return frozenset({*self.by_name, *out})
+        return frozenset({*self.by_name, *(each.name for each in self.dropped)})
 
     def reasons(self, name: str, places: Mapping[str, int]) -> tuple[_Reason, ...]:
         """What each step decided for the tools of this name; `places` has those of the offered."""
-        before = [_Reason(each.step, "out", each.text) for each in self.candidates.dropped if each.name == name]
-        held = [
-            _Reason("name", "out", f"the tool of {tool.origin} is held back: {_why(holder)}")
-            for tool, holder in self.candidates.held
-            if tool.name == name
-        ]
+        dropped = [_Reason(each.step, "out", each.text) for each in self.dropped if each.name == name]
         tool = self.by_name.get(name)
         if tool is None:
-            return (*before, *held)
-        return (*before, _Reason("offered", "in", f"by {tool.origin}"), *held, *self._passed(tool, places))
+            return tuple(dropped)
+        return (_Reason("offered", "in", f"by {tool.origin}"), *dropped, *self._passed(tool, places))
 
     def _passed(self, tool: Tool, places: Mapping[str, int]) -> Iterator[_Reason]:
         """What each step decided, up to the one that it didn't come through."""
@@ -255,7 +244,7 @@ class _Trace:
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
-        return {tool.spec.name: tool for tool in self.candidates.tools}
+        return {tool.spec.name: tool for tool in self.tools}
 
 
 @frozen(eq=False)
@@ -384,10 +373,9 @@ class ResolvedTools:
         if not new:
             return self
         tools, findable, considered = (
-            tuple(new.get(tool, tool) for tool in each)
-            for each in (self.tools, self.findable, self.trace.candidates.tools)
+            tuple(new.get(tool, tool) for tool in each) for each in (self.tools, self.findable, self.trace.tools)
         )
-        trace = attrs.evolve(self.trace, candidates=attrs.evolve(self.trace.candidates, tools=considered))
+        trace = attrs.evolve(self.trace, tools=considered)
         return attrs.evolve(self, tools=tools, findable=findable, trace=trace)
 
     def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
@@ -425,10 +413,9 @@ def _holding_back(
     resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[ToolsetProblem] = ()
 ) -> ResolvedTools:
     """The same with more tools held back, each with a problem."""
-    every = (*resolved.problems, *problems, *_held_back(held))
-    candidates = resolved.trace.candidates
-    trace = attrs.evolve(resolved.trace, candidates=attrs.evolve(candidates, held=(*candidates.held, *held)))
-    return attrs.evolve(resolved, problems=every, trace=trace)
+    dropped, own = _held_back(held)
+    trace = attrs.evolve(resolved.trace, dropped=(*resolved.trace.dropped, *dropped))
+    return attrs.evolve(resolved, problems=(*resolved.problems, *problems, *own), trace=trace)
 
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
@@ -472,15 +459,16 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     if toolsets:
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
         offers = await ask_all(owned, context, toolset_timeout)
-    problems = (problem for offer in offers for problem in offer.problems if not problem.note)
-    if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
+    failures = (problem for offer in offers for problem in offer.problems if not problem.note)
+    if on_toolset_error == "fail" and (problem := next(failures, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
-    candidates = _with_found(settled_names(static, offers, contested), context)
-    tools, filtered, deadline = candidates.tools, list[_Filtered](), time.monotonic() + predicate_timeout
+    trace, problems = settled_names(static, offers, contested)
+    trace, filtered, deadline = _with_found(trace, context), list[_Filtered](), time.monotonic() + predicate_timeout
+    tools = trace.tools
     for step, predicate in _given(default, where):
         tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())
         filtered.append((step, predicate, tools, faults))
-    resolved = _resolved(candidates, context, filtered, active, order)
+    resolved = _resolved(trace, problems, filtered, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
@@ -494,12 +482,13 @@ def resolve_static(  # noqa: PLR0913  as above
     contested: Collection[str] = (),
 ) -> ResolvedTools:
     """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop."""
-    candidates = _with_found(settled_names(static, [Offer(published)] if published else (), contested), context)
-    tools, filtered = candidates.tools, list[_Filtered]()
+    trace, problems = settled_names(static, [Offer(published)] if published else (), contested)
+    trace, filtered = _with_found(trace, context), list[_Filtered]()
+    tools = trace.tools
     for step, predicate in _given(default, where):
         tools, faults = filter_now(tools, predicate, context)
         filtered.append((step, predicate, tools, faults))
-    return _resolved(candidates, context, filtered, None, None)
+    return _resolved(trace, problems, filtered, None, None)
 
 
 _Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Faults]  # a step, and what came of it
@@ -510,17 +499,17 @@ def _given(default: Predicate | None, where: Predicate | None) -> Iterator[tuple
 
 
 def _resolved(
-    candidates: _Candidates,
-    context: ReadonlyContext,
+    trace: _Trace,
+    found: Sequence[ToolsetProblem],
     filtered: Sequence[_Filtered],
     active: Sequence[str] | None,
     order: Sequence[str] | None,
 ) -> ResolvedTools:
-    tools = candidates.tools
+    tools = trace.tools
     passes: list[_Pass] = []
-    problems = list(candidates.problems)
+    problems = list(found)
     for step, predicate, tools, faults in filtered:
-        passes.append(_Pass(step, tools, _text_of(predicate, faults, context)))
+        passes.append(_Pass(step, tools, _text_of(predicate, faults, trace.context)))
         if faults:
             name, cause = next(iter(faults.items()))
             others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
@@ -532,9 +521,9 @@ def _resolved(
     if order is not None:
         first = _picked(tools, order, "order")
         tools = list(dict.fromkeys((*first, *tools)))
-    trace = _Trace(candidates, passes, context)
+    trace = attrs.evolve(trace, passes=passes)
     problems.extend(_unknown(active or (), trace))
-    for first, second in _look_alikes(tuple([tool.spec.name for tool in candidates.tools])):
+    for first, second in _look_alikes(tuple([tool.spec.name for tool in trace.tools])):
         text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
         problems.append(ToolsetProblem("", text, second, note=True))
     return ResolvedTools(tuple(tools), tuple(problems), trace)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 from weakref import WeakSet
 
-from attrs import evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from pegboard.callbacks import Flavour, may_block, settle
 from pegboard.errors import PegboardError, SchemaError, cause_of, did_you_mean, log_failure, suggest
@@ -449,29 +449,40 @@ def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
     return tool.evolve(handler=handler)
 
 
+Transform: TypeAlias = Callable[[str, Offer, ReadonlyContext], Awaitable[Offer]]
+"""What a wrapper makes of an offer: gets the toolset's name, the offer and the context."""
+
+
 class WrapperToolset:
     """A toolset round any object with the interface of one, under the same name; closing it closes the inner one.
 
     What the inner one offers is checked, and able to run, so that a wrapper that changes a tool changes what is listed
     and what is called together.
+
+    Args:
+        inner: Any toolset.
+        transform: What is made of its offers; `None` leaves them as they are.
     """
 
-    def __init__(self, inner: Toolset) -> None:
+    def __init__(self, inner: Toolset, transform: Transform | None = None) -> None:
         self.inner = inner
         self.name = toolset_name(inner)
+        self._transform = transform
         call = getattr(inner, "call", None)
         self._with_handlers = ToolMapper(partial(_add_handler, call, Flavour.of(call))) if callable(call) else None
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What the inner toolset offers for this context; raises whatever it raises."""
+        """What is made of the inner toolset's offer for this context; raises whatever it raises."""
         answer: Any = await settle(self.inner.tools(context))
         if type(answer) is Offer:
-            return answer
-        tools, problems = check_tools(self.name, answer)
-        if self._with_handlers is not None:
-            self._with_handlers.trim(tools)
-            tools = [self._with_handlers.one(tool) for tool in tools]
-        return Offer(tools, problems)
+            offer = answer
+        else:
+            tools, problems = check_tools(self.name, answer)
+            if self._with_handlers is not None:
+                self._with_handlers.trim(tools)
+                tools = [self._with_handlers.one(tool) for tool in tools]
+            offer = Offer(tools, problems)
+        return offer if self._transform is None else await self._transform(self.name, offer, context)
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
@@ -488,9 +499,9 @@ class WrapperToolset:
         await _close(self.inner)
 
 
-@frozen
+@define(eq=False)
 class Step:
-    """Transformation of tools by a wrapper.
+    """Transform that changes tools one by one; the order stays, and the first tool of a name.
 
     Attributes:
         word: What it does, for people: `"prefixed"`.
@@ -505,23 +516,14 @@ class Step:
     where: Predicate | None = None
     rename: Callable[[str], str] = field(default=str)
     names: Collection[str] = ()
+    _mapper: ToolMapper = field(init=False, default=Factory(lambda step: ToolMapper(step.change), takes_self=True))
+    _unseen: set[str] = field(init=False, default=Factory(lambda step: set(step.names), takes_self=True))
 
-
-class ChangedToolset(WrapperToolset):
-    """A toolset whose tools are changed one by one; the order stays, and the first tool of a name."""
-
-    def __init__(self, inner: Toolset, step: Step) -> None:
-        super().__init__(inner)
-        self._step = step
-        self._mapper = ToolMapper(step.change)
-        self._unseen = set(step.names)
-
-    async def tools(self, context: ReadonlyContext) -> Offer:
-        """The tools of the inner toolset, changed where the step applies."""
-        offer = await super().tools(context)
-        step, tools = self._step, dict[str, Tool]()
+    async def __call__(self, toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+        """The same offer, its tools changed where the step applies."""
+        tools: dict[str, Tool] = {}
         problems: list[ToolsetProblem] = []
-        picked, faults = (offer, {}) if step.where is None else await filter_tools(offer, step.where, context)
+        picked, faults = (offer, {}) if self.where is None else await filter_tools(offer, self.where, context)
         changing = set(picked)
         for tool in offer:
             name = tool.spec.name
@@ -533,16 +535,16 @@ class ChangedToolset(WrapperToolset):
                 else:
                     if tools.setdefault(changed.spec.name, changed) is not changed:
                         text = _REPEATED.format(changed.spec.name)
-                        problems.append(ToolsetProblem(self.name, text, changed.spec.name))
+                        problems.append(ToolsetProblem(toolset, text, changed.spec.name))
                     continue
-            problems.append(ToolsetProblem(self.name, f"tool {name!r} can't be {step.word}: {faults[name]}", name))
+            problems.append(ToolsetProblem(toolset, f"tool {name!r} can't be {self.word}: {faults[name]}", name))
         self._mapper.trim(offer)
-        lost = (Dropped(name, step.word, f"failed: {cause}") for name, cause in faults.items())
-        dropped = (evolve(each, name=step.rename(each.name)) for each in offer.dropped)
-        own = first_problems(self.name, problems)
-        return Offer(tools.values(), (*offer.problems, *self._notes(offer), *own), (*dropped, *lost))
+        lost = (Dropped(name, self.word, f"failed: {cause}") for name, cause in faults.items())
+        dropped = (evolve(each, name=self.rename(each.name)) for each in offer.dropped)
+        own = first_problems(toolset, problems)
+        return Offer(tools.values(), (*offer.problems, *self._notes(toolset, offer), *own), (*dropped, *lost))
 
-    def _notes(self, offer: Offer) -> Iterator[ToolsetProblem]:
+    def _notes(self, toolset: str, offer: Offer) -> Iterator[ToolsetProblem]:
         """The names that it is about and that no tool has had so far."""
         unseen = self._unseen
         if not unseen or offer.has_failed:
@@ -551,11 +553,11 @@ class ChangedToolset(WrapperToolset):
         unseen -= known
         for name in sorted(unseen)[:MOST_PROBLEMS]:
             near = did_you_mean(suggest(name[:200], known)) if len(unseen) <= 3 else ""
-            cause = f"no tool is called {name!r}, which was to be {self._step.word}.{near}"
-            yield ToolsetProblem(self.name, cause, note=True)
+            cause = f"no tool is called {name!r}, which was to be {self.word}.{near}"
+            yield ToolsetProblem(toolset, cause, note=True)
 
 
-class OwnedToolset(ChangedToolset):
+class OwnedToolset(WrapperToolset):
     """A toolset as it is registered: its tools carry its name and its origin, whatever they say of themselves.
 
     Only the host's toolsets may pass on tools in a plugin's name. No origin makes tools trusted that aren't.

@@ -6,7 +6,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -18,18 +18,18 @@ from pegboard.errors import DefinitionError, RegistrationError, near_or_known
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.schema.references import REFERENCES, schemas
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, own_problems, takes_context
+from pegboard.tools.handler import Binder, Handler, own_problems
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
-    ChangedToolset,
     Dropped,
     Offer,
     Step,
     Toolset,
     ToolsetProblem,
+    Transform,
     WrapperToolset,
     check_once,
     check_tools,
@@ -66,44 +66,44 @@ class ToolsetBase(ABC):
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
         """The tools for this context, now."""
 
-    def filtered(self, predicate: Predicate | PredicateFunction | str) -> FilteredToolset:
+    def filtered(self, predicate: Predicate | PredicateFunction | str) -> _WrappedToolset:
         """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
-        return FilteredToolset(self, predicate)
+        return _WrappedToolset(self, filtering(predicate))
 
-    def prefixed(self, prefix: str) -> _ChangedToolset:
+    def prefixed(self, prefix: str) -> _WrappedToolset:
         """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
 
         Raises:
             InvalidNameError: No name can start with this prefix.
         """
-        return _ChangedToolset(self, prefixing(prefix))
+        return _WrappedToolset(self, prefixing(prefix))
 
-    def renamed(self, names: Mapping[str, str]) -> _ChangedToolset:
+    def renamed(self, names: Mapping[str, str]) -> _WrappedToolset:
         """Some tools under other names: old -> new; a name that was never there is noted among the problems.
 
         Raises:
             InvalidNameError: A new name isn't valid.
             RegistrationError: Two tools would get the same name.
         """
-        return _ChangedToolset(self, renaming(names))
+        return _WrappedToolset(self, renaming(names))
 
-    def prepared(self, prepare: Prepare) -> PreparedToolset:
+    def prepared(self, prepare: Prepare) -> _WrappedToolset:
         """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
-        return PreparedToolset(self, prepare)
+        return _WrappedToolset(self, preparing(prepare))
 
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
-    ) -> _ChangedToolset:
+    ) -> _WrappedToolset:
         """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
-        return _ChangedToolset(self, annotating(annotations, where))
+        return _WrappedToolset(self, annotating(annotations, where))
 
-    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _ChangedToolset:
+    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _WrappedToolset:
         """A person confirms every call of these tools; of all of them without a predicate."""
-        return _ChangedToolset(self, confirming(predicate))
+        return _WrappedToolset(self, confirming(predicate))
 
-    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _ChangedToolset:
+    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _WrappedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`."""
-        return _ChangedToolset(self, reshaping(reshapes))
+        return _WrappedToolset(self, reshaping(reshapes))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
@@ -113,11 +113,7 @@ class ToolsetBase(ABC):
 
 
 class _WrappedToolset(WrapperToolset, ToolsetBase):
-    """Any toolset, with the wrappers as methods."""
-
-
-class _ChangedToolset(ChangedToolset, ToolsetBase):
-    """A toolset with its tools changed, with the wrappers as methods."""
+    """Any toolset, perhaps with its offers transformed, with the wrappers as methods."""
 
 
 def wrap(toolset: Toolset) -> _WrappedToolset:
@@ -125,28 +121,24 @@ def wrap(toolset: Toolset) -> _WrappedToolset:
     return _WrappedToolset(toolset)
 
 
-class FilteredToolset(_WrappedToolset):
-    """Only the tools for which a predicate is true; where it raises for a tool, that tool is out."""
+def filtering(predicate: Predicate | PredicateFunction | str) -> Transform:
+    """Keeps the tools for which a predicate is true; where it raises for a tool, that tool is out."""
+    wanted = as_predicate(predicate)
 
-    def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str) -> None:
-        super().__init__(inner)
-        self._predicate = as_predicate(predicate)
-
-    async def tools(self, context: ReadonlyContext) -> Offer:
-        """The tools that are left."""
-        offer = await super().tools(context)
-        kept, faults = await filter_tools(offer, self._predicate, context)
+    async def filtered(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+        kept, faults = await filter_tools(offer, wanted, context)
         left = set(kept)
         dropped = [
-            Dropped(tool.spec.name, "filtered", explain_filter(self._predicate, tool, context, faults, passed=False))
+            Dropped(tool.spec.name, "filtered", explain_filter(wanted, tool, context, faults, passed=False))
             for tool in offer
             if tool not in left
         ]
         problems = [
-            ToolsetProblem(self.name, f"tool {name!r} can't be filtered: {cause}", name)
-            for name, cause in faults.items()
+            ToolsetProblem(toolset, f"tool {name!r} can't be filtered: {cause}", name) for name, cause in faults.items()
         ]
-        return Offer(kept, (*offer.problems, *first_problems(self.name, problems)), (*offer.dropped, *dropped))
+        return Offer(kept, (*offer.problems, *first_problems(toolset, problems)), (*offer.dropped, *dropped))
+
+    return filtered
 
 
 def prefixed_name(prefix: str, name: str) -> str:
@@ -218,24 +210,16 @@ Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] 
 """Gets the context and the tools; gives the tools to offer, changed, left out or added. Plain or async."""
 
 
-class PreparedToolset(_WrappedToolset):
-    """The tools as a function makes them for each context; where it raises, the whole toolset fails."""
+def preparing(prepare: Prepare) -> Transform:
+    """Has a function make the tools for each context; where it raises, the whole toolset fails."""
 
-    def __init__(self, inner: Toolset, prepare: Prepare) -> None:
-        super().__init__(inner)
-        self._prepare = prepare
-
-    async def tools(self, context: ReadonlyContext) -> Offer:
-        """What the function gives for the inner toolset's tools."""
-        offer = await super().tools(context)
-        tools, problems = check_tools(self.name, await settle(self._prepare(context, tuple(offer))))
-        names = {tool.spec.name for tool in tools}
-        dropped = [
-            Dropped(tool.spec.name, "prepared", "left out by the function")
-            for tool in offer
-            if tool.spec.name not in names
-        ]
+    async def prepared(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+        tools, problems = check_tools(toolset, await settle(prepare(context, tuple(offer))))
+        gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in tools)
+        dropped = [Dropped(name, "prepared", "left out by the function") for name in sorted(gone)]
         return Offer(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
+
+    return prepared
 
 
 MOST_KEPT: Final = 256
@@ -339,12 +323,6 @@ class Reshape:
         for name in self.hide:
             if name in {*self.rename, *self.default, *self.retype, *self.describe}:
                 raise DefinitionError("it is hidden: the model sees nothing else of it", parameter=name)
-        if len(set(self.rename.values())) < len(self.rename):
-            raise DefinitionError(f"two arguments get the same name in {dict(self.rename)}")
-        for name, schema in self.retype.items():
-            from pegboard.schema.validator import check_schema
-
-            check_schema(schema, tool="", what=f"the schema for {name!r}")
 
     def shown(self, schema: JsonSchema) -> JsonSchema:
         """The schema that the model sees.
@@ -420,13 +398,12 @@ class Reshape:
                 raise DefinitionError(f"a schema with the reference {reference!r} can't be reshaped")
 
     def _check_values(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
-        for name, text in self.hide.items():
+        for name, text in {**self.hide, **self.default}.items():
             if faults := _faults(schema, properties[name], text):
-                secret = faults[0].partition(", got ")[0]
-                raise DefinitionError(f"the value that it is hidden with doesn't fit: {secret}", parameter=name)
-        for name, text in self.default.items():
-            if faults := _faults(schema, properties[name], text):
-                raise DefinitionError(f"its default doesn't fit: {'; '.join(faults)}", parameter=name)
+                fault = f"its default doesn't fit: {'; '.join(faults)}"
+                if name in self.hide:
+                    fault = f"the value that it is hidden with doesn't fit: {faults[0].partition(', got ')[0]}"
+                raise DefinitionError(fault, parameter=name)
 
 
 def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
@@ -475,7 +452,7 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
     check_once(tool.evolve(**facts))
     if isinstance(tool.handler, LateHandler):
         return tool.evolve(**facts)
-    return _Reshaping(tool, tool.handler, reshape).outer().evolve(**facts)
+    return tool.evolve(**facts, **_Reshaping(tool, reshape).parts(tool.handler))
 
 
 def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
@@ -490,32 +467,24 @@ class _Reshaping:
     """Adapter between the names that the model sees and the tool's own."""
 
     tool: Tool
-    handler: Handler
     reshape: Reshape
 
-    def outer(self) -> Tool:
-        tool = self.tool
-        return tool.evolve(
-            handler=attrs.evolve(self.handler, make_binder=self.binder),
-            preview=tool.preview and self.asking(tool.preview),
-            confirms=tool.confirms and self.asking(tool.confirms),
-            by_arguments={name: self.asking(function) for name, function in tool.by_arguments.items()},
-            work_dir=tool.work_dir and partial(self.in_context, tool.work_dir),
-            permission_values=tool.permission_values and partial(self.in_context, tool.permission_values),
-            checks=self.problems,
-        )
+    def parts(self, handler: Handler) -> dict[str, Any]:
+        """The parts of the tool that get arguments, for those that the model sees."""
+        hooks = {name: getattr(self.tool, name) for name in ("preview", "confirms", "work_dir", "permission_values")}
+        return {
+            **{name: self.on_given(hook) for name, hook in hooks.items() if hook is not None},
+            "handler": attrs.evolve(handler, make_binder=self.binder),
+            "by_arguments": {name: self.on_given(function) for name, function in self.tool.by_arguments.items()},
+            "checks": self.problems,
+        }
 
-    def asking(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(arguments: JsonMapping, **context: Any) -> Any:
-            return function(self.reshape.given(arguments), **context)
+    def on_given(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)  # so that it shows whether it takes the context
+        def asked(arguments: JsonMapping, *more: Any, **named: Any) -> Any:
+            return function(self.reshape.given(arguments), *more, **named)
 
-        def asked_in(arguments: JsonMapping, context: ReadonlyContext) -> Any:
-            return asked(arguments, context=context)
-
-        return asked_in if takes_context(function) else asked
-
-    def in_context(self, function: Callable[..., Any], arguments: JsonMapping, context: ReadonlyContext) -> Any:
-        return function(self.reshape.given(arguments), context)
+        return asked
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
         """What the tool's own schema and check refuse of arguments that the shown schema takes."""
@@ -523,10 +492,8 @@ class _Reshaping:
             given = self.reshape.given(arguments)
         except StructureError as error:
             return (problem(error.path, error.reason),)
-        found: Sequence[str] = ()
-        if not self.tool.validator.accepts(given):
-            found = self.tool.validator.problems(given)
-        elif self.tool.checks is not None:
+        found = self.tool.validator.problems(given)
+        if not found and self.tool.checks is not None:
             found = own_problems(self.tool.checks, given)
         return [self.renamed(text) for text in found]
 
@@ -535,41 +502,30 @@ class _Reshaping:
 
         def bind_shown(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
             given = self.reshape.given(arguments)
-            if not self.tool.validator.accepts(given):
-                raise StructureError("; ".join(map(self.renamed, self.tool.validator.problems(given))))
             try:
                 return bind(context, given)
             except StructureError as error:
-                raise self.error_renamed(error) from None
+                if not error.path:
+                    raise
+                name, *rest = error.path
+                self.check_visible(name, error.reason)
+                raise StructureError(error.reason, (self.reshape.rename.get(f"{name}", name), *rest)) from None
 
         return bind_shown
 
-    def error_renamed(self, error: StructureError) -> StructureError:
-        if not error.path:
-            return error
-        name, *rest = error.path
-        self.check_visible(str(name), error.reason)
-        return StructureError(error.reason, (self.reshape.rename.get(str(name), name), *rest))
-
     def renamed(self, text: str) -> str:
-        """A problem by the new names.
-
-        Raises:
-            DefinitionError: It is about a value that the model neither sees nor can change.
-        """
-        for name in self.reshape.hide:
+        """A problem by the new names."""
+        for name in (*self.reshape.hide, *self.reshape.rename):
             if _is_about(text, name):
                 self.check_visible(name, text)
-        for old, new in self.reshape.rename.items():
-            if _is_about(text, old):
-                return path_text((new,)) + text[len(path_text((old,))) :]
+                return path_text((self.reshape.rename[name],)) + text[len(path_text((name,))) :]
         return text
 
-    def check_visible(self, name: str, reason: str) -> None:
+    def check_visible(self, name: str | int, reason: str) -> None:
+        """Raises `DefinitionError` for a value that the model neither sees nor can change."""
         if name in self.reshape.hide:
-            raise DefinitionError(
-                f"the value that it is hidden with is refused: {reason}", tool=self.tool.name, parameter=name
-            )
+            what = f"the value that it is hidden with is refused: {reason}"
+            raise DefinitionError(what, tool=self.tool.name, parameter=f"{name}")
 
 
 def _is_about(text: str, name: str) -> bool:

@@ -25,6 +25,7 @@ from pegboard import (
     ask_later,
     tool,
 )
+from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.permissions.rules_file import rule_problems
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets.toolsets import StaticToolset
@@ -613,7 +614,7 @@ def test_what_comes_as_base64_is_unreadable(schema, arguments):
         Rule("probe", "rm *", "deny", field="data", kind="command"),
     ):
         assert decided(called, {"data": "cm0geA=="}, rule) == "deny"
-        assert Permissions([rule]).settled(called) is False
+        assert policy_of(Permissions([rule]), called).conditions is None
     assert decided(called, {"data": "cm0geA=="}, Rule("probe", "*", "ask"), Rule("probe", "cm*", "allow")) == "ask"
     other = made(input_schema={"type": "object", "properties": {**schema["properties"], "a": {}}})
     assert decided(other, {"data": "cm0geA==", "a": "x"}, Rule("probe", "rm *", "deny", field="a")) == "allow"

@@ -17,7 +17,7 @@ from pegboard.dispatch.permissions.evaluation import MOST_EXACT, PermissionRules
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Folders, Rule
 from pegboard.registry import ToolRegistry
-from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolsets import StaticToolset
@@ -40,6 +40,11 @@ READ = tool("read", permission="read", permission_arguments={"path": "path"}, re
 
 def decide(called, arguments=None, *rules, mode="default", **options):
     return Permissions(rules, mode).decide(called, arguments or {}, **options)
+
+
+def settled(permissions, called):
+    """Whether each call of a tool runs, whatever its arguments."""
+    return policy_of(permissions, called).conditions == ()
 
 
 def action(called, arguments=None, *rules, **options):
@@ -69,13 +74,13 @@ def action(called, arguments=None, *rules, **options):
 def test_what_asks(called, reason):
     decision = decide(called, {"a": 1})
     assert (decision.action, decision.reason, decision.rule) == ("ask", reason, None)
-    assert not DEFAULT_PERMISSIONS.settled(called)
+    assert not settled(DEFAULT_PERMISSIONS, called)
 
 
 def test_everything_else_runs():
     for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False)):
         assert action(called) == "allow"
-        assert DEFAULT_PERMISSIONS.settled(called)
+        assert settled(DEFAULT_PERMISSIONS, called)
 
 
 def test_a_predicate_that_picks_calls_leaves_the_others_alone():
@@ -99,11 +104,11 @@ def test_a_predicate_cant_change_the_arguments():
 def test_any_tool_asks_that_an_ask_rule_names():
     rule = Rule("probe", "*", "ask")
     assert decide(PLAIN, {}, rule).rule == rule
-    assert not Permissions([rule]).settled(PLAIN)
+    assert not settled(Permissions([rule]), PLAIN)
 
 
 def test_a_rule_about_an_argument_that_a_tool_cant_have_leaves_it_settled():
-    assert Permissions(ELSEWHERE).settled(CLOSED)
+    assert settled(Permissions(ELSEWHERE), CLOSED)
 
 
 def test_any_tool_is_refused_that_a_forbid_rule_names():
@@ -119,7 +124,7 @@ def test_what_a_stranger_calls_its_permission_only_adds_caution():
     assert action(stranger, {"line": "ls"}, Rule("bash", "*", "allow")) == "ask"
     assert action(stranger, {"line": "ls"}, Rule("shell", "*", "allow")) == "allow"
     assert action(stranger, {"line": "ls"}, Rule("bash", "*", "deny")) == "deny"
-    assert Permissions().ask(stranger, {"line": "ls"}, decide(stranger)).permission == "shell"
+    assert ask(stranger, {"line": "ls"})["permission"] == "shell"
 
 
 @pytest.mark.parametrize("origin", [HOST, STRANGER, Origin("git", "pegboard-git")])
@@ -156,7 +161,7 @@ def test_a_strangers_hints_only_add_caution():
 def test_a_permission_that_is_no_name_is_not_asked_for(permission):
     """An answer "always" would allow everything of everybody."""
     greedy = tool(permission=permission, destructive=True)
-    assert Permissions().ask(greedy, {}, decide(greedy)).permission == "probe"
+    assert ask(greedy, {})["permission"] == "probe"
 
 
 # --- what is touched ---
@@ -280,7 +285,7 @@ def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
 def test_a_running_tool_learns_what_else_it_may_access(tmp_path, rules, allowed):
     """Where rules ask about it, it may not, unless they asked about the whole call."""
     context = ReadonlyContext(work_dir=str(tmp_path))
-    access = Permissions(rules).access(READ, {"path": "src"}, context=context)
+    access = policy_of(Permissions(rules), READ).access({"path": "src"}, context, ())
     assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
 
 
@@ -288,13 +293,15 @@ def test_what_was_judged_is_what_a_running_tool_may_access(tmp_path):
     """Another place it may access where a rule lets it."""
     permissions = Permissions([Rule("edit", "src/*", "allow"), Rule("edit", "lib/*", "allow")])
     context = ReadonlyContext(work_dir=str(tmp_path))
-    judged = policy_of(permissions, WRITE).evaluation({"path": "src/a"}, context, ())
-    access = permissions.access(WRITE, {"path": "src/a"}, context=context, judged=judged)
+    policy = policy_of(permissions, WRITE)
+    judged = policy.evaluation({"path": "src/a"}, context, ())
+    access = policy.access({"path": "src/a"}, context, (), judged)
     assert [access("edit", f"{tmp_path}/{path}") for path in ("src/a/b", "lib/a", "other/a")] == [True, True, False]
 
 
 def test_what_is_granted_counts_for_what_a_running_tool_accesses():
-    access = Permissions([Rule("read", "*.env", "ask")]).access(READ, {}, grants=[Rule("read", "/a/*", "allow")])
+    policy = policy_of(Permissions([Rule("read", "*.env", "ask")]), READ)
+    access = policy.access({}, EMPTY_CONTEXT, [Rule("read", "/a/*", "allow")])
     assert [access("read", path) for path in ("/a/.env", "/b/.env")] == [True, False]
 
 
@@ -313,11 +320,11 @@ def test_the_model_reads_why_a_rule_refuses(forbid):
 def test_plan_runs_only_what_is_known_to_change_nothing():
     plan = Permissions(mode="plan")
     assert plan.decide(tool(read_only=True), {}).action == "allow"
-    assert plan.settled(tool(read_only=True))
+    assert settled(plan, tool(read_only=True))
     for called in (PLAIN, WRITE, tool(read_only=False), tool(destructive=False)):
         assert plan.decide(called, {}).action == "deny"
         assert plan.hides(called)
-        assert not plan.settled(called)
+        assert not settled(plan, called)
     assert not plan.hides(READ)
     assert action(PLAIN, {}, Rule("probe", "*", "allow"), mode="plan") == "deny"
     assert action(READ, {"path": "/a"}, mode="plan") == "ask"
@@ -338,7 +345,7 @@ def test_a_tool_may_say_of_each_call_whether_it_destroys_something():
     assert decide(called, {}).reason == "can't say whether this call is destructive"
     assert action(called, {"line": "rm a"}, Rule("shell", "*", "allow")) == "allow"
     assert called.spec.annotations == ToolAnnotations()
-    assert not DEFAULT_PERMISSIONS.settled(called)
+    assert not settled(DEFAULT_PERMISSIONS, called)
     assert action(called.evolve(origin=STRANGER), {"line": "ls"}) == "ask"
 
 
@@ -377,22 +384,22 @@ def test_accepted_edits_dont_ask():
     assert action(WRITE, {"path": "/a"}, Rule("edit", "*", "ask"), mode="accept_edits") == "allow"
     assert action(WRITE, {"path": "/a"}, Rule("edit", "*", "deny"), mode="accept_edits") == "deny"
     assert action(SHELL, {"line": "ls"}, mode="accept_edits") == "ask"
-    assert Permissions(mode="accept_edits").settled(WRITE)
-    assert not Permissions([Rule("edit", "/b", "deny")], "accept_edits").settled(WRITE)
+    assert settled(Permissions(mode="accept_edits"), WRITE)
+    assert not settled(Permissions([Rule("edit", "/b", "deny")], "accept_edits"), WRITE)
 
 
 def test_in_bypass_nothing_asks_and_ordinary_rules_step_back():
     rules = (Rule("*", "*", "deny"), Rule("bash", "*", "ask"))
     for called in (PLAIN, SHELL, WRITE, tool(requires_confirmation=True)):
         assert action(called, {}, *rules, mode="bypass") == "allow"
-        assert Permissions(rules, "bypass").settled(called)
+        assert settled(Permissions(rules, "bypass"), called)
 
 
 def test_forbid_holds_in_bypass():
     rule = Rule("bash", "rm *", "deny", forbid=True)
     assert action(SHELL, {"line": "ls; rm x"}, rule, mode="bypass") == "deny"
     assert action(SHELL, {"line": "ls"}, rule, mode="bypass") == "allow"
-    assert not Permissions([rule], "bypass").settled(SHELL)
+    assert not settled(Permissions([rule], "bypass"), SHELL)
 
 
 def test_never_ask_denies_what_would_ask():
@@ -512,9 +519,9 @@ def test_in_bypass_only_forbid_hides():
 # --- asking ---
 
 
-def ask(called, arguments, *rules, **options):
-    permissions = Permissions(rules)
-    return permissions.ask(called, arguments, permissions.decide(called, arguments, **options), **options)
+def ask(called, arguments, *rules):
+    policy = policy_of(Permissions(rules), called)
+    return policy.request(policy.evaluation(arguments, EMPTY_CONTEXT, ()), arguments, EMPTY_CONTEXT, ())
 
 
 def here(arguments):
@@ -524,16 +531,14 @@ def here(arguments):
 def test_a_person_is_shown_what_is_touched_and_offered_exactly_this_and_more():
     line = "git push origin && ls -l && ls -l"
     asked = ask(SHELL, {"line": line})
-    assert (asked.permission, asked.patterns) == ("bash", ("git push origin", "ls -l"))
-    assert asked.always == (here(f'{{"line":"{line}"}}'),)
-    assert asked.wider == ("git push *", "ls *")
-    assert asked.reason == "asks for the permission 'bash'"
-    assert asked.decision.action == "ask"
+    assert (asked["permission"], asked["patterns"]) == ("bash", ("git push origin", "ls -l"))
+    assert asked["always"] == (here(f'{{"line":"{line}"}}'),)
+    assert asked["wider"] == ("git push *", "ls *")
     path = ask(WRITE, {"path": "/a/b"})
-    assert (path.always, path.wider) == (('{"path":["/a/b"]}',), ("/a/*",))
+    assert (path["always"], path["wider"]) == (('{"path":["/a/b"]}',), ("/a/*",))
     whole = ask(tool(destructive=True), {"n": 1})
-    assert (whole.patterns, whole.always, whole.wider) == (("*",), (here('{"n":1}'),), ("*",))
-    (long,) = ask(tool(destructive=True), {"text": "a" * MOST_EXACT}).always
+    assert (whole["patterns"], whole["always"], whole["wider"]) == (("*",), (here('{"n":1}'),), ("*",))
+    (long,) = ask(tool(destructive=True), {"text": "a" * MOST_EXACT})["always"]
     assert long.startswith("sha256:")
 
 
@@ -550,12 +555,12 @@ def test_a_person_is_shown_what_is_touched_and_offered_exactly_this_and_more():
 )
 def test_always_is_not_offered_where_it_would_not_do(line, literal, wider):
     asked = ask(SHELL, {"line": line}, Rule("bash", "rm *", "ask"))
-    assert (bool(asked.always), bool(asked.wider)) == (literal, wider)
+    assert (bool(asked["always"]), bool(asked["wider"])) == (literal, wider)
 
 
 def test_what_is_missing_is_shown_as_anything():
-    assert ask(WRITE, {}).patterns == ("*",)
-    assert ask(SHELL, {"line": "((x))"}).patterns == ("*",)
+    assert ask(WRITE, {})["patterns"] == ("*",)
+    assert ask(SHELL, {"line": "((x))"})["patterns"] == ("*",)
 
 
 COMMANDS = ["git push a", "ls -l", "rm x", "rm *", "A=b ls", "ls > f", "sudo ls", "echo $X", "cat $(x)"]
@@ -566,11 +571,10 @@ LINES = st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3)
 def test_what_always_proposes_allows_the_same_call(line, rules):
     """And exactly this, nothing else."""
     permissions = Permissions(rules)
-    decision = permissions.decide(SHELL, {"line": line})
-    if decision.action != "ask":
+    if permissions.decide(SHELL, {"line": line}).action != "ask":
         return
-    asked = permissions.ask(SHELL, {"line": line}, decision)
-    for literal, patterns in ((True, asked.always), (False, asked.wider)):
+    asked = ask(SHELL, {"line": line}, *rules)
+    for literal, patterns in ((True, asked["always"]), (False, asked["wider"])):
         grants = tuple(Rule("bash", pattern, "allow", literal=literal) for pattern in patterns)
         if grants:
             assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
@@ -591,8 +595,9 @@ def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permissi
 # --- what a running tool asks ---
 
 
-def asked(called, permission, *patterns, rules=(), mode="default", **options):
-    return Permissions(rules, mode).decide_asked(called, permission, patterns, **options).action
+def asked(called, permission, *patterns, rules=(), mode="default", folder=".", grants=()):
+    decision, _ = policy_of(Permissions(rules, mode), called).asked(permission, patterns, Folders([folder]), grants)
+    return decision.action
 
 
 def test_what_a_running_tool_asks_is_decided_by_rules_too():
@@ -614,7 +619,7 @@ def test_a_pattern_that_is_asked_for_stands_for_anything():
 
 def test_a_tool_that_asks_for_its_own_permission_asks_in_its_own_kind(tmp_path):
     rules = [Rule("edit", "src/*", "deny")]
-    assert asked(WRITE, "edit", f"{tmp_path}/src/a", rules=rules, folders=Folders([str(tmp_path)])) == "deny"
+    assert asked(WRITE, "edit", f"{tmp_path}/src/a", rules=rules, folder=str(tmp_path)) == "deny"
     assert asked(WRITE, "other", "src/../a", rules=[Rule("other", "src/*", "deny")]) == "deny"
 
 
@@ -629,8 +634,7 @@ def test_rules_look_at_what_a_tool_works_out_of_its_arguments():
     assert action(patch, {"patch": "/srv/a /srv/b"}, only) == "allow"
     assert action(patch, {"patch": "/srv/a /etc/b"}, only) == "ask"
     assert action(patch, {"patch": "/srv/a /etc/b"}, only, Rule("edit", "/etc/*", "deny")) == "deny"
-    request = Permissions().ask(patch, {"patch": "/srv/a /etc/b"}, decide(patch, {"patch": "/srv/a /etc/b"}))
-    assert request.patterns == ("/srv/a", "/etc/b")
+    assert ask(patch, {"patch": "/srv/a /etc/b"})["patterns"] == ("/srv/a", "/etc/b")
     shown = _reshaped(
         patch.with_spec(input_schema={"type": "object", "properties": {"patch": {}}}).evolve(
             handler=Tool.from_schema("patch", None, lambda arguments: "").handler
@@ -674,7 +678,7 @@ def test_permissions_are_changed_by_making_others():
 
 def test_a_tool_that_is_gone_is_not_kept():
     permissions, called = Permissions(), tool(destructive=True)
-    permissions.settled(called)
+    settled(permissions, called)
     gone = weakref.ref(called)
     del called
     gc.collect()
@@ -682,5 +686,5 @@ def test_a_tool_that_is_gone_is_not_kept():
 
 
 def test_data_that_says_what_cant_be_is_refused():
-    with pytest.raises(ValueError, match="mode: there is no mode"):
+    with pytest.raises(ValueError, match="mode: must be one of default, plan"):
         Permissions.from_json({"mode": "x"})

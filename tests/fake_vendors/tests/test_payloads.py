@@ -46,7 +46,7 @@ def test_a_key_that_no_type_knows_is_found(exporter):
 
 def test_the_input_schema_of_anthropic_is_looked_at():
     assert payloads.TOOLS["anthropic"]([{"name": "f", "input_schema": {"type": "array"}}]) == [
-        "[0].input_schema.type: expected one of 'object', found str 'array'"
+        "[0].input_schema.type: Input should be 'object', found 'array'"
     ]
     assert payloads.TOOLS["anthropic"]([{"name": "f", "input_schema": {"type": "object", "required": "q"}}])
 

@@ -252,14 +252,14 @@ PLANTED = [
     ("bedrock", [bedrock(PLAIN, strict=True)], "f: must be closed"),
     ("bedrock", [bedrock(closed(a=TEXT), f"f{number}", strict=True) for number in range(21)], "21 strict tools"),
     # MCP and Ollama
-    ("mcp", [mcp(strict=True)], "[0]: unknown key 'strict' (McpTool)"),
-    ("mcp", [mcp(annotations={"editHint": True})], "[0].annotations: unknown key 'editHint' (McpAnnotations)"),
+    ("mcp", [mcp(strict=True)], "[0].strict: Extra inputs are not permitted"),
+    ("mcp", [mcp(annotations={"editHint": True})], "[0].annotations.editHint: Extra inputs"),
     ("mcp", [mcp(outputSchema={"type": "array"})], "f: outputSchema: its root must have the type object"),
     ("mcp", [mcp(_meta={"a b": 1})], "f: 'a b' is no key of _meta"),
     ("mcp", [mcp(_meta={"io.modelcontextprotocol/x": 1})], "f: 'io.modelcontextprotocol/x' is kept for MCP itself"),
-    ("ollama", [ollama(strict=True)], "[0].function: unknown key 'strict' (OllamaFunction)"),
-    ("ollama", [ollama(closed(a=True))], "[0].function.parameters.properties.a: expected an object"),
-    ("ollama", [ollama({"type": ["object"]})], "[0].function.parameters.type: expected one of 'object'"),
+    ("ollama", [ollama(strict=True)], "[0].function.strict: Extra inputs are not"),
+    ("ollama", [ollama(closed(a=True))], "[0].function.parameters.properties.a: Input should be an object"),
+    ("ollama", [ollama({"type": ["object"]})], "[0].function.parameters.type: Input should be 'object'"),
 ]  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
 def _providers(session: Session) -> Iterator[dict[str, Any]]:
     """Each provider that is installed, and those of first-party packages that aren't."""
     registry, packages = session.registry, dict[str, str | None](PACKAGES["models"])
-    for name, plugin in registry.lazy_plugins.offered("models").items():
+    for name, plugin in registry.catalogue.offered("models").items():
         packages[name] = registry.catalogue.plugins[plugin].distribution
     known = {*registry.known("models")}
     for name in sorted({*known, *packages}):

@@ -13,24 +13,29 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.evaluation import MAY_BE_JSON, Decision, Evaluation, PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import (
+    MAY_BE_JSON,
+    Decision,
+    Evaluation,
+    PermissionRules,
+    Resource,
+    rules_from_json,
+)
 from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
+    WHOLE_CALL,
     Folders,
     Match,
     Mode,
     Rule,
-    RulesError,
     Test,
-    WholeCall,
     is_name,
-    rules_from_json,
 )
 from pegboard.errors import one_of
 from pegboard.schema.json import JsonText, canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
-from pegboard.tools.handler import Confirmer, PermissionValues, WorkDir, takes_context
+from pegboard.tools.handler import takes_context
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
@@ -47,56 +52,51 @@ MOST_VALUES: Final = 500
 
 @frozen(eq=False)
 class ToolPolicy:
-    """One tool as rules and modes see it. It doesn't hold the tool, which would keep a tool that is gone alive.
+    """One tool as rules and modes see it.
 
     Attributes:
-        spec: The tool's spec.
-        names: The names that rules know it by: its own, and those that it was given.
-        former_permissions: As in `Tool`.
-        hidden: Arguments that a `Reshape` hides, with what they are.
-        owner: As in `Rule`.
-        trusted: Whether the spec may be believed where it takes caution away.
-        work_dir: As in `Tool`.
-        permission_values: As in `Tool`.
-        confirms: Picks the calls that need confirmation.
-        by_arguments: The options that are functions of the arguments.
-        rules: Those that apply to it, in order.
-        mode: How much is asked.
+        tool: A copy without a handler: to hold the tool itself would keep one that is gone alive.
+        permissions: All rules, and the mode.
+        rules: Those that apply to the tool, in order.
     """
 
-    spec: ToolSpec
-    names: tuple[str, ...]
-    former_permissions: tuple[str, ...]
-    hidden: Mapping[str, JsonText]
-    owner: str
-    trusted: bool
-    work_dir: WorkDir | None
-    permission_values: PermissionValues | None
-    confirms: Confirmer | None
-    by_arguments: Mapping[str, Callable[[Mapping[str, Any]], Any]]
-    rules: tuple[Rule, ...]
-    mode: Mode
+    tool: Tool
+    permissions: Permissions
+    rules: tuple[Rule, ...] = ()
 
     @classmethod
-    def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
+    def of(cls, tool: Tool, permissions: Permissions) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
-        shown = {*tool.own_names, *tool.own_names.values()}
-        policy = cls(
-            tool.spec,
-            (tool.name, *tool.former_names),
-            tool.former_permissions,
-            {name: value for name, value in tool.presets.items() if name not in shown},
-            owner_of(tool),
-            tool.origin.trusted,
-            tool.work_dir,
-            tool.permission_values,
-            tool.confirms,
-            tool.by_arguments,
-            (),
-            mode,
-        )
-        offered = (each for rule in rules for each in _as_offered(rule, tool.own_names))
+        policy = cls(attrs.evolve(tool, handler=None), permissions)
+        offered = (each for rule in permissions.rules.rules for each in _as_offered(rule, tool.own_names))
         return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, offered)))
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the tool declares."""
+        return self.tool.spec
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the spec may be believed where it takes caution away."""
+        return self.tool.origin.trusted
+
+    @property
+    def mode(self) -> Mode:
+        """How much is asked."""
+        return self.permissions.mode
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names that rules know the tool by: its own, and those that it was given."""
+        return (self.tool.name, *self.tool.former_names)
+
+    @cached_property
+    def hidden(self) -> Mapping[str, JsonText]:
+        """Arguments that a `Reshape` hides, with what they are."""
+        own_names = self.tool.own_names
+        shown = {*own_names, *own_names.values()}
+        return {name: value for name, value in self.tool.presets.items() if name not in shown}
 
     def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
         """Whether a rule names the tool, by its permission or one of its names, or another permission.
@@ -105,11 +105,11 @@ class ToolPolicy:
         allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
         apply to it.
         """
-        permissions = (self.spec.permission, permission, *(() if rule.allows else self.former_permissions))
+        permissions = (self.spec.permission, permission, *(() if rule.allows else self.tool.former_permissions))
         names = (*self.names, *(each for each in permissions if each is not None))
         if rule.allows and not self.trusted:
             names = self.names[:1]
-        if rule.owner not in (None, self.owner) or not rule.names(*names):
+        if rule.owner not in (None, owner_of(self.tool)) or not rule.names(*names):
             return False
         if permission is not None:
             return self.is_about_inner(rule)
@@ -119,7 +119,8 @@ class ToolPolicy:
     def may_change(self) -> bool:
         """Whether a call may be decided otherwise later: links, or the tool's own functions, have a say in it."""
         kinds = (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
-        asked = not (self.confirms is self.permission_values is None and self.by_arguments.keys() <= {"concurrency"})
+        tool = self.tool
+        asked = not (tool.confirms is tool.permission_values is None and tool.by_arguments.keys() <= {"concurrency"})
         return asked or "path" in kinds
 
     def is_about_inner(self, rule: Rule) -> bool:
@@ -149,12 +150,8 @@ class ToolPolicy:
 
     def only_reads(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool:
         """Whether a trusted origin declares a call with these arguments read-only."""
-        return self.reads_only or (self.trusted and self._says("read_only", arguments, context) is True)
-
-    def _says(self, option: str, arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
-        """What an option that is a function of the arguments says of a call; `None`: there is none, or it failed."""
-        function = self.by_arguments.get(option)
-        return None if function is None else _answer(function, arguments, context)
+        says = self.tool.by_arguments.get("read_only") if self.trusted else None
+        return self.reads_only or (says is not None and _answer(says, arguments, context) is True)
 
     @property
     def accepts_edits(self) -> bool:
@@ -174,7 +171,7 @@ class ToolPolicy:
         ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
         for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
             if rule.allows:
-                if rule.is_everything or (not declared and WholeCall().match(rule) is Match.SURELY):
+                if rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY):
                     break  # what stands before it decides nothing
             elif rule.action != "ask" or not self.accepts_edits:
                 if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
@@ -202,7 +199,7 @@ class ToolPolicy:
     @cached_property
     def is_hidden(self) -> bool:
         """Whether no call of it runs: its last rule denies every pattern, one forbids every one, or the mode does."""
-        if self.mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.by_arguments)):
+        if self.mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)):
             return True
         if any(rule.forbid and _denies_all(rule) for rule in self.rules):
             return True
@@ -212,21 +209,18 @@ class ToolPolicy:
     @property
     def may_ask(self) -> bool:
         """Whether the tool itself gives a reason to ask, for some calls at least."""
-        spec, confirms = self.spec, self.confirms
+        spec, tool = self.spec, self.tool
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
-        marked = marked or "destructive" in self.by_arguments
-        return marked or confirms is not None or spec.permission is not None or not self.trusted
+        marked = marked or "destructive" in tool.by_arguments
+        return marked or tool.confirms is not None or spec.permission is not None or not self.trusted
 
     def reason_to_ask(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> str | None:
         """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
-        spec, confirms = self.spec, self.confirms
+        spec, confirms, destroys = self.spec, self.tool.confirms, self.tool.by_arguments.get("destructive")
         if spec.annotations.destructive_hint is True:
             return "marked destructive"
-        if (
-            "destructive" in self.by_arguments
-            and (destroys := self._says("destructive", arguments, context)) is not False
-        ):
-            return "marks this call destructive" if destroys else "can't say whether this call is destructive"
+        if destroys is not None and (says := _answer(destroys, arguments, context)) is not False:
+            return "marks this call destructive" if says else "can't say whether this call is destructive"
         if confirms is None and spec.requires_confirmation:
             return "wants each call confirmed"
         if confirms is not None and (wants := _answer(confirms, arguments, context)) is not False:
@@ -235,12 +229,15 @@ class ToolPolicy:
             return f"asks for the permission {spec.permission!r}"
         return None if self.trusted else "brought by an origin that isn't trusted"
 
-    def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
-        """What is to be done with a call with these arguments."""
-        return self.decide_by(self.evaluation(arguments, context, grants), arguments, context)
-
-    def decide_by(self, evaluation: Evaluation, arguments: Mapping[str, Any], context: ReadonlyContext) -> Decision:
-        """The same by an evaluation, which then has what was looked at."""
+    def decide(
+        self,
+        arguments: Mapping[str, Any],
+        context: ReadonlyContext,
+        grants: Sequence[Rule],
+        evaluation: Evaluation | None = None,
+    ) -> Decision:
+        """What is to be done with a call with these arguments; an evaluation of it has then what was looked at."""
+        evaluation = evaluation or self.evaluation(arguments, context, grants)
         only_reads = self.mode == "plan" and self.only_reads(arguments, context)
         return self.conclude(evaluation, partial(self.reason_to_ask, arguments, context), only_reads=only_reads)
 
@@ -288,38 +285,38 @@ class ToolPolicy:
 
     def _given(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Mapping[str, Any]:
         """The arguments with what the tool gives for rules; that is unreadable where the tool fails."""
-        if self.permission_values is None:
+        work_out = self.tool.permission_values
+        if work_out is None:
             return arguments
         try:
-            return {**arguments, **self.permission_values(deepcopy(dict(arguments)), context)}
+            return {**arguments, **work_out(deepcopy(dict(arguments)), context)}
         except (Exception, SystemExit):  # noqa: BLE001  (as in `folders`)
             return {**arguments, **dict.fromkeys(self.spec.permission_arguments)}
 
     def folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Folders:
         """Where relative paths start; none where the tool fails: then deny rules apply, and allow rules don't."""
-        call = context.work_dir or "."
-        if self.work_dir is None:
+        call, work_dir = context.work_dir or ".", self.tool.work_dir
+        if work_dir is None:
             return Folders([call])
         try:
-            own = self.work_dir(deepcopy(dict(arguments)), context) or "."
+            own = work_dir(deepcopy(dict(arguments)), context) or "."
         except (Exception, SystemExit):  # noqa: BLE001  (see above)
             return Folders([])
         return Folders([os.path.join(call, own), call])  # noqa: PTH118  (pathlib takes ".." away)
 
     def access(
         self,
-        rules: Sequence[Rule],
-        grants: Sequence[Rule],
         arguments: Mapping[str, Any],
         context: ReadonlyContext,
+        grants: Sequence[Rule],
         judged: Evaluation | None = None,
     ) -> Access:
-        """What decides about each thing that a call accesses beside what its arguments name.
+        """What decides about each thing that a call accesses beside what its arguments name: `ToolContext.allows`.
 
         Places that aren't among those by which the call was `judged`, nor below one, were neither allowed nor asked
         about with it, as behind a link that was turned since.
         """
-        kinds = self.spec.permission_arguments
+        kinds, rules = self.spec.permission_arguments, self.permissions.rules.rules
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
         name = next(iter(kinds)) if len(kinds) == 1 else None
         call = judged or self.evaluation(arguments, context, ())
@@ -352,6 +349,46 @@ class ToolPolicy:
             return all(self.conclude(one, reason).action == "allow" for one in each)
 
         return allows
+
+    def asked(
+        self, permission: str, patterns: Sequence[str], folders: Folders, grants: Sequence[Rule]
+    ) -> tuple[Decision, str | None]:
+        """What is to be done where a running tool itself asks (`context.ask`), and the text for exactly this.
+
+        Args:
+            permission: What it asks for.
+            patterns: What for; `*` and `?` in them stand for anything. They are read as the tool's arguments are,
+                where it asks for its own permission and all that it declares are of one kind, else as texts; to deny
+                and to ask, texts count as the path or URL that they may be, too.
+            folders: Of the call that asks.
+            grants: What people have allowed in this session.
+        """
+        kinds, owners = set(self.spec.permission_arguments.values()), (None, owner_of(self.tool))
+        is_own = permission == self.spec.permission and len(kinds) == 1
+        kind: ArgumentKind = kinds.pop() if is_own else "text"
+        rules, granted = (
+            tuple(r for r in each if r.names(permission) and r.owner in owners and self.is_about_inner(r))
+            for each in (self.permissions.rules.rules, grants)
+        )
+        touched = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
+        evaluation = Evaluation(rules, touched, folders, granted, tuple(patterns) if kind == "text" else None)
+        return self.conclude(evaluation, lambda: f"asks for the permission {permission!r}"), evaluation.exact
+
+    def request(
+        self, evaluation: Evaluation, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]
+    ) -> dict[str, Any]:
+        """What a person is asked about a call, as attributes of an `ApprovalRequest`."""
+        parts = [part for _, parts in evaluation.declared for part in parts if not part.inside]
+        wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
+        allowed = (*grants, *(Rule(self.permission, each, "allow") for each in wider))
+        if wider and self.decide(arguments, context, allowed).action != "allow":
+            wider = ()
+        return {
+            "permission": self.permission,
+            "patterns": tuple(dict.fromkeys(part.shown or "*" for part in parts)) or ("*",),
+            "always": () if evaluation.exact is None else (evaluation.exact,),
+            "wider": wider,
+        }
 
     def _values(
         self, arguments: Mapping[str, Any], values: Mapping[str, Any], name: str, kind: ArgumentKind
@@ -419,9 +456,6 @@ def _denies_all(rule: Rule) -> bool:
     return rule.action == "deny" and rule.field is None and rule.wildcard.is_everything
 
 
-_ASKED: Final = Decision("ask")
-
-
 def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context: ReadonlyContext) -> bool | None:
     """What a function of a tool says of a call; `None`: it can't say, so a person does."""
     more = {"context": context} if takes_context(function) else {}
@@ -430,30 +464,6 @@ def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], context:
     except (Exception, SystemExit):  # noqa: BLE001  whatever it is, it costs only the answer
         return None
     return said if isinstance(said, bool) else None
-
-
-@frozen
-class PermissionPrompt:
-    """A call that a person has to allow.
-
-    Attributes:
-        permission: What is asked for: the tool's permission, or its name. Never a pattern.
-        patterns: What the call touches, for people.
-        always: What an answer "always" would allow: text that stands for exactly what is asked. Empty where nothing
-            does: then "always" counts once.
-        wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
-        reason: Why it asks, in a few words: `"marked destructive"`.
-        decision: What was decided.
-        metadata: Facts for the user interface.
-    """
-
-    permission: str
-    patterns: tuple[str, ...] = ("*",)
-    always: tuple[str, ...] = ()
-    wider: tuple[str, ...] = ()
-    reason: str = ""
-    decision: Decision = _ASKED
-    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
@@ -483,10 +493,6 @@ class Permissions:
         factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
     )
 
-    def settled(self, tool: Tool) -> bool:
-        """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return policy_of(self, tool).conditions == ()
-
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
 
@@ -512,84 +518,6 @@ class Permissions:
         """
         return policy_of(self, tool).decide(arguments, context, grants)
 
-    def access(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        *,
-        grants: Sequence[Rule] = (),
-        context: ReadonlyContext = EMPTY_CONTEXT,
-        judged: Evaluation | None = None,
-    ) -> Access:
-        """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
-
-        Takes the same arguments as `decide`, and by what the call itself was decided.
-        """
-        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context, judged)
-
-    def decide_asked(
-        self,
-        tool: Tool,
-        permission: str,
-        patterns: Iterable[str],
-        *,
-        folders: Folders | None = None,
-        grants: Sequence[Rule] = (),
-    ) -> Decision:
-        """What is to be done where a running tool itself asks (`context.ask`).
-
-        Args:
-            tool: What asks.
-            permission: What it asks for.
-            patterns: What for; `*` and `?` in them stand for anything. They are read as the tool's arguments are,
-                where it asks for its own permission and all that it declares are of one kind, else as texts; to deny
-                and to ask, texts count as the path or URL that they may be, too.
-            folders: Of the call that asks; the process's own by default.
-            grants: As for `decide`.
-        """
-        evaluation = self._asked(tool, permission, patterns, folders or Folders(["."]), grants)
-        return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
-
-    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders) -> str | None:
-        """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
-        return self._asked(tool, permission, patterns, folders, ()).exact
-
-    def _asked(
-        self, tool: Tool, permission: str, patterns: Iterable[str], folders: Folders, grants: Sequence[Rule]
-    ) -> Evaluation:
-        policy, patterns, kinds = policy_of(self, tool), tuple(patterns), set(tool.spec.permission_arguments.values())
-        owners = (None, policy.owner)
-        is_own = permission == tool.spec.permission and len(kinds) == 1
-        kind: ArgumentKind = kinds.pop() if is_own else "text"
-        rules, granted = (
-            tuple(r for r in each if r.names(permission) and r.owner in owners and policy.is_about_inner(r))
-            for each in (self.rules.rules, grants)
-        )
-        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE), inner=True) for each in patterns)
-        return Evaluation(rules, resources, folders, granted, patterns if kind == "text" else None)
-
-    def ask(  # noqa: PLR0913  all but three by name
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        decision: Decision,
-        *,
-        grants: Sequence[Rule] = (),
-        context: ReadonlyContext = EMPTY_CONTEXT,
-        judged: Evaluation | None = None,
-    ) -> PermissionPrompt:
-        """What a person is asked, where `decide` gives `"ask"`; takes the same arguments as `access`."""
-        policy = policy_of(self, tool)
-        evaluation = judged or policy.evaluation(arguments, context, ())
-        parts = [part for _, parts in evaluation.declared for part in parts if not part.inside]
-        shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
-        exact = () if evaluation.exact is None else (evaluation.exact,)
-        wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
-        allowed = (*grants, *(Rule(policy.permission, each, "allow") for each in wider))
-        if wider and policy.decide(arguments, context, allowed).action != "allow":
-            wider = ()
-        return PermissionPrompt(policy.permission, shown or ("*",), exact, wider, decision.reason, decision)
-
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
         return Permissions(self.rules.with_rules(*rules), self.mode)
@@ -607,16 +535,9 @@ class Permissions:
         """Reads what `to_json` writes, and everything else that a rules file may say (see `read_permissions`).
 
         Raises:
-            RulesError: A key that is unknown or of the wrong type, named in the text.
+            ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
         """
-        rules, mode, examples = rules_from_json(data)
-        for rule, value, matches, key in examples:
-            kind = rule.kind or "text"
-            decision = PermissionRules([rule]).decide(rule.permission, [Resource(kind, value, rule.field)])
-            if (decision.rule is not None) is not matches:
-                wanted = "doesn't apply" if matches else "applies"
-                raise RulesError(f"the rule {rule} {wanted} to {value!r:.200}, read as {kind}", key)
-        return cls(rules, mode)
+        return cls(*rules_from_json(data))
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
@@ -625,7 +546,7 @@ def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
     cached = policies.get(key)
     if cached is not None and cached[0]() is tool:
         return cached[1]
-    policy = ToolPolicy.of(tool, permissions.rules.rules, permissions.mode)
+    policy = ToolPolicy.of(tool, permissions)
     policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
     return policy
 

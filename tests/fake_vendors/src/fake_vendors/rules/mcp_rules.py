@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from fake_vendors.rules import pairing
 from fake_vendors.rules.schema_places import Faults, schema_faults
-from fake_vendors.rules.walking import faults
+from fake_vendors.rules.sdk_types import faults
 
 NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
 META_KEY: Final = (

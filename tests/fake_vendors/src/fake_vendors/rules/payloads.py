@@ -24,7 +24,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from openai.types.responses.tool_param import ToolParam as ResponsesToolParam
 
 from fake_vendors.rules import bedrock_rules, mcp_rules, pairing
-from fake_vendors.rules.walking import faults
+from fake_vendors.rules.sdk_types import faults
 
 Payload = Sequence[dict[str, Any]]
 Checked = Callable[[Payload], list[str]]

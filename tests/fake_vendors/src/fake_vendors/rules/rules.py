@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fake_vendors.rules import anthropic_rules, bedrock_rules, gemini_rules, mcp_rules, openai_rules, payloads
-from fake_vendors.rules.walking import faults
+from fake_vendors.rules.sdk_types import faults
 
 Rule = Callable[[Sequence[dict[str, Any]]], list[str]]
 
