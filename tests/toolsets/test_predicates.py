@@ -19,7 +19,7 @@ from pegboard.toolsets.predicates import (
     MAX_DEPTH,
     RESERVED,
     Flag,
-    Joined,
+    _Joined,
     Matches,
     all_of,
     any_of,
@@ -95,7 +95,7 @@ def test_only_predicates_join(join):
 @pytest.mark.parametrize("members", [(), (read_only,)])
 def test_a_join_has_two_members(members):
     with pytest.raises(PredicateError, match="two"):
-        Joined("and", members)
+        _Joined("and", members)
 
 
 def test_all_of_nothing_is_everything_and_any_of_nothing_is_nothing():

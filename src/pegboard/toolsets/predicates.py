@@ -95,10 +95,10 @@ class Predicate(ABC):
         return ""
 
     def __and__(self, other: Predicate) -> Predicate:
-        return Joined("and", (self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
+        return _Joined("and", (self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def __or__(self, other: Predicate) -> Predicate:
-        return Joined("or", (self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
+        return _Joined("or", (self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def __invert__(self) -> Predicate:
         return Not(self)
@@ -123,25 +123,26 @@ def _check_members(_joined: Any, _attribute: Any, members: tuple[Predicate, ...]
 def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
     """The members, with those of a member of the same word in its place."""
     nested = (
-        member.members if isinstance(member, Joined) and member.word == joined.word else (member,) for member in members
+        member.members if isinstance(member, _Joined) and member.word == joined.word else (member,)
+        for member in members
     )
     return tuple(part for parts in nested for part in parts)
 
 
-def _members(predicate: Joined | Not) -> tuple[Predicate, ...]:
-    return predicate.members if isinstance(predicate, Joined) else (predicate.member,)
+def _members(predicate: _Joined | Not) -> tuple[Predicate, ...]:
+    return predicate.members if isinstance(predicate, _Joined) else (predicate.member,)
 
 
-def _depth(predicate: Joined | Not) -> int:
+def _depth(predicate: _Joined | Not) -> int:
     return 1 + max((member.depth for member in _members(predicate)), default=0)
 
 
-def _calls_functions(predicate: Joined | Not) -> bool:
+def _calls_functions(predicate: _Joined | Not) -> bool:
     return any(member.calls_functions for member in _members(predicate))
 
 
 @frozen(repr=False)
-class Joined(Predicate):
+class _Joined(Predicate):
     """Two or more predicates joined by a word, `and` or `or`; evaluated in order, up to the first that decides."""
 
     word: Literal["and", "or"]
@@ -174,7 +175,7 @@ class Joined(Predicate):
         # Only an `or` within an `and` needs brackets: members of the same word are flattened.
         brackets = "({})" if self.word == "and" else "{}"
         return f" {self.word} ".join(
-            brackets.format(each) if isinstance(each, Joined) else str(each) for each in self.members
+            brackets.format(each) if isinstance(each, _Joined) else str(each) for each in self.members
         )
 
 
@@ -207,7 +208,7 @@ class Not(Predicate):
         return self.member
 
     def __str__(self) -> str:
-        return f"not ({self.member})" if isinstance(self.member, Joined) else f"not {self.member}"
+        return f"not ({self.member})" if isinstance(self.member, _Joined) else f"not {self.member}"
 
 
 # Flags ------------------------------------------------------------------------------------------------------------
@@ -549,7 +550,7 @@ def custom(function: PredicateFunction, name: str | None = None) -> Predicate:
     return Custom(function, name)
 
 
-# Joined -----------------------------------------------------------------------------------------------------------
+# _Joined -----------------------------------------------------------------------------------------------------------
 
 everything: Final = named("*")  # every tool
 nothing: Final = ~everything  # no tool
@@ -567,36 +568,5 @@ def any_of(*predicates: Predicate) -> Predicate:
 
 def _joined(word: Literal["and", "or"], predicates: tuple[Predicate, ...], of_none: Predicate) -> Predicate:
     if len(predicates) > 1:
-        return Joined(word, predicates)
+        return _Joined(word, predicates)
     return predicates[0] if predicates else of_none
-
-
-__all__ = [
-    "CustomPredicates",
-    "Predicate",
-    "PredicateFunction",
-    "all_of",
-    "any_of",
-    "custom",
-    "deferred",
-    "destructive",
-    "edit",
-    "everything",
-    "for_agent",
-    "for_model",
-    "for_provider",
-    "for_user",
-    "from_distribution",
-    "from_plugin",
-    "from_toolset",
-    "has_property",
-    "idempotent",
-    "kind",
-    "long_running",
-    "named",
-    "nothing",
-    "open_world",
-    "read_only",
-    "state",
-    "tagged",
-]
