@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
@@ -48,6 +49,22 @@ def test_json_from_outside_is_read_or_refused(given):
         assert isinstance(record, kind)
 
 
+DEEP: list = []
+
+
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+def of_part(data):
+    """A message with a part, as JSON."""
+    return {"role": "user", "parts": [data]}
+
+
+HOSTED = {"type": "hosted", "provider": "p", "data": {}}
+ANSWER = {"type": "result", "callId": "a", "name": "b"}
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "wrong"),
     [
@@ -55,20 +72,12 @@ def test_json_from_outside_is_read_or_refused(given):
         (Message, {}, "role: missing"),
         (Message, {"role": "robot"}, "role: must be one of system, user, assistant, tool, got 'robot'"),
         (Message, {"role": "user", "parts": "a"}, "parts: must be an array, got str"),
-        (
-            Message,
-            {"role": "user", "parts": [{"type": "text", "text": "a"}, 1]},
-            "parts[1]: must be an object, got int",
-        ),
+        (Message, {"role": "user", "parts": [{"type": "text", "text": "a"}, 1]}, "parts[1]: must be an object, got "),
         (Message, {"role": "user", "id": 1}, "id: must be a text, got int"),
         (Message, {"role": "user", "metadata": 1}, "metadata: must be an object, got int"),
         (ModelResponse, 1, "response: must be an object, got int"),
         (ModelResponse, {}, "message: missing"),
-        (
-            ModelResponse,
-            {"message": MESSAGE, "finish_reason": "bored"},
-            "finishReason: must be one of stop, tool_calls, ",
-        ),
+        (ModelResponse, {"message": MESSAGE, "finish_reason": "bored"}, "finishReason: must be one of stop, tool_call"),
         (ModelResponse, {"message": MESSAGE, "complete": "no"}, "complete: must be a boolean, got str"),
         (ModelResponse, {"message": MESSAGE, "usage": []}, "usage: must be an object, got list"),
         (ModelResponse, {"message": MESSAGE, "grounding": 1}, "grounding: must be an object, got int"),
@@ -76,6 +85,30 @@ def test_json_from_outside_is_read_or_refused(given):
         (Citation, {"text": 1}, "text: must be a text, got int"),
         (Citation, {"start": True}, "start: must be a whole number, got bool"),
         (Citation, {"data": []}, "data: must be an object, got list"),
+        *((Usage, {"outputTokens": count}, "outputTokens: must be a whole number") for count in ("3", 3.0, True, [3])),
+        (Message, of_part({}), "parts[0].type: missing"),
+        (Message, of_part({"type": "voice"}), "parts[0].type: must be one of text, media, call, result, reasoning, h"),
+        (Message, of_part({"type": DEEP}), "parts[0].type: must be a text, got list"),
+        (Message, of_part({"type": "text"}), "parts[0].text: missing"),
+        (
+            Message,
+            of_part({"type": "text", "text": "a", "citations": [{}, {"uri": 1}]}),
+            "parts[0].citations[1].uri: must be a text, got int",
+        ),
+        (
+            Message,
+            of_part({"type": "media", "content": TextContent("a").to_json()}),
+            "parts[0].content.type: words are a part",
+        ),
+        (Message, of_part({"type": "media"}), "parts[0].content: missing"),
+        (Message, of_part({"type": "media", "content": {"type": DEEP}}), "parts[0].content.type: must be a text, got"),
+        (Message, of_part({"type": "call"}), "parts[0].call: missing"),
+        (Message, of_part({"type": "call", "call": {}}), "parts[0].call.name: missing"),
+        (Message, of_part(ANSWER), "parts[0].result: missing"),
+        (Message, of_part({**ANSWER, "result": {"content": 1}}), "parts[0].result.content: must be an array"),
+        (Message, of_part({**ANSWER, "callId": None, "result": {}}), "parts[0].callId: missing"),
+        (Message, of_part({**HOSTED, "role": "x"}), "parts[0].role: must be one of call, result, got 'x'"),
+        (Message, of_part({"type": "reasoning", "providerMetadata": 1}), "parts[0].providerMetadata: must be an obj"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_path(kind, data, wrong):
@@ -90,7 +123,7 @@ ADD = ToolCall("add", {"a": 1}, "c1")
 
 
 def read_part(data):
-    return Message.from_json({"role": "user", "parts": [data]}).parts[0]
+    return Message.from_json(of_part(data)).parts[0]
 
 
 def test_hosts_write_messages_for_short():
@@ -100,11 +133,6 @@ def test_hosts_write_messages_for_short():
     assert Message.tool([(ADD, ToolResult("2"))]) == Message("tool", (ResultPart("c1", "add", ToolResult("2")),))
 
 
-def test_a_role_that_there_isnt_is_refused():
-    with pytest.raises(ValueError, match="role"):
-        Message("robot", "a")
-
-
 def test_it_tells_its_words_calls_and_results():
     hosted = ToolCall("search", id="c2", provider_executed=True)
     message = Message.assistant("a", ImageContent(b""), ADD, "b", hosted)
@@ -112,23 +140,6 @@ def test_it_tells_its_words_calls_and_results():
     answered = Message.tool([(ADD, ToolResult("2"))])
     assert (answered.text, answered.calls) == ("", ())
     assert [part.call_id for part in answered.results] == ["c1"]
-
-
-def test_it_evolves():
-    message = Message.user("a")
-    assert message.evolve(id="m1", parts=["b"]) == Message("user", "b", "m1")
-    assert message == Message.user("a")
-
-
-def test_what_says_nothing_isnt_written():
-    assert Message.user("a").to_json() == {"role": "user", "parts": [{"type": "text", "text": "a"}]}
-
-
-DEEP: list = []
-
-
-for _ in range(100_000):
-    DEEP = [DEEP]
 
 
 @given(PARTS)
@@ -148,66 +159,37 @@ def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
         assert isinstance(part, Part)
 
 
-@given(json_values())
-def test_json_that_is_anything_is_refused(data):
-    with pytest.raises(ValueError, match=r"^parts\[0\][.:]"):
-        read_part(data)
-
-
-@pytest.mark.parametrize(
-    ("data", "wrong"),
-    [
-        ({}, "parts[0].type: missing"),
-        ({"type": "voice"}, "parts[0].type: must be one of text, media, call, result, reasoning, hosted, got 'voice'"),
-        ({"type": DEEP}, "parts[0].type: must be a text, got list"),
-        ({"type": "text"}, "parts[0].text: missing"),
-        (
-            {"type": "text", "text": "a", "citations": [{}, {"uri": 1}]},
-            "parts[0].citations[1].uri: must be a text, got int",
-        ),
-        ({"type": "media", "content": TextContent("a").to_json()}, "parts[0].content.type: words are a part"),
-        ({"type": "media"}, "parts[0].content: missing"),
-        ({"type": "media", "content": {"type": DEEP}}, "parts[0].content.type: must be a text, got list"),
-        ({"type": "call"}, "parts[0].call: missing"),
-        ({"type": "call", "call": {}}, "parts[0].call.name: missing"),
-        ({"type": "result", "callId": "a", "name": "b"}, "parts[0].result: missing"),
-        (
-            {"type": "result", "callId": "a", "name": "b", "result": {"content": 1}},
-            "parts[0].result.content: must be an array",
-        ),
-        ({"type": "result", "name": "b", "result": {}}, "parts[0].callId: missing"),
-        (
-            {"type": "hosted", "provider": "p", "data": {}, "role": "x"},
-            "parts[0].role: must be one of call, result, got 'x'",
-        ),
-        ({"type": "reasoning", "providerMetadata": 1}, "parts[0].providerMetadata: must be an object, got int"),
-    ],
-)
-def test_what_is_wrong_in_a_part_is_named_with_its_path(data, wrong):
-    with pytest.raises(ValueError, match=":") as caught:
-        read_part(data)
-    assert str(caught.value).startswith(wrong)
-
-
 def test_what_is_deep_is_carried_along_unlooked_at():
-    part = read_part({"type": "hosted", "provider": "p", "data": {"deep": DEEP}})
+    part = read_part({**HOSTED, "data": {"deep": DEEP}})
     assert part.data["deep"] is DEEP
 
 
-def test_what_a_part_doesnt_have_isnt_written():
-    assert TextPart("a").to_json() == {"type": "text", "text": "a"}
-    assert ReasoningPart().to_json() == {"type": "reasoning", "text": ""}
-    assert TextPart("a", [Citation(text="b")], {"p": 1}).to_json() == {
-        "type": "text",
-        "text": "a",
-        "citations": [{"text": "b"}],
-        "providerMetadata": {"p": 1},
-    }
+@pytest.mark.parametrize(
+    ("record", "data"),
+    [
+        (Message.user("a"), {"role": "user", "parts": [{"type": "text", "text": "a"}]}),
+        (ReasoningPart(), {"type": "reasoning", "text": ""}),
+        (
+            TextPart("a", [Citation(text="b")], {"p": 1}),
+            {"type": "text", "text": "a", "citations": [{"text": "b"}], "providerMetadata": {"p": 1}},
+        ),
+        (Citation(uri="https://example.org", start=0), {"uri": "https://example.org", "start": 0}),
+        (Citation(), {}),
+        (TextDelta("a"), {"type": "text", "text": "a"}),
+        (ReasoningDelta("b"), {"type": "reasoning", "text": "b"}),
+        (CallDelta(1, '{"x', "c1", "add"), {"type": "call", "index": 1, "id": "c1", "name": "add", "arguments": '{"x'}),
+        (CallDelta(0), {"type": "call", "index": 0, "id": "", "name": "", "arguments": ""}),
+    ],
+)
+def test_what_says_nothing_isnt_written(record, data):
+    assert record.to_json() == data
 
 
 def test_half_a_character_is_replaced_since_no_wire_takes_it():
     assert (TextPart("\ud800").text, ReasoningPart("\ud800").text) == ("\ufffd", "\ufffd")
     assert ResultPart("\ud800", "\ud800", ToolResult("a")).to_json()["callId"] == "\ufffd"
+    for delta in (TextDelta("\ud800"), ReasoningDelta("\ud800"), CallDelta(0, "\ud800")):
+        assert "\ufffd" in json.dumps(delta.to_json(), ensure_ascii=False)
 
 
 def test_opaque_data_isnt_shown_in_full():
@@ -249,11 +231,6 @@ def test_a_conversation_holds_nothing_of_the_operators():
     assert read_part(data).result == ToolResult.error("tool_failure", "It failed.")
 
 
-def test_what_isnt_known_isnt_written():
-    assert Citation(uri="https://example.org", start=0).to_json() == {"uri": "https://example.org", "start": 0}
-    assert Citation().to_json() == {}
-
-
 # --- answers ---
 
 
@@ -264,9 +241,10 @@ def test_clients_write_answers_for_short():
     assert ModelResponse().message == Message("assistant")
 
 
-def test_a_reason_that_there_isnt_is_refused():
-    with pytest.raises(ValueError, match="finish_reason"):
-        ModelResponse("a", "bored")
+@pytest.mark.parametrize(("make", "field"), [(Message, "role"), (partial(ModelResponse, "a"), "finish_reason")])
+def test_a_word_that_there_isnt_is_refused(make, field):
+    with pytest.raises(ValueError, match=f"{field}: 'bored' is none"):
+        make("bored")
 
 
 def test_the_calls_are_those_that_are_for_us_to_answer():
@@ -286,34 +264,6 @@ def test_what_an_answer_doesnt_have_isnt_written():
     assert ModelResponse("a", "length", complete=False).to_json()["complete"] is False
 
 
-def test_an_answer_evolves():
-    assert ModelResponse("a").evolve(interrupted=True, complete=False) == ModelResponse(
-        "a", interrupted=True, complete=False
-    )
-
-
-@pytest.mark.parametrize(
-    ("delta", "data"),
-    [
-        (TextDelta("a"), {"type": "text", "text": "a"}),
-        (ReasoningDelta("b"), {"type": "reasoning", "text": "b"}),
-        (
-            CallDelta(1, '{"x', "c1", "add"),
-            {"type": "call", "index": 1, "id": "c1", "name": "add", "arguments": '{"x'},
-        ),
-        (CallDelta(0), {"type": "call", "index": 0, "id": "", "name": "", "arguments": ""}),
-    ],
-)
-def test_each_delta_is_written_as_json(delta, data):
-    assert json.loads(json.dumps(delta.to_json())) == data
-
-
-@pytest.mark.parametrize("delta", [TextDelta("\ud800"), ReasoningDelta("\ud800"), CallDelta(0, "\ud800")])
-def test_half_a_character_of_a_delta_is_replaced(delta):
-    assert "\ufffd" in json.dumps(delta.to_json(), ensure_ascii=False)
-    json.dumps(delta.to_json(), ensure_ascii=False).encode()
-
-
 @given(USAGES, USAGES, USAGES)
 def test_adding_is_what_adding_is(a, b, c):
     assert a + NO_USAGE == a
@@ -324,9 +274,3 @@ def test_adding_is_what_adding_is(a, b, c):
 
 def test_what_is_missing_is_none():
     assert Usage.from_json({"input_tokens": 3, "other": "x"}) == Usage(3)
-
-
-@pytest.mark.parametrize("count", ["3", 3.0, True, [3]])
-def test_a_count_that_is_none_is_refused_by_name(count):
-    with pytest.raises(ValueError, match="outputTokens: must be a whole number"):
-        Usage.from_json({"outputTokens": count})

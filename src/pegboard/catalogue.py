@@ -308,6 +308,10 @@ class Catalogue:
             extras={**self.extras, kind: {**of_kind, name: thing}}, owners={**self.owners, f"{kind}:{name}": owner}
         )
 
+    def with_problems(self, *problems: Problem) -> Catalogue:
+        """A catalogue with these problems, too, each once."""
+        return self.evolve(problems=tuple(dict.fromkeys((*self.problems, *problems))))
+
     def with_host_callbacks(self, stage: str, callbacks: tuple[Callback, ...]) -> Catalogue:
         """A catalogue with these callbacks of the host's for a stage, in place of those that it has."""
         return self.evolve(host_callbacks={**self.host_callbacks, stage: callbacks})

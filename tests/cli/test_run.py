@@ -162,7 +162,7 @@ def test_a_line_of_a_prompt_is_broken_without_losing_a_space_and_makes_no_line_o
 
 
 def test_what_is_too_long_to_be_read_to_the_end_isnt_approved(monkeypatch, capsys):
-    monkeypatch.setattr(cli_loop, "read_line", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(cli_loop, "dialogue", lambda _request: pytest.fail("asked"))
     registry = ToolRegistry(approver=cli_loop.TerminalPrompt())
     registry.register(tool(lambda path: path, name="wipe", description="Wipe it.", destructive=True))
     result = registry.call_sync("wipe", {"path": "a" * cli_loop.MOST_SHOWN})
@@ -188,12 +188,14 @@ FORM = {
         (["\n", "\n", "3\n"], Once({"colour": "red", "count": 3})),
         (["green\n", "\n", "3\n"], Reject("green / 3")),
         (["\n", "\n", "\n"], Reject()),
-        (["blue\n", None], None),
+        (["blue\n"], None),
     ],
 )
-def test_a_form_is_filled_in_line_by_line_and_other_words_are_an_answer_too(monkeypatch, capsys, lines, answer):
-    left = iter(lines)
-    monkeypatch.setattr(cli_loop, "read_line", lambda: next(left))
+def test_a_form_is_filled_in_line_by_line_and_other_words_are_an_answer_too(
+    monkeypatch, tmp_path, capsys, lines, answer
+):
+    (tmp_path / "typed").write_text("".join(lines))
+    monkeypatch.setattr(cli_loop, "TERMINAL", tmp_path / "typed")
     request = ApprovalRequest(ToolCall("ask", '{"q": 1}', "1"), "", "ask", hint="Tell me", payload={"form": FORM})
     assert cli_loop.TerminalPrompt().approve(request, ToolContext()) == answer
     shown = capsys.readouterr().err

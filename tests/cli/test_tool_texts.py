@@ -21,7 +21,7 @@ from pegboard.cli.tool_texts import (
     type_words,
     version_text,
 )
-from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, Origin, ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Grammar, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 ORIGIN = Origin("files", "pegboard-files", "0.1.0")
@@ -169,22 +169,23 @@ def test_a_tools_page():
         "\n"
         "Result: object\n"
         "\n"
-        "Hints: read-only, not destructive\n"
-        "Tags: fs, read\n"
-        "Permission: read\n"
-        "Confirmation: always asked for\n"
-        "Version: 3\n"
-        f"Digest: {READ.spec.digest}\n"
+        "kind: function\n"
+        'annotations: {"readOnlyHint":true,"destructiveHint":false}\n'
+        'tags: ["fs","read"]\n'
+        "permission: read\n"
+        "requiresConfirmation: true\n"
+        "version: 3\n"
+        f"digest: {READ.spec.digest}\n"
     )
 
 
 def test_the_page_of_a_bare_tool():
-    assert show_text(BARE) == f"bare\nfrom the host\n\nArguments: none\n\nDigest: {BARE.spec.digest}\n"
+    assert show_text(BARE) == f"bare\nfrom the host\n\nArguments: none\n\nkind: function\ndigest: {BARE.spec.digest}\n"
 
 
 def test_a_tool_that_takes_anything():
     assert "Arguments: any object" in show_text(Tool(ToolSpec("t", input_schema={"type": "object"})))
-    assert "Kind: provider" in show_text(Tool(ToolSpec("t", kind="provider", provider_id="x")))
+    assert "kind: provider" in show_text(Tool(ToolSpec("t", kind="provider", provider_id="x")))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def page(**facts) -> list[str]:
 
 def arguments(**properties) -> list[str]:
     lines = page(input_schema={"type": "object", "properties": properties})
-    return lines[lines.index("Arguments:") + 1 : -2]
+    return lines[lines.index("Arguments:") + 1 : -3]
 
 
 @pytest.mark.parametrize(
@@ -338,34 +339,10 @@ def test_examples_and_grammar():
     assert lines[lines.index("Examples:") + 1] == '  {"input":"x\\u{202e}"}'
     at = lines.index("Grammar (lark):")
     assert lines[at + 1 : at + 3] == ["  start: A", "  A: /x\\u{1b}/"]
-    assert "Kind: freeform" in lines
-
-
-@pytest.mark.parametrize(
-    ("facts", "line"),
-    [
-        ({"kind": "provider", "provider_id": "openai.web_search"}, "Kind: provider openai.web_search"),
-        ({"long_running": True}, "Running: long: it answers with an id first"),
-        ({"deferred": True}, "Offered: only once it was found by a search"),
-        ({"concurrency": EXCLUSIVE}, "Together: runs alone"),
-        ({"concurrency": Concurrency("key", ["a", "b"])}, "Together: calls of the same a, b wait for each other"),
-        (
-            {"concurrency": Concurrency("key", ["a"], "read")},
-            "Together: calls of the same a wait for each other, readers share",
-        ),
-        (
-            {"concurrency": Concurrency("path", ["a"])},
-            "Together: calls of the same a, or one above or below it, wait for each other",
-        ),
-        ({"original_name": "a.b"}, "Original name: a.b"),
-    ],
-)
-def test_facts(facts, line):
-    assert line in page(**facts)
+    assert "kind: freeform" in lines
 
 
 def test_a_tool_that_no_model_is_offered_says_so_and_what_it_tells_the_model():
     made = Tool.processor("memory", lambda request: None, instructions="Mind\x1b the gap.", deferred=True)
     lines = show_text(made).splitlines()
-    assert "Offered: never: it only processes requests" in lines
-    assert "Instructions: Mind\\u{1b} the gap." in lines
+    assert {"deferred: true", "offered: false", "instructions: Mind\\u{1b} the gap."} <= {*lines}

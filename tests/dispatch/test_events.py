@@ -383,17 +383,6 @@ async def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
     assert await waiting is True
 
 
-@pytest.mark.parametrize("is_coroutine", [True, False])
-def test_a_plain_observer_that_gives_an_awaitable_is_told_what_to_do(is_coroutine, caplog):
-    class Awaitable:
-        def __await__(self):
-            return iter(())
-
-    emitted([lambda event: never(event) if is_coroutine else Awaitable()], 2)
-    assert caplog.text.count("logged once") == 1
-    assert "register the async function itself" in caplog.text
-
-
 async def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monkeypatch):
     monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
     go, heard = threading.Event(), []

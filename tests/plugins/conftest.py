@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from installed import GREETER, install, write
+from pegboard.plugins import discovery
+from pegboard.plugins.manifest import manifest_path, write_manifest
+from pegboard.plugins.probe import probe
 
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder that is all that plugins are found in; `site(name, code)` installs one there."""
+    """A folder that is all that plugins are found in; `site(name, code)` installs one there, without a manifest."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -20,8 +24,6 @@ def site(tmp_path, monkeypatch):
     monkeypatch.delenv("PEGBOARD_BLOCK", raising=False)
     monkeypatch.delenv("PEGBOARD_AUTOLOAD", raising=False)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    from pegboard.plugins import discovery
-
     real = discovery.discover
     monkeypatch.setattr(discovery, "discover", lambda: real([str(folder)]))
     made: set[str] = set()
@@ -32,7 +34,14 @@ def site(tmp_path, monkeypatch):
         write(folder / f"{module}.py", GREETER.format(name=f"greet_{name}") if code is None else code)
         install(folder, f"dist-{name}", version, f"[pegboard]\n{name} = {module}\n", record=f"{module}.py,,\n")
 
-    add.folder = folder
+    def write_manifests() -> None:
+        for done in list(probe(discovery.discover().entries, {})):
+            path = manifest_path(done.found)
+            write_manifest(path, [done.manifest])
+            record = Path(done.found.location) / "RECORD"
+            record.write_text(f"{record.read_text()}{path.name},,\n")
+
+    add.folder, add.write_manifests = folder, write_manifests
     yield add
     for module in made:
         sys.modules.pop(module, None)

@@ -9,7 +9,6 @@ import sys
 import time
 import zipfile
 from importlib.machinery import PathFinder
-from pathlib import Path
 
 import pytest
 from importlib_metadata import Distribution, DistributionFinder
@@ -23,9 +22,8 @@ from pegboard.config.config import Config
 from pegboard.errors import ConfigError, ExportError, ModelError, PluginError
 from pegboard.plugins import discovery, load as load_module
 from pegboard.plugins.discovery import discover
-from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest
+from pegboard.plugins.manifest import read_manifest
 from pegboard.plugins.names import accept
-from pegboard.plugins.probe import probe
 from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
 from pegboard.testing import ScriptedModel
@@ -46,20 +44,11 @@ def statuses(registry) -> dict[str, str]:
     return {plugin.name: plugin.status for plugin in registry.plugins()}
 
 
-def manifested(site) -> None:
-    """Writes the manifest of everything that the site has."""
-    for done in list(probe(discovery.discover().entries, {})):
-        path = manifest_path(done.found)
-        write_manifest(path, [done.manifest])
-        record = Path(done.found.location) / "RECORD"
-        record.write_text(record.read_text() + f"{path.name},,\n")
-
-
 def test_listing_imports_no_plugin_and_the_first_call_only_the_owner(site) -> None:
     """Whether a manifest or the cache knows the tools."""
     site("one")
     site("two")
-    manifested(site)
+    site.write_manifests()
     registry = pegboard.load()
     assert [tool.name for tool in registry.tools()] == ["greet_one", "greet_two"]
     assert statuses(registry) == {"one": "listed", "two": "listed"}
@@ -243,7 +232,7 @@ def pegboard_register_tools(register):
     register(other)
 """
     site("one", code.format(words="As it was."))
-    manifested(site)
+    site.write_manifests()
     (site.folder / "one_made_up.py").write_text(code.format(words="Does something else now."))
     registry = pegboard.load()
     result = registry.call_sync("other")
@@ -251,7 +240,7 @@ def pegboard_register_tools(register):
     assert "registry list --refresh" in result.detail
     assert registry.call_sync("same").text == "same"
     assert statuses(registry) == {"one": "partial"}
-    assert any("'other' changed since listed" in problem.cause for problem in registry.problems())
+    assert any("listed otherwise: tool 'other' has changed" in problem.cause for problem in registry.problems())
 
 
 def test_what_the_cache_says_wrongly_is_forgotten(site) -> None:
@@ -277,7 +266,7 @@ def pegboard_register_tools(register):
 def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> None:
     """The model learns that it can't be run, the operator why."""
     site("one")
-    manifested(site)
+    site.write_manifests()
     (site.folder / "one_made_up.py").write_text("import nosuch_module")
     registry = pegboard.load()
     result = registry.call_sync("greet_one")
@@ -289,7 +278,7 @@ def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> No
 def test_a_manifest_of_another_version_is_void(site) -> None:
     """It is reported, and the plugin is loaded to see what it brings."""
     site("one")
-    manifested(site)
+    site.write_manifests()
     (metadata,) = site.folder.glob("dist_one-*.dist-info/METADATA")
     metadata.write_text(metadata.read_text().replace("1.0", "2.0"))
     registry = pegboard.load()
@@ -299,7 +288,7 @@ def test_a_manifest_of_another_version_is_void(site) -> None:
 
 def test_what_a_manifest_hides_is_escaped_and_agrees_with_the_code(site) -> None:
     site("one", GREETER.replace("Greet", "Greet\\u202e").format(name="greet_one"))
-    manifested(site)
+    site.write_manifests()
     (path,) = site.folder.glob("*.pegboard-manifest.json")
     written = json.loads(path.read_text())
     (plugin,) = written["plugins"].values()
@@ -326,7 +315,7 @@ def pegboard_register_tools(register, settings):
     register(Tool.from_function(lambda: 1, name=settings.get("as", "plain"), read_only=True))
 """
     site("one", code)
-    manifested(site)
+    site.write_manifests()
     assert read_manifest(discovery.discover().entries[0]) is not None
     registry = pegboard.load(settings={"one": {"as": "named"}})
     assert [tool.name for tool in registry.tools()] == ["named"]
@@ -538,7 +527,7 @@ class TestInstalled:
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         for name in ("one", "two"):
             site(name, BREAKS)
-        manifested(site)
+        site.write_manifests()
         monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
         with pytest.raises(
             PluginError, match=r"plugin 'one' .*'broken' is held back: dist-two brings one, too; .*block ="
@@ -597,7 +586,7 @@ def test_what_a_plugin_offers_that_fails_is_refused_with_its_cause(site, monkeyp
     """And not as if none provided it, also at a second time, however the plugin was listed."""
     site("broken", BREAKS)
     if has_manifest:
-        manifested(site)
+        site.write_manifests()
     load()
     monkeypatch.setenv("BREAK", "1")
     sys.modules.pop("broken_made_up", None)

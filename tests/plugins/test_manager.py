@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from pathlib import Path
 
 import pluggy
 import pytest
@@ -29,12 +28,10 @@ from pegboard import (
     tool,
 )
 from pegboard.errors import RegistrationError
-from pegboard.plugins import discovery, hookspecs, load as load_module
+from pegboard.plugins import hookspecs, load as load_module
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import PluginManager, gather, register_plugin
-from pegboard.plugins.manifest import PluginManifest, manifest_path, write_manifest
-from pegboard.plugins.probe import probe
-from pegboard.plugins.side_effects import run_in_thread
+from pegboard.plugins.manifest import PluginManifest
 from pegboard.tools.spec import Origin
 
 
@@ -48,15 +45,15 @@ def named(name: str):
     return function
 
 
+def implementing(options=None, **hooks):
+    """A plugin that implements these hooks, each by a function of what it asks for by name."""
+    marked = {f"pegboard_{name}": staticmethod(hookimpl(**(options or {}))(each)) for name, each in hooks.items()}
+    return type("Plugin", (), marked)()
+
+
 def bringing(*names: str):
     """A plugin that brings tools of these names."""
-
-    class Plugin:
-        @hookimpl
-        def pegboard_register_tools(self, register) -> None:
-            register(*map(named, names))
-
-    return Plugin()
+    return implementing(register_tools=lambda register: register(*map(named, names)))
 
 
 @pytest.fixture
@@ -92,16 +89,17 @@ def test_a_failing_plugin_costs_only_itself(registry, manager) -> None:
 
 
 def test_a_plugin_that_takes_too_long_is_quarantined(registry) -> None:
-    """Its thread is left behind."""
-    go_on = threading.Event()
+    """Its thread is left behind, and delays no exit."""
+    go_on, delays = threading.Event(), []
 
     class Slow:
         def __init__(self) -> None:
+            delays.append(not threading.current_thread().daemon)
             go_on.wait()
 
     record = PluginManager(registry, seconds=0.01).register(Slow, Origin("slow"))
     go_on.set()
-    assert record.status == "quarantined"
+    assert (record.status, delays) == ("quarantined", [False])
     assert "longer than 0.01 s" in record.cause
 
 
@@ -125,20 +123,6 @@ def test_prefix_and_rename_settle_a_conflict(registry) -> None:
     assert registry.problems() == ()
 
 
-def answering(text: str, **options):
-    """A plugin whose before hook notes that it was asked."""
-
-    class Plugin:
-        def __init__(self, asked) -> None:
-            self.asked = asked
-
-        @hookimpl(**options)
-        def pegboard_before_tool(self, tool) -> None:
-            self.asked.append(text)
-
-    return Plugin
-
-
 ORDERS = [("a", {}), ("b", {"trylast": True}), ("c", {"tryfirst": True}), ("d", {}), ("e", {"trylast": True})]
 ORDERS += [("f", {"tryfirst": True})]
 
@@ -147,11 +131,15 @@ def test_callbacks_stand_in_pluggys_order(registry, manager) -> None:
     """As pluggy itself would ask the same plugins."""
     ours: list[str] = []
     theirs: list[str] = []
+
+    def asked(log, text):
+        return lambda tool: log.append(text)
+
     known = pluggy.PluginManager("pegboard")
     known.add_hookspecs(hookspecs)
     for text, options in ORDERS:
-        manager.register(answering(text, **options)(ours), Origin(text))
-        known.register(answering(text, **options)(theirs))
+        manager.register(implementing(options, before_tool=asked(ours, text)), Origin(text))
+        known.register(implementing(options, before_tool=asked(theirs, text)))
     manager.register(bringing("t"), Origin("tools"))
     registry.call_sync("t")
     known.hook.pegboard_before_tool(context=None, tool=None, arguments={})
@@ -159,13 +147,7 @@ def test_callbacks_stand_in_pluggys_order(registry, manager) -> None:
 
 
 def test_a_hook_may_be_limited_to_some_tools(registry, manager) -> None:
-    class Careful:
-        @hookimpl
-        @only("tag:network")
-        def pegboard_before_tool(self):
-            return Deny("no")
-
-    manager.register(Careful(), Origin("careful"))
+    manager.register(implementing(before_tool=only("tag:network")(lambda: Deny("no"))), Origin("careful"))
     registry.register(
         *(Tool.from_function(lambda: "done", name=f"tool_{tag}", tags=[tag]) for tag in ("disk", "network"))
     )
@@ -176,23 +158,19 @@ def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:
     """Before may deny, on_error recovers, after sees the outcome; the host's own come last."""
     seen: list[str] = []
 
-    class Round:
-        @hookimpl
-        async def pegboard_before_tool(self, arguments):
-            await asyncio.sleep(0)
-            seen.append("before")
-            return Deny("no")
+    async def before(arguments):
+        await asyncio.sleep(0)
+        seen.append("before")
+        return Deny("no")
 
-        @hookimpl
-        def pegboard_on_tool_error(self, error):
-            seen.append(f"error {error}")
-            return ToolResult("recovered")
+    def on_error(error):
+        seen.append(f"error {error}")
+        return ToolResult("recovered")
 
-        @hookimpl
-        async def pegboard_after_tool(self, result):
-            seen.append(f"after {result.text}")
+    async def after(result):
+        seen.append(f"after {result.text}")
 
-    manager.register(Round(), Origin("round"))
+    manager.register(implementing(before_tool=before, on_tool_error=on_error, after_tool=after), Origin("round"))
     manager.register(bringing("t"), Origin("tools"))
     registry.add_callback("after_tool", lambda result: seen.append("host"))
     assert registry.call_sync("t").text == "recovered"
@@ -201,18 +179,12 @@ def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:
 
 def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, manager) -> None:
     """A second one of the same name is refused and reported."""
-
-    class Brings:
-        @hookimpl
-        def pegboard_register_predicates(self, register) -> None:
-            register("short", lambda tool, context: len(tool.name) < 3)
-
-        @hookimpl
-        def pegboard_register_exporters(self, register) -> None:
-            register("mine", object())
-
-    manager.register(Brings(), Origin("first"))
-    record = manager.register(Brings(), Origin("second"))
+    brings = implementing(
+        register_predicates=lambda register: register("short", lambda tool, context: len(tool.name) < 3),
+        register_exporters=lambda register: register("mine", object()),
+    )
+    manager.register(brings, Origin("first"))
+    record = manager.register(brings, Origin("second"))
     manager.register(bringing("a", "longer"), Origin("tools"))
     assert asyncio.run(registry.resolve(where="short")).names == ("a",)
     assert registry.catalogue.owners["exporters:mine"].plugin == "first"
@@ -230,8 +202,6 @@ def test_a_name_that_the_configuration_makes_wrongly_costs_only_the_renaming(reg
 
 def test_plugins_may_be_hung_beside_installed_ones(registry) -> None:
     """One manager keeps all of a registry's callbacks in order."""
-    from pegboard import RegistrationError, register_plugin
-
     seen: list[str] = []
 
     class Noting:
@@ -254,12 +224,10 @@ def test_plugins_may_be_hung_beside_installed_ones(registry) -> None:
 def test_an_async_register_hook_is_a_fault(registry, manager) -> None:
     """It would be awaited by nobody."""
 
-    class Later:
-        @hookimpl
-        async def pegboard_register_tools(self, register) -> None:
-            register(named("t"))
+    async def register_tools(register) -> None:
+        register(named("t"))
 
-    record = manager.register(Later(), Origin("later"))
+    record = manager.register(implementing(register_tools=register_tools), Origin("later"))
     assert (record.status, "register hooks are plain functions" in record.cause) == ("quarantined", True)
 
 
@@ -293,43 +261,22 @@ def test_of_a_class_one_instance_is_made() -> None:
 
 def test_settings_are_handed_over_read_only() -> None:
     """A plugin can't change them."""
-
-    class Meddler:
-        @hookimpl
-        def pegboard_register_tools(self, settings) -> None:
-            settings["a"] = 2
-
-        @hookimpl
-        def pegboard_before_tool(self) -> None:
-            pass
-
-    loaded = gather(Origin("m"), Meddler, {"a": 1})
-    assert "TypeError" in loaded.faults[0]
+    meddler = implementing(register_tools=lambda settings: settings.update(a=2), before_tool=lambda: None)
+    loaded = gather(Origin("m"), meddler, {"a": 1})
+    assert "'mappingproxy' object has no attribute 'update'" in loaded.faults[0]
     assert gather(Origin("g"), Greeter, {"as": "hello"}).tools[0].name == "hello"
 
 
 def test_one_bad_registration_costs_only_itself() -> None:
     """What comes before and behind it is kept."""
-
-    class Mixed:
-        @hookimpl
-        def pegboard_register_tools(self, register) -> None:
-            register(greet)
-            register(3)
-            register(greet)
-            register(Tool.from_function(greet, name="again", description="a\u202eb"))
-            register(Tool.from_schema("odd", {"type": "object", "properties": {"\u200b": {}}}))
-
-        @hookimpl
-        def pegboard_register_toolsets(self, register) -> None:
-            register("no toolset")
-
-        @hookimpl
-        def pegboard_register_predicates(self, register) -> None:
-            register("mine", lambda tool, context: True)
-            register("mine", lambda tool, context: False)
-
-    loaded = gather(Origin("mixed"), Mixed(), {})
+    again = Tool.from_function(greet, name="again", description="a\u202eb")
+    odd = Tool.from_schema("odd", {"type": "object", "properties": {"\u200b": {}}})
+    mixed = implementing(
+        register_tools=lambda register: register(greet, 3, greet, again, odd),
+        register_toolsets=lambda register: register("no toolset"),
+        register_predicates=lambda register: [register("mine", print) for _ in range(2)] and None,
+    )
+    loaded = gather(Origin("mixed"), mixed, {})
     assert [kept.name for kept in loaded.tools] == ["greet", "again"]
     assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
@@ -365,13 +312,13 @@ class Hostile:
 
 def test_a_toolset_that_names_itself_only_once_is_called_as_its_class() -> None:
     registry = ToolRegistry()
-    plugin = type("Plugin", (), {"pegboard_register_toolsets": hookimpl(lambda self, register: register(toolset))})
     toolset = Hostile.Toolset()
+    plugin = implementing(register_toolsets=lambda register: register(toolset))
     assert PluginManager(registry).register(plugin, Origin("hostile")).status == "loaded"
     assert [each.name for each in registry.catalogue.toolsets] == ["Toolset"]
 
 
-def _signed(self):
+def _signed():
     pass
 
 
@@ -392,11 +339,11 @@ _signed.__signature__ = Hostile()
     ],
 )
 def test_whatever_a_plugins_objects_do_when_they_are_looked_at_costs_only_the_plugin(hook, brought) -> None:
-    hooks = {"pegboard_before_tool": hookimpl(_signed)}
+    hooks = {"before_tool": _signed}
     if hook is not None:
-        hooks = {f"pegboard_register_{hook}": hookimpl(lambda self, register: register(*brought))}
+        hooks = {f"register_{hook}": lambda register: register(*brought)}
     registry = ToolRegistry()
-    record = PluginManager(registry).register(type("Plugin", (), hooks), Origin("hostile"))
+    record = PluginManager(registry).register(implementing(**hooks), Origin("hostile"))
     assert record.status in ("quarantined", "partial")
     assert asyncio.run(registry.resolve()).names == ()
 
@@ -417,87 +364,38 @@ def test_an_unknown_hook_is_a_fault_with_a_near_miss() -> None:
     assert fault.startswith("there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'")
 
 
-def test_wrong_hook_arguments_fail_the_plugin() -> None:
-    class Wrong:
-        @hookimpl
-        def pegboard_before_tool(self, context, nosuch) -> None:
-            pass
-
-    with pytest.raises(pluggy.PluginValidationError, match=r"before_tool\(context, nosuch\).*\nArgument.*'nosuch'"):
-        gather(Origin("wrong"), Wrong(), {})
-
-
-def test_a_wrapper_that_is_none_fails_the_plugin_by_pluggys_words() -> None:
-    """What else pluggy checks."""
-
-    class Wrong:
-        @hookimpl(wrapper=True)
-        def pegboard_before_tool(self, context) -> None:
-            pass
-
-    with pytest.raises(pluggy.PluginValidationError, match="not a generator function"):
-        gather(Origin("wrong"), Wrong(), {})
+def test_an_argument_that_a_hook_hasnt_fails_the_plugin() -> None:
+    with pytest.raises(pluggy.PluginValidationError, match=r"before_tool.*\n.*\nArgument.*'nosuch'"):
+        gather(Origin("wrong"), implementing(before_tool=lambda context, nosuch: None), {})
 
 
 def test_a_wrapper_is_refused_with_what_to_do() -> None:
     """Our chains aren't pluggy's."""
 
-    class Wrapping:
-        @hookimpl(wrapper=True)
-        def pegboard_before_tool(self):
-            return (yield)
+    def wrap():
+        return (yield)
 
-    loaded = gather(Origin("w"), Wrapping(), {})
+    loaded = gather(Origin("w"), implementing({"wrapper": True}, before_tool=wrap), {})
     assert "pegboard_wrap_tool" in loaded.faults[0]
     assert loaded.hooks == ()
 
 
 def test_a_hook_that_raises_and_brought_nothing_fails_the_plugin() -> None:
     """`SystemExit` included."""
-
-    class Exits:
-        @hookimpl
-        def pegboard_register_tools(self, register) -> None:
-            raise SystemExit(3)
-
     with pytest.raises(SystemExit):
-        gather(Origin("exits"), Exits(), {})
+        gather(Origin("exits"), implementing(register_tools=lambda register: sys.exit(3)), {})
 
 
 def test_a_hook_that_raises_later_keeps_what_it_brought() -> None:
     """And the plugin is partial."""
 
-    class Half:
-        @hookimpl
-        def pegboard_register_tools(self, register) -> None:
-            register(greet)
-            raise OSError("disk full")
+    def register_tools(register) -> None:
+        register(greet)
+        raise OSError("disk full")
 
-    loaded = gather(Origin("half"), Half(), {})
+    loaded = gather(Origin("half"), implementing(register_tools=register_tools), {})
     assert [kept.name for kept in loaded.tools] == ["greet"]
     assert loaded.faults == ["pegboard_register_tools raised OSError: disk full"]
-
-
-# A time limit on code that can't be interrupted ----------------------------------------------------------------------
-
-
-def test_gives_what_the_function_gives() -> None:
-    """Arguments go in, the value comes out, from a daemon thread."""
-    assert run_in_thread(5, lambda a, b: (a + b, threading.current_thread().daemon), 1, 2) == (3, True)
-
-
-def test_raises_what_the_function_raises() -> None:
-    """`SystemExit` is an error like any other here."""
-    with pytest.raises(SystemExit):
-        run_in_thread(5, exit, 3)
-
-
-def test_gives_up_past_the_limit() -> None:
-    """The work is left behind, not waited for."""
-    go_on = threading.Event()
-    with pytest.raises(TimeoutError, match=r"longer than 0\.01 s"):
-        run_in_thread(0.01, go_on.wait)
-    go_on.set()
 
 
 class Everything:
@@ -567,20 +465,9 @@ def test_a_plugin_that_is_unloaded_leaves_nothing_and_may_come_again(registry) -
 
 def test_what_an_unloaded_plugin_held_back_returns_and_others_stay(registry) -> None:
     heard: list[str] = []
-
-    class Hears:
-        @hookimpl
-        def pegboard_before_tool(self) -> None:
-            heard.append("b")
-
-    class Faulty:
-        @hookimpl
-        def pegboard_register_tools(self, register) -> None:
-            register(named("a"))
-            register(3)
-
-    assert register_plugin(registry, Faulty(), "one").status == "partial"
-    register_plugin(registry, Hears(), "two")
+    faulty = implementing(register_tools=lambda register: register(named("a"), 3))
+    assert register_plugin(registry, faulty, "one").status == "partial"
+    register_plugin(registry, implementing(before_tool=lambda: heard.append("b")), "two")
     with registry.register(named("a"), on_conflict="replace"):
         asyncio.run(registry.unload("one"))
     assert (registry.tools(), registry.problems()) == ((), ())
@@ -666,11 +553,7 @@ class TestServices:
             return str(memory)
 
         site("archive", SERVES.replace('    register("no type", 1)\n    register(Memory, Archive())\n', ""))
-        found = discovery.discover().entries[0]
-        (done,) = probe([found], {})
-        write_manifest(manifest_path(found), [done.manifest])
-        record = Path(found.location) / "RECORD"
-        record.write_text(f"{record.read_text()}{manifest_path(found).name},,\n")
+        site.write_manifests()
         monkeypatch.setattr(load_module, "_installed", load_module._installed.__wrapped__)
         registry = ToolRegistry()
         registry.register(recall)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout, unwritten
+from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pegboard.cli.session import Session
     from pegboard.plugins.discovery import FoundPlugin
@@ -79,6 +79,21 @@ class RegistryGroup(click.Group):
         if brought:
             with formatter.section("From plugins"):
                 formatter.write_dl(brought)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command; what a plugin's raises that isn't reported by itself names the plugin and the command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError, BrokenPipeError):
+            raise
+        except Exception as error:
+            from pegboard.errors import PegboardError, PluginError, cause_of
+
+            found: FoundPlugin | None = ctx.meta.get(HOOK)
+            if found is None or isinstance(error, PegboardError):
+                raise
+            cause = f"its command {ctx.invoked_subcommand!r} failed: {cause_of(error)}"
+            raise PluginError(found.name, cause, distribution=found.distribution) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -184,28 +199,8 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         click.echo(notice_text(session.registry.problems()), err=True, nl=False)
         return None
-    command = brought_commands(found, session.settings(found)).get(name)
-    for method in ("make_context", "invoke") if command is not None else ():
-        setattr(command, method, _reporting(getattr(command, method), name, found))
-    return command
-
-
-def _reporting(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
-    """The method of a command; whatever it raises that isn't reported by itself names the plugin and the command."""
-    from pegboard.errors import PegboardError, PluginError, cause_of
-
-    passed = (click.ClickException, click.exceptions.Exit, click.Abort, EOFError, BrokenPipeError, PegboardError)
-
-    def reporting(*arguments: Any, **keywords: Any) -> Any:
-        try:
-            return method(*arguments, **keywords)
-        except passed:
-            raise
-        except Exception as error:
-            cause = f"its command {name!r} failed: {cause_of(error)}"
-            raise PluginError(found.name, cause, distribution=found.distribution) from error
-
-    return reporting
+    context.meta[HOOK] = found
+    return brought_commands(found, session.settings(found)).get(name)
 
 
 def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[str, click.Command]:
@@ -290,12 +285,14 @@ def main(argv: list[str] | None = None) -> int:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # no character that the terminal's encoding lacks ends a command
                 stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        code = _run(sys.argv[1:] if argv is None else argv, options)
+        try:
+            code = _run(sys.argv[1:] if argv is None else argv, options)
+        except (KeyboardInterrupt, EOFError, click.Abort):
+            code = 130  # 128 and the number of SIGINT, as shells have it
+        sys.stdout.flush()
     except BrokenPipeError:
         quiet_stdout()
         return 0
-    except (KeyboardInterrupt, EOFError, click.Abort):
-        code = 130  # 128 and the number of SIGINT, as shells have it
     except Exception as error:  # noqa: BLE001  whatever it was, it is reported in one line
         from pegboard.cli.output import report_error
 
@@ -304,22 +301,9 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # it has been reported
             quiet_stdout()
-    code = _flushed(code)
     if options.debug:
         took, process = time.perf_counter() - started, time.process_time()
         click.echo(f"took {took:.3f} s; {process:.3f} s of CPU since the start", err=True)
-    return code
-
-
-def _flushed(code: int) -> int:
-    """The exit code once everything is written: 0 where the reader has gone, 1 where it can't be written."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        quiet_stdout()
-        return 0
-    except OSError as error:
-        return unwritten(error)
     return code
 
 

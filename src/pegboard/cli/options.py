@@ -32,16 +32,13 @@ class Options:
         settings: Settings of plugins for this run, as `PLUGIN.KEY=VALUE`.
     """
 
-    __slots__ = ("config", "debug", "functions", "live", "only", "refresh", "settings")
-
-    def __init__(self) -> None:
-        self.debug = False
-        self.live = False
-        self.refresh = False
-        self.config: str | None = None
-        self.functions: tuple[str, ...] = ()
-        self.only: tuple[str, ...] = ()
-        self.settings: tuple[str, ...] = ()
+    debug = False
+    live = False
+    refresh = False
+    config: str | None = None
+    functions: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     @property
     def is_default(self) -> bool:
@@ -132,16 +129,10 @@ def context_of(
     Raises:
         WordError: A `--state` is no `K=V`.
     """
+    from pegboard.cli.arguments import read_words
     from pegboard.tools.context import ReadonlyContext
 
-    context = ReadonlyContext(user=user, agent=agent, model=model, provider=provider)
-    if not state:
-        return context
-    from attrs import evolve
-
-    from pegboard.cli.arguments import read_words
-
-    return evolve(context, state=read_words(state))
+    return ReadonlyContext(user=user, agent=agent, model=model, provider=provider, state=read_words(state))
 
 
 def _seconds(text: str) -> float:

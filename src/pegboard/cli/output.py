@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 from attrs import define, field, frozen
@@ -34,10 +34,8 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.visible import visible, visible_json
 
 if TYPE_CHECKING:
-    from pegboard.catalogue import PluginRecord
     from pegboard.tools.content import Content, ToolResult
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.resolve import Explanation
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BAR = 20
@@ -133,6 +131,7 @@ class Status:
     screen: Screen = field(factory=stderr_screen)
     _shown: int = 0
     _stream: Any = None
+    _stand_in: Any = None
 
     def show(self, text: str, done: float | None = None) -> None:
         """Puts a text in the line's place.
@@ -157,13 +156,19 @@ class Status:
 
     def __enter__(self) -> Self:
         if self.screen.width is not None:
-            self._stream, sys.stderr = sys.stderr, _Clearing(sys.stderr, self.clear)  # pyright: ignore[reportAttributeAccessIssue]  it acts as one
+            self._stream, self._stand_in = sys.stderr, _StandIn(self._cleared)
+            sys.stderr = self._stand_in
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
-        if isinstance(sys.stderr, _Clearing) and sys.stderr.stream is self._stream:
+        if self._stand_in is not None and sys.stderr is self._stand_in:
             sys.stderr = self._stream
+
+    def _cleared(self) -> Any:
+        """Standard error, the line taken away before anything else is written: logs, and prints of tools."""
+        self.clear()
+        return self._stream
 
     def _write(self, text: str) -> None:
         stream = sys.stderr if self._stream is None else self._stream
@@ -171,55 +176,31 @@ class Status:
         stream.flush()
 
 
-class _Clearing:
-    """Standard error, from which the line goes before anything else is written: logs, and prints of tools."""
+class _StandIn:
+    """Stands in for a standard stream: each use of it asks anew which stream it is.
 
-    def __init__(self, stream: Any, clear: Callable[[], None]) -> None:
-        self.stream = stream
-        self._clear = clear
-
-    def write(self, text: str) -> int:
-        """Takes the line away, then writes."""
-        self._clear()
-        return self.stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-
-class _Stdout:
-    """Stands in for `sys.stdout`: standard error while it is redirected, else what it stands for.
-
-    What a module keeps of it at import (`logging.StreamHandler(sys.stdout)`) stays right afterwards.
-
-    Attributes:
-        descriptor: The descriptor that standard output has meanwhile, or `None` where it isn't descriptor 1.
+    So what a module keeps of it at import (`logging.StreamHandler(sys.stdout)`) stays right afterwards.
     """
 
-    def __init__(self, real: Any, nowhere: IO[str] | None) -> None:
-        self._real = real
-        self._nowhere = nowhere
-        self.is_redirected = True
-        self.descriptor: int | None = None
+    def __init__(self, stream: Callable[[], Any]) -> None:
+        self._stream = stream
 
     def __getattr__(self, name: str) -> Any:
-        return getattr((self._nowhere or sys.stderr) if self.is_redirected else self._real, name)
+        return getattr(self._stream(), name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._real)
-
-    def write_through(self, text: str) -> None:
-        """Writes to what it stands in for, at once."""
-        if self.descriptor is None:
-            self._real.write(text)
-            self._real.flush()
-            return
-        data = text.encode(self._real.encoding, errors=self._real.errors)
-        while data:
-            data = data[os.write(self.descriptor, data) :]
+        return iter(self._stream())
 
 
-_stand_in: _Stdout | None = None  # while standard output is redirected
+class _Redirection(NamedTuple):
+    """Standard output, the descriptor that it has meanwhile where that isn't its own, and where all else goes."""
+
+    real: Any
+    descriptor: int | None
+    aside: IO[str] | None
+
+
+_redirection: _Redirection | None = None
 
 
 @contextmanager
@@ -229,23 +210,22 @@ def redirect_stdout() -> Generator[None]:
     Child processes inherit that. Both are put back at the end, however it comes. Inside of itself it does nothing.
     Where standard error is closed, it goes nowhere: another file may have its descriptor.
     """
-    global _stand_in  # noqa: PLW0603  as `sys.stdout`, there is one a process
+    global _redirection  # noqa: PLW0603  as `sys.stdout`, there is one a process
     real: Any = sys.stdout
-    if _stand_in is not None or real is None:
+    if _redirection is not None or real is None:
         yield
         return
     real.flush()
     no_stderr: bool = sys.stderr is None  # pyright: ignore[reportUnnecessaryComparison]  so it is where it is closed
     nowhere = Path(os.devnull).open("w", encoding="utf-8") if no_stderr else None  # noqa: SIM115  closed below
     descriptor = _redirect_descriptor(real, 2 if nowhere is None else nowhere.fileno())
-    stand_in: Any = _Stdout(real, nowhere)
-    stand_in.descriptor = descriptor
-    sys.stdout = _stand_in = stand_in
+    _redirection = _Redirection(real, descriptor, nowhere)
+    stand_in: Any = _StandIn(lambda: real if _redirection is None else _redirection.aside or sys.stderr)
+    sys.stdout = stand_in
     try:
         yield
     finally:
-        stand_in.is_redirected = False
-        _stand_in = None
+        _redirection = None
         if sys.stdout is stand_in:
             sys.stdout = real
         if descriptor is not None:
@@ -259,11 +239,14 @@ def redirect_stdout() -> Generator[None]:
 
 def write_through(text: str) -> None:
     """Writes our own output at once, while standard output is redirected; also while a plugin is loaded beside it."""
-    if _stand_in is not None:
-        _stand_in.write_through(text)
-    else:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    real, descriptor, _ = _redirection or _Redirection(sys.stdout, None, None)
+    if descriptor is None:
+        real.write(text)
+        real.flush()
+        return
+    data = text.encode(real.encoding, errors=real.errors)
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def _redirect_descriptor(real: Any, target: int) -> int | None:
@@ -282,7 +265,6 @@ _UNCUT: Final = 1_000_000
 _LEAST_WIDTH: Final = 16
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _UNITS: Final = ("B", "kB", "MB", "GB")
-_STYLES: Final = {"partial": "yellow", "quarantined": "red"}
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 MISUSES: Final = (  # what the person at the keyboard can put right: exit code 2
@@ -331,17 +313,10 @@ def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "
     return "".join(f"{indent}{screen.styled(line, style)}\n" for line in lines)
 
 
-def rows_text(
-    head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN, notes: Sequence[str] = ()
-) -> str:
-    """A table as wide as the screen, without a width one line a row; below each row its note."""
-    return table(
-        head,
-        [[one_line(cell) for cell in row] for row in rows],
-        width=screen.width or _UNCUT,
-        colour=screen.colour,
-        notes=notes,
-    )
+def rows_text(head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN) -> str:
+    """A table as wide as the screen, without a width one line a row."""
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    return table(head, shown, width=screen.width or _UNCUT, colour=screen.colour)
 
 
 def tools_text(tools: Iterable[Tool], screen: Screen = PLAIN) -> str:
@@ -369,36 +344,6 @@ def json_rows(key: str, values: Iterable[Any]) -> str:
     """A JSON object with one key: a list, a value a line."""
     lines = ",\n".join(json_line(value)[:-1] for value in values)
     return f'{{"{key}":[\n{lines}\n]}}\n' if lines else f'{{"{key}":[]}}\n'
-
-
-def plugins_table(plugins: Iterable[PluginRecord], screen: Screen = PLAIN) -> str:
-    """A plugin a line, and under it why it isn't whole, uncut."""
-    known = list(plugins)
-    rows = [
-        (
-            plugin.name,
-            f"{plugin.distribution or ''} {plugin.version or ''}".strip(),
-            plugin.status,
-            str(len(plugin.tools)),
-            " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
-        )
-        for plugin in known
-    ]
-    head = ("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS")
-    causes = [
-        block(plugin.cause or "", screen, indent="    ", style=_STYLES.get(plugin.status, "")) for plugin in known
-    ]
-    return rows_text(head, rows, screen, notes=causes)
-
-
-def findings_text(findings: Iterable[Finding], screen: Screen = PLAIN) -> str:
-    """A finding a part: what it is about, what is wrong, what to do."""
-    return "".join(
-        block(finding.subject, screen, style="bold")
-        + block(finding.cause, screen, indent="  ", style="red")
-        + block(finding.fix, screen, indent="  ")
-        for finding in findings
-    )
 
 
 def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
@@ -495,17 +440,6 @@ def size_text(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.4g} {_UNITS[-1]}"
-
-
-def explanation_text(explained: Explanation, screen: Screen = PLAIN) -> str:
-    """Whether a tool is offered, and the decision of each step."""
-    head, style = ("offered", "green") if explained.offered else ("not offered", "yellow")
-    steps = "".join(
-        block(str(reason), screen, indent="  ", style="" if reason.verdict == "in" else "yellow")
-        for reason in explained.reasons
-    )
-    notes = "".join(block(f"note: {note}", screen, indent="  ") for note in explained.notes)
-    return f"{one_line(explained.name)}: {screen.styled(head, style)}\n{steps}{notes}"
 
 
 def report_error(error: Exception, options: Options) -> int:

@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -89,20 +90,21 @@ class TerminalPrompt:
         """Shows what would happen and waits for a line; `None` where the terminal has gone."""
         del context  # the request holds all of it
         with quiet():
-            return self._asked(request)
+            return show_request(request) or self._asked(request)
 
     def _asked(self, request: ApprovalRequest) -> Answer | None:
-        rejected = show_request(request)
-        if rejected is not None:
-            return rejected
-        flush_input()
         asking = dialogue(request)
         try:
-            write_question(next(asking))
-            while (line := read_line()) is not None:
-                write_question(asking.send(line))
+            # Its own descriptor: a thread that waits in `sys.stdin` holds a lock that the interpreter wants at exit.
+            with Path(TERMINAL).open("rb", buffering=0) as terminal:
+                flush_input(terminal.fileno())
+                write_question(next(asking))
+                while line := terminal.readline(MOST_LINE):
+                    write_question(asking.send(line.decode(errors="replace")))
         except StopIteration as ended:
             return ended.value
+        except OSError:
+            return None
         return None
 
 
@@ -178,22 +180,14 @@ def whole(line: str, width: int | None) -> Iterator[str]:
 _GOES_ON: Final = "        "
 
 
-def flush_input() -> None:
-    """Drops what was typed before the question was shown: it answers something else."""
+def flush_input(terminal: int) -> None:
+    """Drops what was typed on a terminal before the question was shown: it answers something else."""
     try:
         import termios
     except ImportError:  # Windows, where there is no such terminal
         return
-    try:
-        descriptor = os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return
-    try:
-        termios.tcflush(descriptor, termios.TCIFLUSH)
-    except termios.error:
-        pass
-    finally:
-        os.close(descriptor)
+    with suppress(termios.error):
+        termios.tcflush(terminal, termios.TCIFLUSH)
 
 
 def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answer | None:
@@ -209,29 +203,6 @@ def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answ
     if word in ("n", "no"):
         return Reject(rest.strip() or None)
     return None
-
-
-def read_line() -> str | None:
-    """One line from the terminal, or `None` at its end.
-
-    Read from the descriptor itself: a thread that waits in `sys.stdin` holds a lock that the interpreter wants at exit.
-    """
-    try:
-        descriptor = os.open(TERMINAL, os.O_RDONLY)
-    except OSError:
-        return None
-    line = b""
-    try:
-        while not line.endswith(b"\n") and len(line) < MOST_LINE:
-            piece = os.read(descriptor, 1024)
-            if not piece:
-                break
-            line += piece
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return line.decode(errors="replace") if line else None
 
 
 T = TypeVar("T")

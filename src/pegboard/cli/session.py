@@ -22,7 +22,7 @@ from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_wor
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
-from pegboard.config.config import Config, is_named, load_config, normalised, parse_config, read_config
+from pegboard.config.config import Config, is_named, load_config, normalised
 from pegboard.errors import (
     ConfigError,
     DuplicateToolError,
@@ -207,15 +207,7 @@ class Session:
         try:
             return self._read(self.config.where)
         except ExpressionError as error:
-            file = _file_with("where", self.config, lambda own: not self._parses(own))
-            raise ConfigError(str(error), file=file, key="where") from error
-
-    def _parses(self, predicate: str) -> bool:
-        try:
-            self._read(predicate)
-        except ExpressionError:
-            return False
-        return True
+            raise ConfigError(str(error), file=_files_of(self.config), key="where") from error
 
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
@@ -363,7 +355,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
                 "give one another name ([rename], [prefix]), or leave one out (block); "
                 "'registry doctor' lists all name conflicts"
             )
-            conflict = ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
+            conflict = ConfigError(text, file=_files_of(config), key="conflicts")
             if not anyway:
                 raise conflict from error
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
@@ -422,12 +414,9 @@ def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable
             accept(names)
 
 
-def _file_with(key: str, config: Config, fits: Callable[[Any], bool] = bool) -> str:
-    """The last of the files whose own value of a key fits, and holds."""
-    ignored = {one.file for one in config.ignored if one.key == key}
-    values = ((file, parse_config(read_config(file) or b"", file, []).get(key)) for file in reversed(config.files))
-    fitting = (file for file, value in values if file not in ignored and value is not None and fits(value))
-    return next(fitting, "configuration")
+def _files_of(config: Config) -> str:
+    """The files that a configuration was read from; which of them a wrong value is in, a person sees."""
+    return " or ".join(config.files) or "configuration"
 
 
 def configuration_of(options: Options) -> Config:

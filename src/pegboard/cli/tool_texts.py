@@ -21,14 +21,20 @@ _LEVELS: Final = 3
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
-_LISTED: Final = frozenset(
-    ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "version")
+_SHOWN: Final = frozenset(("name", "title", "description", "inputSchema", "outputSchema", "examples", "grammar"))
+_LISTED: Final = (
+    *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "toolVersion"),
+    *("plugin", "distribution", "version", "digest"),
 )
 
 
 def show_text(tool: Tool) -> str:
     """Who brings the tool, its description, its arguments, its result; hidden characters are visible."""
     spec = tool.spec
+    facts = _besides(tool, _SHOWN)
+    if tool.instructions:
+        facts["instructions"] = tool.instructions
+    facts["digest"] = spec.digest
     head = (
         f"{spec.name}{f' - {visible(spec.title, again=True)}' if spec.title else ''}\nfrom {visible(str(tool.origin))}"
     )
@@ -39,7 +45,9 @@ def show_text(tool: Tool) -> str:
         _result(spec.output_schema),
         _examples(spec),
         _grammar(spec),
-        "\n".join(f"{name}: {visible(value)}" for name, value in _facts(tool) if value),
+        "\n".join(
+            f"{name}: {visible(value if isinstance(value, str) else _json(value))}" for name, value in facts.items()
+        ),
     )
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -137,51 +145,6 @@ def _grammar(spec: ToolSpec) -> str:
     return "\n".join((f"Grammar ({spec.grammar.syntax}):", *(f"  {line}" for line in lines)))
 
 
-def _facts(tool: Tool) -> Iterator[tuple[str, str]]:
-    spec = tool.spec
-    yield "Kind", "" if spec.kind == "function" else f"{spec.kind} {spec.provider_id or ''}".rstrip()
-    yield "Hints", ", ".join(f"{'' if value else 'not '}{name}" for name, value in _hints(spec))
-    yield "Tags", ", ".join(spec.tags)
-    yield "Permission", spec.permission or ""
-    yield "Confirmation", "always asked for" if spec.requires_confirmation else ""
-    yield "Running", "long: it answers with an id first" if spec.long_running else ""
-    yield "Offered", _offered(tool)
-    yield "Instructions", tool.instructions or ""
-    yield "Together", _sharing(spec)
-    yield "Original name", spec.original_name or ""
-    yield "Version", spec.version or ""
-    yield "Digest", spec.digest
-
-
-def _offered(tool: Tool) -> str:
-    """When models are offered it, where that isn't always."""
-    if not tool.offered:
-        return "never: it only processes requests"
-    return "only once it was found by a search" if tool.spec.deferred else ""
-
-
-def _sharing(spec: ToolSpec) -> str:
-    """How its calls share, where that isn't with everything."""
-    how = spec.concurrency
-    if how.mode in ("shared", "exclusive"):
-        return "runs alone" if how.mode == "exclusive" else ""
-    below = ", or one above or below it," if how.mode == "path" else ""
-    share = ", readers share" if how.access == "read" else ""
-    return f"calls of the same {', '.join(how.key)}{below} wait for each other{share}"
-
-
-def _hints(spec: ToolSpec) -> Iterator[tuple[str, bool]]:
-    given = spec.annotations
-    named = (
-        ("read-only", given.read_only_hint),
-        ("destructive", given.destructive_hint),
-        ("idempotent", given.idempotent_hint),
-        ("open world", given.open_world_hint),
-        ("edits files", given.edit_hint),
-    )
-    return ((name, value) for name, value in named if value is not None)
-
-
 def _summary(tool: Tool) -> str:
     return summary_of(tool.spec) if tool.offered else f"{_UNOFFERED} {summary_of(tool.spec)}".rstrip()
 
@@ -200,35 +163,23 @@ def _sentence_end(words: Sequence[str]) -> int:
     return len(words)
 
 
-_NOTHING: Final = ("null", "[]", "{}")
-
-
 def _tool_json(tool: Tool) -> str:
     """A tool's object in `list --json`, without line ends; hidden characters stand escaped."""
-    spec, origin = tool.spec, tool.origin
-    members = (
-        ("name", _json(spec.name)),
-        ("title", _json(spec.title)),
-        ("description", _json(spec.description)),
-        ("inputSchema", spec.input_schema_text),
-        ("outputSchema", spec.output_schema_text or "null"),
-        ("annotations", _json(spec.annotations.to_json())),
-        ("tags", _json(spec.tags)),
-        ("kind", _json(spec.kind)),
-        ("toolVersion", _json(spec.version)),
-        ("plugin", _json(origin.plugin)),
-        ("distribution", _json(origin.distribution)),
-        ("version", _json(origin.version)),
-        ("digest", _json(spec.digest)),
-    )
-    return visible_json("{" + ",".join(f'"{key}":{value}' for key, value in members if value not in _NOTHING) + "}")
+    facts, origin = tool.spec.to_json(), tool.origin
+    facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
+    facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
+    return visible_json(_json({key: facts[key] for key in _LISTED if facts.get(key) is not None}))
 
 
 def _more(tool: Tool) -> str:
-    rest = {key: value for key, value in tool.spec.to_json().items() if key not in _LISTED}
-    if not tool.offered:
-        rest["offered"] = False
+    rest = _besides(tool, _LISTED)
     return "," + visible_json(_json(rest))[1:-1] if rest else ""
+
+
+def _besides(tool: Tool, named: Collection[str]) -> JsonObject:
+    """The facts of a tool that aren't among those, as JSON."""
+    facts = {key: value for key, value in tool.spec.to_json().items() if key not in named}
+    return facts if tool.offered else {**facts, "offered": False}
 
 
 def show_json(tool: Tool) -> str:

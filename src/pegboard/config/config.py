@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
@@ -48,6 +49,7 @@ _MAX_BYTES: Final = 256 * 1024
 _MOST_TRUSTED: Final = 100_000_000
 _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
+_QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'""", re.DOTALL)
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
@@ -249,18 +251,9 @@ def _predicate(value: Any, key: str, file: str) -> str:
 
 def _stands_alone(text: str) -> bool:
     """Whether brackets match outside quotes, as the predicate language quotes (`"` as in JSON, `'` without escapes)."""
-    depth, quote, escaped = 0, "", False
-    for character in text:
-        if quote:
-            escaped, closes = not escaped and quote == '"' and character == "\\", not escaped and character == quote
-            quote = "" if closes else quote
-        elif character in "\"'":
-            quote = character
-        else:
-            depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return False
-    return not depth and not quote
+    bare = _QUOTED.sub("", text)
+    depths = [0, *accumulate((character == "(") - (character == ")") for character in bare)]
+    return not re.search("[\"']", bare) and min(depths) == depths[-1] == 0
 
 
 def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:

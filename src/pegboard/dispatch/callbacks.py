@@ -90,14 +90,6 @@ def _failure(state: CallState, link: Callback, error: BaseException) -> Exceptio
     return CallError("callback_failure", text, detail=detail)
 
 
-def arguments_of(state: CallState) -> Mapping[str, Any]:
-    """The arguments as callbacks see them; made once for as long as they stay what they are."""
-    made = state.shown
-    if made is None or made[0] is not state.arguments:
-        made = state.shown = state.arguments, read_only(state.arguments)
-    return made[1]
-
-
 @frozen(eq=False)
 class Chain:
     """Callbacks in their order, plugins' first, each asked within its time limit.
@@ -112,10 +104,6 @@ class Chain:
     services: CallServices
     state: CallState | None = None
     _failure: Callable[[Callback, BaseException], BaseException] = ChainError
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self.links)
 
     def __iter__(self) -> Iterator[Callback]:
         return iter(self.links)
@@ -239,7 +227,9 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
         CallError: `callback_failure`: a wrapper raised something of its own, or took too long by itself.
         BaseException: What the tool raised, where the wrappers let it through.
     """
-    return await _chain_of(state, "wrap_tool").around_all(run_inner, state.context, state.tool, arguments_of(state))
+    return await _chain_of(state, "wrap_tool").around_all(
+        run_inner, state.context, state.tool, read_only(state.arguments)
+    )
 
 
 @frozen
@@ -336,7 +326,7 @@ async def before(state: CallState) -> None:
     """
     chain = _chain_of(state, "before_tool")
     for link in chain:
-        answer = await chain.ask(link, state.context, state.tool, arguments_of(state))
+        answer = await chain.ask(link, state.context, state.tool, read_only(state.arguments))
         if isinstance(answer, ToolResult):
             state.result = await hold_to_limits(state, answer)
             return
@@ -367,7 +357,9 @@ async def on_error(state: CallState) -> None:
     error, given = state.error, state.result
     if error is None and given is not None:  # the tool has answered that it failed
         error = CallError(given.kind or "tool_failure", given.text, detail=given.detail)
-    answered = await _chain_of(state, "on_tool_error").answers(state.context, state.tool, arguments_of(state), error)
+    answered = await _chain_of(state, "on_tool_error").answers(
+        state.context, state.tool, read_only(state.arguments), error
+    )
     if answered is not None:
         await _take(state, *answered)
 
@@ -380,7 +372,7 @@ async def after(state: CallState) -> None:
     chain = _chain_of(state, "after_tool")
     for link in chain:
         try:
-            answer = await chain.ask(link, state.context, state.tool, arguments_of(state), state.result)
+            answer = await chain.ask(link, state.context, state.tool, read_only(state.arguments), state.result)
             if answer is not None:
                 await _take(state, answer, link)
         except (CallError, ToolError) as error:

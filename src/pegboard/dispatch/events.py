@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import isawaitable, iscoroutine
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 from weakref import WeakValueDictionary
 
@@ -303,12 +302,9 @@ LINGER_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 5.0  # how long closing waits for events that were emitted already
 
 
-@define(eq=False)
-class _LoopQueue:
-    """The events for async observers in one event loop, and the task that delivers them."""
-
-    events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
-    task: asyncio.Task[None] | None = None
+_Events: TypeAlias = asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
+_Loops: TypeAlias = dict[asyncio.AbstractEventLoop, tuple[_Events, asyncio.Task[None]]]
+"""The events for async observers in each event loop, and the task that delivers them."""
 
 
 @define(eq=False)
@@ -344,20 +340,11 @@ class _ThreadQueue:
         while (item := self._next()) is not None:
             try:
                 if isinstance(item, CallEvent):
-                    self._show(item)
+                    self.link.function(item)
                 else:
                     item()
             except BaseException as error:  # noqa: BLE001  an observer's SystemExit too
                 self.failed(self.link, error)
-
-    def _show(self, event: CallEvent) -> None:
-        answer = self.link.function(event)
-        if answer is None or not isawaitable(answer):
-            return
-        if iscoroutine(answer):
-            answer.close()
-        wrong = "a plain observer gave an awaitable, which is never awaited: register the async function itself"
-        raise TypeError(wrong)
 
     def _next(self) -> Any:
         """What comes next; `None` where the thread shall end."""
@@ -391,9 +378,7 @@ class Observers:
     _threads: WeakValueDictionary[Callback, _ThreadQueue] = field(
         factory=WeakValueDictionary[Callback, _ThreadQueue], init=False
     )
-    _loops: dict[asyncio.AbstractEventLoop, _LoopQueue] = field(
-        factory=dict[asyncio.AbstractEventLoop, _LoopQueue], init=False
-    )
+    _loops: _Loops = field(factory=_Loops, init=False)
     _failures: set[tuple[str, type[BaseException]]] = field(factory=set[tuple[str, type[BaseException]]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
@@ -435,15 +420,15 @@ class Observers:
         """Drains, then ends this event loop's task; a later event starts a new one."""
         await self.drain(seconds)
         own = self._loops.get(asyncio.get_running_loop())
-        if own is not None and own.task is not None:
-            own.task.cancel()
-            await asyncio.wait([own.task], timeout=seconds)
+        if own is not None:
+            own[1].cancel()
+            await asyncio.wait([own[1]], timeout=seconds)
 
     async def _drained(self, waits: list[asyncio.Future[Any]], seconds: float) -> bool:
         loop = asyncio.get_running_loop()
         own = self._loops.get(loop)
         if own is not None:
-            waits.append(loop.create_task(own.events.join()))
+            waits.append(loop.create_task(own[0].join()))
         if not waits:
             return True
         _, late = await asyncio.wait(waits, timeout=seconds)
@@ -457,31 +442,30 @@ class Observers:
         if own is None:
             for each in [each for each in self._loops if each.is_closed()]:  # without their task having run again
                 self._end(each)
-            own = self._loops[loop] = _LoopQueue(asyncio.Queue(self.most))
+            events: _Events = asyncio.Queue(self.most)
+            own = self._loops[loop] = events, loop.create_task(self._deliver(events))
+            own[1].add_done_callback(lambda _: self._end(loop))  # the task is the last to hold its event loop
         try:
-            own.events.put_nowait((links, event))
+            own[0].put_nowait((links, event))
         except asyncio.QueueFull:
-            return self._drop(1)
-        if own.task is None:
-            own.task = loop.create_task(self._deliver(own.events))
-            own.task.add_done_callback(lambda _: self._end(loop))  # the task is the last to hold its event loop
-        return None
+            self._drop(1)
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         """Forgets a loop; what is emitted in it later begins anew."""
         own = self._loops.pop(loop, None)
         if own is None:
             return
-        self._drop(own.events.qsize())
-        while not own.events.empty() and not loop.is_closed():  # whatever waits for them waits no more
-            own.events.get_nowait()
-            own.events.task_done()
+        events = own[0]
+        self._drop(events.qsize())
+        while not events.empty() and not loop.is_closed():  # whatever waits for them waits no more
+            events.get_nowait()
+            events.task_done()
 
     def _drop(self, count: int) -> None:
         with self._lock:
             self.dropped += count
 
-    async def _deliver(self, events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]) -> None:
+    async def _deliver(self, events: _Events) -> None:
         while True:
             links, event = await events.get()
             try:

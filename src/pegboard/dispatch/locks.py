@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from attrs import frozen
 
@@ -110,29 +111,25 @@ class Semaphore:
 
     Args:
         size: How much there is to acquire, at least 1.
-        key: Under which the manager keeps it while it is in use, or `None`.
 
     Attributes:
         used: What running calls hold.
         reserved: What waiting calls will take here, and still wait for elsewhere.
         queue: The calls that wait here, in their order.
         nested: How many of them are nested calls.
-        users: How many calls, waiting or running, need it; counted where it has a key.
 
     Raises:
         ValueError: A size below 1.
     """
 
-    def __init__(self, size: int, key: object = None) -> None:
+    def __init__(self, size: int) -> None:
         if size < 1:
             raise ValueError(f"at least one call must be able to run at once, got {size!r}")
         self.size: Final = size
-        self.key: Final = key
         self.used = 0
         self.reserved = 0
         self.queue: list[LockHandle] = []
         self.nested = 0
-        self.users = 0
 
     def admits(self, handle: LockHandle, need: int) -> bool:
         """Whether a call can have its share now, without overtaking.
@@ -201,8 +198,15 @@ class LockHandle:
         self.order = (arrival, arrival)
 
     def release(self) -> None:
-        """Releases everything, or gives up waiting; see `LockManager.release`."""
-        self.manager.release(self)
+        """Releases everything, or gives up its place. From any thread; never blocks.
+
+        Raises:
+            RuntimeError: It was released before.
+        """
+        if self.is_over:
+            raise RuntimeError("this lock handle was released before")
+        self.is_over = True
+        self.manager.leave(self)
 
     def need_of(self, semaphore: Semaphore) -> int:
         """How much of a semaphore it needs, or holds."""
@@ -245,7 +249,7 @@ class LockManager:
             raise ValueError(f"max_concurrency must be at least 1, got {max_concurrency!r}")
         self._everything: Final = Semaphore(_ALL)
         self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
-        self._made: Final[dict[Any, Semaphore]] = {}
+        self._made: Final[WeakValueDictionary[Any, Semaphore]] = WeakValueDictionary()  # while calls need them
         self._shared: Final[_Steps] = ((self._everything, 1),)
         self._overtaken: Final[list[LockHandle]] = []
         self._entered: Final[dict[Any, None]] = {}  # read and changed by single steps, which need no lock
@@ -274,8 +278,8 @@ class LockManager:
         return False
 
     def leave(self, call: object) -> None:
-        """Ends what `enter` has begun. Never blocks."""
-        if self._entered.pop(call, self) is self:  # it was counted
+        """Ends what `enter` has begun, or releases a handle. Never blocks."""
+        if self._entered.pop(call, self) is self:  # it was counted, or is a handle
             self._released.append(call)
         if self._released:
             self._settle()
@@ -327,18 +331,6 @@ class LockManager:
             raise
         return handle
 
-    def release(self, handle: LockHandle) -> None:
-        """Releases everything that a handle holds, or gives up its place. From any thread; never blocks.
-
-        Raises:
-            RuntimeError: It was released before.
-        """
-        if handle.is_over:
-            raise RuntimeError("this lock handle was released before")
-        handle.is_over = True
-        self._released.append(handle)
-        self._settle()
-
     def _settle(self) -> None:
         """Carries out releases, and wakes the calls that have everything now.
 
@@ -389,8 +381,7 @@ class LockManager:
     def _semaphore(self, key: object, size: int) -> Semaphore:
         semaphore = self._made.get(key)
         if semaphore is None:
-            semaphore = self._made[key] = Semaphore(size, key)
-        semaphore.users += 1
+            semaphore = self._made[key] = Semaphore(size)
         return semaphore
 
     def _suspend(self, caller: LockHandle) -> None:
@@ -452,10 +443,6 @@ class LockManager:
         self._overtaken[:] = [each for each in self._overtaken if not self._start(each)]
         for semaphore, _ in steps:
             self._serve(semaphore)
-            if semaphore.key is not None:
-                semaphore.users -= 1
-                if not semaphore.users:
-                    del self._made[semaphore.key]
 
     def _resume(self, caller: LockHandle) -> None:
         """A caller has its share again once its last nested call has ended, whatever has started meanwhile."""

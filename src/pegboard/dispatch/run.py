@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again
 from pegboard.dispatch.arguments import refused
-from pegboard.dispatch.callbacks import arguments_of, wrapped
+from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import CallRunning, CallUpdated, emit
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.results import MOST_VALUES, number_of_values, time_limit
-from pegboard.dispatch.state import CallState, plain
+from pegboard.dispatch.state import CallState, plain, read_only
 from pegboard.errors import CallStoppedError, ToolError, log_failure
 from pegboard.schema.json import StructureError, problem
 from pegboard.threads import HangingThreadsError, WorkerPool, waiting
@@ -216,7 +216,7 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
         state.since = now
         state.context.deadline = None if limit is None else now + limit
         if services.events is not None:
-            emit(state, CallRunning, arguments=arguments_of(state))  # read-only, as what was approved
+            emit(state, CallRunning, arguments=read_only(state.arguments))  # it was approved
         return limit
     deadline = state.context.deadline
     return None if deadline is None else max(deadline - now, 0.0)

@@ -229,7 +229,7 @@ class _Loading:
         return brought
 
     def _report(self, *problems: Problem) -> None:
-        self.manager.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, *problems)))
+        self.manager.registry.change(lambda catalogue: catalogue.with_problems(*problems))
 
 
 def brought_by(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -282,7 +282,7 @@ class _Plugin:
     place: int
     fetch: Callable[[], Any]
     settings: Mapping[str, Any]
-    listed: dict[str, Tool] = field(factory=dict[str, Tool])
+    listed: dict[str, Tool] | None = None
     own_specs: dict[str, ToolSpec] = field(factory=dict[str, ToolSpec])
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     loaded: LoadedPlugin | None = None
@@ -291,17 +291,21 @@ class _Plugin:
     failure: PluginError | None = None
     lock: threading.RLock = field(factory=threading.RLock)
 
-    def stale(self, tools: Iterable[Tool]) -> list[str]:
-        """In what the code's tools differ from the manifest or the cache, one sentence a tool."""
-        now = {tool.name: tool.spec for tool in tools}
-        changed = [name for name, spec in self.own_specs.items() if name in now and now[name] != spec]
-        gone = [name for name in self.own_specs if name not in now]
-        new = [name for name in now if name not in self.own_specs]
-        return [
-            f"tool{'s' if len(names) > 1 else ''} {', '.join(map(repr, sorted(names)))} {what}; {_REFRESH}"
-            for names, what in ((changed, "changed since listed"), (gone, "listed but gone"), (new, "not listed"))
-            if names
-        ]
+    def record(self, whole: Status, hooks: Iterable[str], tools: Iterable[Tool], faults: Sequence[str]) -> PluginRecord:
+        """Its record; the status is `whole` where it has no faults."""
+        return PluginRecord(
+            self.name,
+            self.origin.distribution,
+            self.origin.version,
+            "partial" if faults else whole,
+            tuple(sorted(hooks)),
+            tuple(sorted(tool.name for tool in tools)),
+            "; ".join(faults) or None,
+        )
+
+    def problems(self, causes: Iterable[str]) -> list[Problem]:
+        """A problem of it for each of these causes."""
+        return [Problem(self.name, self.origin.distribution, cause) for cause in causes]
 
 
 @define(eq=False)
@@ -351,23 +355,11 @@ class PluginManager:
         problems: list[Problem] = []
         lazy: dict[str, LazyPlugin] = {}
         expected = [(self._new(found.origin, found.load), found, manifest) for found, manifest in known]
-        for plugin, _, manifest in expected:
-            plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
-            self._listed_tools(plugin, manifest)
-            self.claim(plugin.origin, plugin.listed.values(), manifest)
-        for plugin, found, manifest in expected:
-            tools += self._own("tools", plugin.listed.values(), plugin.origin)
-            records[plugin.name] = PluginRecord(
-                plugin.name,
-                found.distribution,
-                found.version,
-                "partial" if manifest.faults else "listed",
-                tuple(sorted(manifest.hooks)),
-                tuple(sorted(tool.name for tool in plugin.listed.values())),
-                "; ".join(manifest.faults) or None,
-            )
-            causes = (*manifest.faults, *map(noted, manifest.notes))
-            problems += [Problem(plugin.name, found.distribution, cause) for cause in causes]
+        brought = [self._list(plugin, manifest) for plugin, _, manifest in expected]
+        for (plugin, _, manifest), own in zip(expected, brought, strict=True):
+            tools += self._own("tools", own, plugin.origin)
+            records[plugin.name] = plugin.record("listed", manifest.hooks, own, manifest.faults)
+            problems += plugin.problems((*manifest.faults, *map(noted, manifest.notes)))
             lazy[plugin.name] = LazyPlugin(
                 frozenset(hook.removeprefix("pegboard_") for hook in manifest.hooks),
                 lambda plugin=plugin: self._load(plugin),
@@ -381,9 +373,8 @@ class PluginManager:
 
         def listed(catalogue: Catalogue) -> Catalogue:
             after, _ = self._without_conflicts(catalogue).with_tools(tools, self.conflicts or "keep")
-            return after.evolve(
+            return after.with_problems(*problems).evolve(
                 plugins={**after.plugins, **records},
-                problems=(*after.problems, *problems),
                 published={**after.published, **published},
                 lazy_plugins={**after.lazy_plugins, **lazy},
             )
@@ -392,9 +383,7 @@ class PluginManager:
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
         """Notes the names of what a plugin would bring that isn't listed."""
-        plugin = _Plugin(found.name, found.origin, 0, lambda: None, _NOTHING)
-        self._listed_tools(plugin, manifest)
-        self.claim(found.origin, plugin.listed.values(), manifest)
+        self._list(_Plugin(found.name, found.origin, 0, lambda: None, _NOTHING), manifest)
 
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
         """Notes the names of what a plugin brings, unless the configuration settles conflicts in another way."""
@@ -448,8 +437,7 @@ class PluginManager:
                 "name a tool (1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first); change that line of "
                 "pegboard.toml"
             )
-            if all(problem.cause != cause for problem in self.registry.problems()):
-                self._report(plugin, tool.origin.distribution, cause)
+            self._report(plugin, tool.origin.distribution, cause)
             return tool
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
@@ -458,7 +446,10 @@ class PluginManager:
         self._plugins[name] = plugin = _Plugin(name, origin, place, fetch, self.settings.get(name, _NOTHING))
         return plugin
 
-    def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
+    def _list(self, plugin: _Plugin, manifest: PluginManifest) -> list[Tool]:
+        """The tools of a plugin's manifest, under their names in this registry; all its names are claimed."""
+        plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
+        plugin.listed = {}
         for written in manifest.tools:
             try:
                 spec = visible_spec(written)
@@ -470,6 +461,8 @@ class PluginManager:
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
+        self.claim(plugin.origin, plugin.listed.values(), manifest)
+        return [*plugin.listed.values()]
 
     def _live_tool(self, plugin: _Plugin, name: str) -> Tool:
         """The tool with its code, for a `LateHandler`."""
@@ -499,11 +492,8 @@ class PluginManager:
                 self._quarantine(plugin, error)
             else:
                 self._register(plugin, plugin.loaded)
-            known = {problem.cause for problem in self.registry.problems() if problem.plugin == plugin.name}
-            for cause in map(noted, notes):
-                if cause not in known:
-                    self._report(plugin.name, plugin.origin.distribution, cause)
-            self.registry.change(lambda catalogue: catalogue.without_lazy(plugin.name))
+            problems = plugin.problems(map(noted, notes))
+            self.registry.change(lambda catalogue: catalogue.without_lazy(plugin.name).with_problems(*problems))
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
         cause = self._deny_without(plugin.origin, cause_of(error), guards=plugin.guards)
@@ -529,61 +519,41 @@ class PluginManager:
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
-        record = self.registry.catalogue.plugins.get(plugin.name)
-        was_listed = bool(plugin.own_specs) or (record is not None and record.status in ("listed", "partial"))
-        for tool in loaded.tools:
-            if not was_listed or plugin.own_specs.get(tool.name) == tool.spec:
-                plugin.live[tool.name] = self._named(plugin.name, tool)
-        stale = plugin.stale(loaded.tools) if was_listed else []
-        if stale and self.on_stale is not None:
-            self.on_stale(plugin.name)
-        self._swap(plugin, loaded, [*loaded.faults, *stale], was_listed=was_listed)
+        from pegboard.plugins.manifest import changed_tools  # as in `load`
 
-    def _swap(self, plugin: _Plugin, loaded: LoadedPlugin, faults: list[str], *, was_listed: bool) -> None:
-        origin = plugin.origin
+        origin, listed, faults = plugin.origin, plugin.listed, [*loaded.faults]
+        now = {tool.name: tool.spec for tool in loaded.tools}
+        changed = {} if listed is None else changed_tools(now, plugin.own_specs)
+        plugin.live = {tool.name: self._named(plugin.name, tool) for tool in loaded.tools if tool.name not in changed}
+        if changed:
+            faults.append(f"listed otherwise: {', '.join(changed.values())}; {_REFRESH}")
+            if self.on_stale is not None:
+                self.on_stale(plugin.name)
         self.claim(origin, plugin.live.values(), loaded)
-        record = PluginRecord(
-            plugin.name,
-            origin.distribution,
-            origin.version,
-            "partial" if faults else "loaded",
-            loaded.hooks,
-            tuple(sorted(tool.name for tool in (plugin.listed or plugin.live).values())),
-            "; ".join(faults) or None,
-        )
+        tools = plugin.live if listed is None else listed
+        record = plugin.record("loaded", loaded.hooks, tools.values(), faults)
 
-        def swap(catalogue: Catalogue) -> Catalogue:
+        def register(catalogue: Catalogue) -> Catalogue:
             catalogue = self._without_conflicts(catalogue)
-            if was_listed:
-                pairs = {id(tool): plugin.live[name] for name, tool in plugin.listed.items() if name in plugin.live}
-                catalogue = catalogue.with_replaced(pairs)
-            else:
+            if listed is None:
                 own = self._own("tools", plugin.live.values(), origin)
                 catalogue, _ = catalogue.with_tools(own, self.conflicts or "keep")
+            else:
+                pairs = {id(tool): plugin.live[name] for name, tool in listed.items() if name in plugin.live}
+                catalogue = catalogue.with_replaced(pairs)
             catalogue = catalogue.with_toolsets(self._own("toolsets", loaded.toolsets, origin))
             causes = list(faults)
-            catalogue = self._with_extras(catalogue, loaded, origin, causes)
-            known = {(problem.plugin, problem.cause) for problem in catalogue.problems}
-            new = [
-                Problem(plugin.name, origin.distribution, each) for each in causes if (plugin.name, each) not in known
-            ]
-            return catalogue.evolve(
-                plugins={**catalogue.plugins, plugin.name: record},
-                problems=(*catalogue.problems, *new),
-                plugin_callbacks=self._chains(),
+            for kind, things in loaded.extras.items():
+                for name in (name for name in things if self.claims.has(kind, name, origin)):
+                    try:
+                        catalogue = catalogue.with_extra(kind, name, things[name], origin)
+                    except ValueError as error:
+                        causes.append(str(error))
+            return catalogue.with_problems(*plugin.problems(causes)).evolve(
+                plugins={**catalogue.plugins, plugin.name: record}, plugin_callbacks=self._chains()
             )
 
-        self.registry.change(swap)
-
-    def _with_extras(self, catalogue: Catalogue, loaded: LoadedPlugin, origin: Origin, faults: list[str]) -> Catalogue:
-        every = ((kind, name, thing) for kind, things in loaded.extras.items() for name, thing in things.items())
-        for kind, name, thing in every:
-            if self.claims.has(kind, name, origin):
-                try:
-                    catalogue = catalogue.with_extra(kind, name, thing, origin)
-                except ValueError as error:
-                    faults.append(str(error))
-        return catalogue
+        self.registry.change(register)
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
@@ -614,7 +584,7 @@ class PluginManager:
         self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
     ) -> None:
         problem = Problem(plugin, distribution, cause, offers=offers)
-        self.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, problem)))
+        self.registry.change(lambda catalogue: catalogue.with_problems(problem))
 
 
 def register_plugin(

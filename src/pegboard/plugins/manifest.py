@@ -26,7 +26,7 @@ from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.files import read_bounded, reason, write_whole
 from pegboard.plugins.discovery import FoundPlugin
-from pegboard.schema.json import strict_json
+from pegboard.schema.json import MAX_VALUES, plain_copy, strict_json
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
@@ -80,20 +80,6 @@ def _as_texts(value: Any, place: str) -> tuple[str, ...]:
 def _texts(texts: Sequence[str]) -> list[str]:
     """Texts of others, as many and as long as are read back."""
     return [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
-
-
-def _is_deeper(value: JsonObject, most: int) -> bool:
-    """Whether JSON is nested deeper than so many levels: what walks it later may do so by recursion."""
-    objects: list[JsonObject] = [value]
-    lists: list[list[Any]] = []
-    for _ in range(most):
-        inside = [item for outer in objects for item in outer.values()]
-        inside += [item for outer in lists for item in outer]
-        objects = [item for item in inside if type(item) is dict]
-        lists = [item for item in inside if type(item) is list]
-        if not objects and not lists:
-            return False
-    return True
 
 
 @frozen
@@ -224,15 +210,10 @@ class PluginManifest:
     def differences(self, earlier: PluginManifest) -> list[str]:
         """In what it differs from an earlier one, a few words each; the order of tools and names doesn't count."""
         now, then = ({spec.name: spec for spec in manifest.tools} for manifest in (self, earlier))
-        changed = [
-            f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
-            for name in sorted({*now, *then})
-            if now.get(name) != then.get(name)
-        ]
         named = earlier._named  # pyright: ignore[reportPrivateUsage]  another one of ours
         kinds = [kind for kind, names in self._named.items() if sorted(names) != sorted(named[kind])]
         kinds += ["tools' requests"] if self.requests != earlier.requests else []
-        return [*changed, *(f"its {kind} differ" for kind in kinds)]
+        return [*changed_tools(now, then).values(), *(f"its {kind} differ" for kind in kinds)]
 
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
@@ -267,6 +248,15 @@ class PluginManifest:
         manifest = cls(_as_text(plugin, "plugin"), **facts, **_contents(own, "the manifest"))
         manifest = evolve(manifest, notes=_as_texts(notes or [], "notes"))
         return manifest if published is None else evolve(manifest, published=_published_in(published, manifest))
+
+
+def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
+    """The names of the tools that are gone, new or have changed, sorted, each with a few words that say so."""
+    return {
+        name: f"tool {name!r} {'is gone' if name not in now else 'is new' if name not in then else 'has changed'}"
+        for name in sorted({*now, *then})
+        if now.get(name) != then.get(name)
+    }
 
 
 def _published_json(published: PublishedTools) -> JsonObject:
@@ -337,10 +327,8 @@ def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
 
 def _spec(item: Any, place: str) -> ToolSpec:
     members = _as_object(item, place)
-    if _is_deeper(members, _MOST_LEVELS):
-        raise ManifestError(f"{place}: nested deeper than {_MOST_LEVELS} levels")
     try:
-        return ToolSpec.from_json(members)
+        return ToolSpec.from_json(plain_copy(members, _MOST_LEVELS, [MAX_VALUES]))
     except (ValueError, TypeError, PegboardError) as error:
         raise ManifestError(f"{place}: {error}") from None
 

@@ -161,5 +161,4 @@ def without(catalogue: Catalogue, conflict: NameConflict) -> Catalogue:
         owner = catalogue.owners.get(f"{conflict.kind}:{conflict.name}")
         if owner is not None and owner.distribution in losing:
             catalogue = catalogue.without_extra(conflict.kind, conflict.name)
-    new = [problem for problem in map(conflict.problem, conflict.held_back) if problem not in catalogue.problems]
-    return catalogue.evolve(problems=(*catalogue.problems, *new)) if new else catalogue
+    return catalogue.with_problems(*map(conflict.problem, conflict.held_back))

@@ -353,15 +353,15 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
     return list[parts[0]]
 
 
-def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str, Any]]:
-    """The JSON Schema of the structured result that a type declares, an object's; and what its `Handler` has of it.
+def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
+    """The JSON Schema of the structured result that a type declares, an object's; and whether it wraps the value.
 
     MCP wants an object: a value of any other type stands in the structured result as `{"result": value}`. Raises
     `DefinitionError` where the type can't be written as JSON Schema.
     """
     structured = _structured_part(annotation)
     if structured is EMPTY:
-        return None, {}
+        return None, False
     from pegboard.schema.types import Property, object_schema, schema_of
 
     try:
@@ -369,8 +369,7 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str,
         is_wrapped = schema.get("type") != "object"
         if is_wrapped:
             schema = object_schema([Property("result", structured)], written=True)
-        parts = {"make_unstructure": functools.partial(_unstructurer, structured), "wraps_result": is_wrapped}
-        return json_text(schema), parts
+        return json_text(schema), is_wrapped
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -379,12 +378,6 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str,
             annotation=error.annotation,
             hint="Annotate what it really gives back, or pass output_schema=None.",
         ) from None
-
-
-def _unstructurer(annotation: Any) -> Callable[[Any], Any] | None:
-    from pegboard.schema.structure import unstructurer  # loaded at the first call
-
-    return unstructurer(annotation)
 
 
 def _structured_part(annotation: Any) -> Any:

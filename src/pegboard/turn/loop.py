@@ -570,7 +570,15 @@ def turn_of(
         TypeError: An option that there isn't, with near misses; or something that is no model.
         ValueError: A value that isn't allowed.
     """
-    return _turn(model, request, registry, context, options)
+    missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
+    if missing:
+        named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
+        raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}{named}")
+    checked("registry", registry, ToolRegistry)
+    checked("context", context, ReadonlyContext)
+    own, batch = split_options(options)
+    request = request if isinstance(request, ModelRequest) else ModelRequest(request)
+    return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own)
 
 
 async def run_turn(
@@ -646,7 +654,8 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
     before = suspended if isinstance(suspended, TurnOutcome) else TurnOutcome.from_json(suspended)
     if not (len(before.pending) or before.for_host or tool_results):
         raise ValueError(f"nothing waits in this outcome, which ended by {before.ended!r}; run_turn(...) goes on")
-    return _turn(model, request, registry, context, options, suspended=(before, answers, tool_results))
+    turn = turn_of(model, request, registry, context, **options)
+    return attrs.evolve(turn, context=context, suspended=(before, answers, tool_results))
 
 
 async def resume_turn(  # noqa: PLR0913  as above
@@ -665,22 +674,3 @@ async def resume_turn(  # noqa: PLR0913  as above
         model, request, registry, context, suspended=suspended, answers=answers, tool_results=tool_results, **options
     )
     return await turn.run()
-
-
-def _turn(
-    model: Model,
-    request: ModelRequest | str,
-    registry: ToolRegistry,
-    context: ReadonlyContext,
-    options: TurnOptions,
-    **more: Any,
-) -> Turn:
-    missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
-    if missing:
-        named = f"; registry.model({model!r:.80}) makes one" if isinstance(model, str) else ""
-        raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}{named}")
-    checked("registry", registry, ToolRegistry)
-    checked("context", context, ReadonlyContext)
-    own, batch = split_options(options)
-    request = request if isinstance(request, ModelRequest) else ModelRequest(request)
-    return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own, **more)

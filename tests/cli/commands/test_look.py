@@ -161,23 +161,22 @@ class TestList:
     def test_a_name_that_a_predicate_leaves_out_is_no_error(self, say):
         code, out, err = say("list", "weather", "--where", "read_only")
         assert (code, out) == (0, "")
-        assert "no tool fits 'weather' with --where 'read_only'" in err
+        assert "no tool fits" in err
 
     @pytest.mark.parametrize(
         ("argv", "told"),
         [
-            (["-T", "wether"], "-T: no tool is called 'wether'. Did you mean 'weather'?\nno tool fits -T 'wether'; "),
-            (["-T", "files"], "-T: no tool is called 'files'. Did you mean 'plugin:files'?\nno tool fits -T 'files'; "),
-            (["zz*"], "no tool fits 'zz*'; "),
-            (["--where", "tag:none", "--plugin", "files"], "no tool fits --plugin 'files' with --where 'tag:none'; "),
+            (["-T", "wether"], "-T: no tool is called 'wether'. Did you mean 'weather'?\n"),
+            (["-T", "files"], "-T: no tool is called 'files'. Did you mean 'plugin:files'?\n"),
+            (["zz*"], ""),
+            (["--where", "tag:none", "--plugin", "files"], ""),
         ],
     )
     @pytest.mark.parametrize("form", ["--names", "--table", None])
     def test_where_nothing_fits_standard_error_says_what(self, say, argv, told, form):
         code, out, err = say("list", *argv, *([form] if form else []))
         assert (code, out.startswith("TOOL")) == (0, form == "--table")
-        assert err.startswith(told)
-        assert err.endswith("'registry explain NAME' shows why one is left out\n")
+        assert err == f"{told}no tool fits; 'registry explain NAME' shows why one is left out\n"
 
 
 def test_a_wrong_predicate_of_the_configuration_names_its_file(board, say, home):
@@ -188,7 +187,7 @@ def test_a_wrong_predicate_of_the_configuration_names_its_file(board, say, home)
     for argv in (["list"], ["list", "--live"], ["call", "remove"]):
         code, out, err = say(*argv)
         assert (code, out) == (2, "")
-        assert err.startswith(f"error: {file}: where: ")
+        assert f"{file}: where: " in err
         assert "Did you mean 'read_only'" in err
 
 
@@ -215,7 +214,7 @@ def test_the_configurations_predicate_holds(board, say, home):
     assert say("list", "--names")[1].split() == ["read_file", "weather"]
     code, out, err = say("list", "remove")
     assert (code, out) == (0, "")
-    assert err.startswith("no tool fits 'remove'")
+    assert err.startswith("no tool fits")
     assert say("show", "remove")[0] == 0
 
 

@@ -145,10 +145,6 @@ def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
         ({"permission": "a"}, "action: missing"),
         ({"permission": "a", "action": "alow"}, "action: 'alow' is none. Did you mean 'allow'?"),
         ({"permission": "a", "action": "zzz"}, "action: 'zzz' is none. There are allow, ask, deny."),
-        (
-            {"permission": "a", "action": "forbid"},
-            "action: 'forbid' is none. Write action = \"deny\" and forbid = true.",
-        ),
         ({"permission": "a", "action": "ask", "kind": "paht"}, "kind: 'paht' is none. Did you mean 'path'?"),
         ({"permission": "a", "action": "ask", "patern": "*"}, "patern: unknown key. Did you mean 'pattern'?"),
         ({"permission": "a", "action": "ask", "zzz": "*"}, "zzz: unknown key. There are permission"),

@@ -58,7 +58,7 @@ def terminal() -> Person:
             return await lines.prompt_async()
 
         async def answers(self, question: str) -> str:
-            flush_input()
+            flush_input(questions.input.fileno())
             clear_typeahead(questions.input)
             return await questions.prompt_async(question, handle_sigint=False)
 

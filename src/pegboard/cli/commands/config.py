@@ -13,10 +13,10 @@ from attrs import evolve
 
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import (
+    block,
     complain,
     json_pretty,
     json_rows,
-    plugins_table,
     remark,
     rows_text,
     stdout_screen,
@@ -172,7 +172,19 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
         write(json_rows("plugins", (plugin.to_json() for plugin in plugins)))
         return 0
     screen = stdout_screen()
-    write_long(plugins_table(plugins, screen), screen)
+    rows = [
+        (
+            plugin.name,
+            f"{plugin.distribution or ''} {plugin.version or ''}".strip(),
+            plugin.status,
+            str(len(plugin.tools)),
+            " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
+        )
+        for plugin in plugins
+    ]
+    causes = (f"{plugin.name}: {plugin.cause}" for plugin in plugins if plugin.cause)
+    text = rows_text(("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS"), rows, screen)
+    write_long(text + "".join(block(cause, screen) for cause in causes), screen)
     for problem in session.registry.problems():
         if problem.plugin is None:
             remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pegboard.cli.commands.manifest import ManifestFile, manifest_files, plugins_of
+from pegboard.cli.commands.manifest import manifest_files, plugins_of
 from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
+from pegboard.cli.output import Finding, Status, block, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, configuration_of, names_of_plugins, open_session
 from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, PluginError, suggest
@@ -24,9 +24,7 @@ from pegboard.plugins.discovery import GROUP, discover
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.testing.torture import Tried
-    from pegboard.tools.spec import ToolSpec
 
-_HAS_RIGHTS: Final = os.name == "posix"
 _DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct it, or leave it out."
 _RENAME: Final = "Give one of them another name: [rename] or [prefix] in pegboard.toml."
@@ -35,7 +33,7 @@ _RENAME: Final = "Give one of them another name: [rename] or [prefix] in pegboar
 def names_of_configuration(session: Session) -> Iterator[Finding]:
     """Those that look like a slip.
 
-    One file may serve several environments: a plugin's name is reported only where one that is here is close to it.
+    One file may serve several environments: a name is reported only where one that is here is close to it.
     """
     config = session.config
     plugins = names_of_plugins(session.registry, session.discovery)
@@ -48,38 +46,25 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
     )
     for key, named in of_plugins:
         for name in named:
-            near = () if is_named(name, name, plugins) else suggest(name, plugins)
-            if near:
-                yield _finding(key, f"no plugin is called {name!r}", near)
-    if config.rename:
-        yield from _of_rename(session, plugins)
-
-
-def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
-    """`"plugin:tool"` and `"tool"`, the latter as `prefix` has made it; reported only where all tools are known."""
-    known = ((found.name, session.manifest(found)) for found in session.entries())
-    tools = {name: {spec.name for spec in manifest.tools} for name, manifest in known if manifest is not None}
-    on_board = [plugin.name for plugin in session.registry.plugins() if plugin.status not in ("blocked", "disabled")]
-    all_known = all(name in tools for name in on_board)
-    prefix = session.config.prefix
-    plain = {prefix.get(plugin, "") + name for plugin, names in tools.items() for name in names}
-    for key in session.config.rename:
+            if not is_named(name, name, plugins):
+                yield from _misspelt(key, f"no plugin is called {name!r}", suggest(name, plugins))
+    tools: set[str] = set()
+    for found in session.entries() if config.rename else ():
+        manifest, prefix = session.manifest(found), config.prefix.get(found.name, "")
+        for spec in () if manifest is None else manifest.tools:
+            tools |= {f"{found.name}:{spec.name}", prefix + spec.name}
+    for key in config.rename:
         plugin, colon, name = key.rpartition(":")
-        if not colon:
-            if key not in plain and all_known:
-                yield _finding("rename", f"no tool is called {key!r}", suggest(key, plain))
-        elif plugin not in plugins:
-            near = [f"{other}:{name}" for other in suggest(plugin, plugins)]
-            if near:
-                yield _finding("rename", f"no plugin is called {plugin!r} ({key!r})", near)
-        elif plugin in tools and name not in tools[plugin]:
-            near = [f"{plugin}:{other}" for other in suggest(name, tools[plugin])]
-            yield _finding("rename", f"plugin {plugin!r} brings no tool {name!r} ({key!r})", near)
+        near = suggest(key, tools)
+        if colon and plugin not in plugins:
+            near = tuple(f"{other}:{name}" for other in suggest(plugin, plugins))
+        if key not in tools:
+            yield from _misspelt("rename", f"no tool is called {key!r}", near)
 
 
-def _finding(key: str, cause: str, near: Iterable[str]) -> Finding:
-    first = next(iter(near), None)
-    return Finding(f"configuration: {key}", cause, f"Is {first!r} meant?" if first else "Correct it, or leave it out.")
+def _misspelt(key: str, cause: str, near: Sequence[str]) -> Iterator[Finding]:
+    if near:
+        yield Finding(f"configuration: {key}", cause, f"Is {near[0]!r} meant?")
 
 
 @click.command("doctor")
@@ -99,7 +84,10 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     if as_json:
         write(json_rows("findings", (finding.to_json() for finding in found)))
     else:
-        write(findings_text(found, stdout_screen()))
+        screen = stdout_screen()
+        for each in found:
+            write(block(each.subject, screen, style="bold"))
+            write(block(each.cause, screen, indent="  ", style="red") + block(each.fix, screen, indent="  "))
         remark(f"{len(found)} found" if found else "nothing is wrong")
     return 1 if found else 0
 
@@ -154,18 +142,12 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
         for problem in offered.problems:
             kind, fix = ("names", _RENAME) if problem.note else ("configuration: where", _CORRECT)
             yield Finding(kind, str(problem), fix)
-        yield from _of_schemas(tool.spec for tool in offered.tools)
+        from pegboard.testing.check import schema_problems  # which loads all of the registry
+
+        for tool in offered.tools:
+            for cause in schema_problems(tool.spec):
+                yield Finding(f"tool {tool.name!r}", cause, "Ask its author to correct it.")
     yield from names_of_configuration(session)
-
-
-def _of_schemas(specs: Iterable[ToolSpec]) -> Iterator[Finding]:
-    """Schemas that another validator refuses, as other programs may; misspelt keywords, and defaults that don't fit."""
-    from pegboard.schema.validator import lint_schema, second_opinion  # which load jsonschema
-
-    for spec in specs:
-        for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
-            for text in () if schema is None else filter(None, (second_opinion(schema), *lint_schema(schema))):
-                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {text}", "Ask its author to correct it.")
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:
@@ -242,20 +224,18 @@ def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Itera
     """Those that are there, of distributions whose plugins all load; what fails to load is reported elsewhere."""
     for _, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
-        for file in _manifests(plugins) if all(found.name in well for found in plugins) else ():
+        if not all(found.name in well for found in plugins):
+            continue
+        try:
+            files = [file for file in manifest_files(plugins) if file.path.exists()]
+        except ManifestError:  # the package is found by an import hook only
+            continue
+        for file in files:
             notes: list[str] = []
             for difference in file.differences(notes):
                 yield Finding(str(file.path), difference, "As its author: registry manifest write.")
             for note in notes:
                 yield Finding(f"distribution {file.distribution}", note, "Ask its author to correct it.")
-
-
-def _manifests(plugins: Sequence[FoundPlugin]) -> Sequence[ManifestFile]:
-    """The manifests that are there; none where the package is found by an import hook only."""
-    try:
-        return [file for file in manifest_files(plugins) if file.path.exists()]
-    except ManifestError:
-        return ()
 
 
 def cache_findings() -> Iterator[Finding]:
@@ -272,16 +252,11 @@ def cache_findings() -> Iterator[Finding]:
         except OSError as error:
             yield Finding(str(path), f"the cache can't be looked at: {error.strerror}", "Give yourself rights on it.")
             continue
-        cause = None
-        if not stat.S_ISDIR(facts.st_mode):
-            cause = "something that is no folder stands where the cache belongs"
-        elif _HAS_RIGHTS and facts.st_uid != os.geteuid():
-            cause = "the cache's folder is another user's, so nothing is kept"
-        elif _HAS_RIGHTS and facts.st_mode & rights:
-            cause = "others have rights on the cache"
-        elif _HAS_RIGHTS and not facts.st_mode & stat.S_IWUSR:
-            cause = "the cache can't be written, so every start is a cold one"
-        if cause is not None:
+        private = os.name != "posix" or (
+            facts.st_uid == os.geteuid() and facts.st_mode & (rights | stat.S_IWUSR) == stat.S_IWUSR
+        )
+        if not (private and stat.S_ISDIR(facts.st_mode)):
+            cause = "the cache is no folder that only you can write, so nothing may be kept"
             yield Finding(str(path), cause, f"Put it right (chmod 700 {path}), or remove it: it is made anew.")
 
 

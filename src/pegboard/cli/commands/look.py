@@ -14,9 +14,9 @@ from pegboard.cli.main import OWN, command_lines
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
-    explanation_text,
     json_pretty,
     json_rows,
+    one_line,
     redirect_stdout,
     remark,
     rows_text,
@@ -153,7 +153,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
         raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
     report_misses(session, offered)
     if not offered.tools and offered.considered:
-        _report_nothing_fits(names, plugin, where, options.only)
+        remark("no tool fits; 'registry explain NAME' shows why one is left out")
     if form == "json":
         write(listing_json(offered.tools, problems(session, offered)))
     else:
@@ -178,16 +178,6 @@ def report_misses(session: Session, offered: ResolvedTools) -> None:
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
             near = (f"plugin:{name}",) if name in plugins else suggest(name, offered.considered)
             remark(f"-T: no tool is called {name!r}.{did_you_mean(near)}")
-
-
-def _report_nothing_fits(names: Sequence[str], plugin: str | None, where: str | None, only: Sequence[str]) -> None:
-    asked = [
-        *map(repr, names),
-        *([f"--plugin {plugin!r}"] if plugin else []),
-        *([f"--where {where!r}"] if where else []),
-        *(f"-T {spec!r}" for spec in only),
-    ]
-    remark(f"no tool fits {' with '.join(asked) or 'here'}; 'registry explain NAME' shows why one is left out")
 
 
 def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
@@ -266,7 +256,16 @@ def explain_command(options: Options, name: str, where: str | None, as_json: boo
         explained = evolve(explained, notes=tuple(session.withheld(name)))
         if not explained.notes:
             raise UnknownToolError(name, explained.near)
-    write(f"{json_pretty(explained.to_json())}\n" if as_json else explanation_text(explained, stdout_screen()))
+    if as_json:
+        write(f"{json_pretty(explained.to_json())}\n")
+        return 0
+    screen = stdout_screen()
+    head, style = ("offered", "green") if explained.offered else ("not offered", "yellow")
+    write(f"{one_line(explained.name)}: {screen.styled(head, style)}\n")
+    for reason in explained.reasons:
+        write(block(str(reason), screen, indent="  ", style="" if reason.verdict == "in" else "yellow"))
+    for note in explained.notes:
+        write(block(f"note: {note}", screen, indent="  "))
     return 0
 
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 from posixpath import normpath
 from typing import Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, UnreadableError, Wildcard, wildcard
+from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, UnreadableError, Wildcard, wildcard
 from pegboard.dispatch.permissions.shell import Command, Line, read_line
 
 Wrapped: TypeAlias = "Command | str"
@@ -358,7 +358,7 @@ _SPANS: Final = frozenset(";&|<>\n")
 _NEEDS_QUOTES: Final = frozenset(" \t\n\"'\\;&|()<>")
 
 
-def command_parts(text: str) -> tuple[Matcher, ...]:
+def command_parts(text: str) -> tuple[Part, ...]:
     """The commands of a shell's line, each decided by itself, and behind them what is only seen inside them.
 
     Args:
@@ -371,21 +371,12 @@ def command_parts(text: str) -> tuple[Matcher, ...]:
     if not line.commands:
         raise UnreadableError("no command")
     parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)
-    return (*parts, WholeLine(text.strip()), *_Search().seen(line.commands))
+    return (*parts, WholeLine(shown=text.strip(), inside=True), *_wrapped_parts(line.commands))
 
 
 @frozen
-class WholeLine:
-    """A line as it was written: only rules whose pattern spans several commands look at it, to deny and to ask.
-
-    Attributes:
-        shown: The line.
-    """
-
-    shown: str
-    inside: bool = field(default=True, init=False)
-    literal: None = field(default=None, init=False)
-    wider: None = field(default=None, init=False)
+class WholeLine(Part):
+    """A line as it was written: only rules whose pattern spans several commands look at it, to deny and to ask."""
 
     def match(self, rule: Rule) -> Match:
         """What matches one command is left to that."""
@@ -395,7 +386,7 @@ class WholeLine:
 
 
 @frozen
-class CommandPart:
+class CommandPart(Part):
     """One command.
 
     Attributes:
@@ -403,23 +394,12 @@ class CommandPart:
         loose: Other texts of it, which rules may deny and ask about: without its folder or its options, say.
         told: The words of texts in which it may be told to run others, with a blank round each.
         is_plain: Whether a rule can allow it: its name is known, and its line holds no substitution.
-        inside: Whether it is only seen inside another command.
-        shown: What people are shown of it.
-        wider: The pattern that is offered to a person beside exactly this command, or `None`.
     """
 
     exact: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     told: str = ""
     is_plain: bool = False
-    inside: bool = False
-    shown: str = ""
-    wider: str | None = None
-
-    @property
-    def literal(self) -> str | None:
-        """The command, where nothing in it is filled in later."""
-        return self.shown if self.is_plain and not any(HOLE in text for text in self.exact) else None
 
     def match(self, rule: Rule) -> Match:
         """To allow, the pattern must match whatever the shell fills in; to deny and to ask, it may."""
@@ -443,9 +423,16 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     is_plain = line.is_plain and not (command.is_program and HOLE in command.words[0]) and command.words[0] != ""
     is_plain = is_plain and not any(_evaluated(command))
     shown = (command.source or text).replace(HOLE, "*")
-    wider = suggest_rule(command) if is_plain else None
-    inside = inside or command.inside
-    return CommandPart(exact, tuple(_loose(command)), _told(command), is_plain, inside, shown, wider)
+    return CommandPart(
+        exact,
+        tuple(_loose(command)),
+        _told(command),
+        is_plain,
+        shown=shown,
+        literal=shown if is_plain and HOLE not in text else None,
+        wider=suggest_rule(command) if is_plain else None,
+        inside=inside or command.inside,
+    )
 
 
 def _told(command: Command) -> str:
@@ -513,40 +500,25 @@ def _names(words: list[str]) -> Iterator[str]:
         yield HOLE + words[0].rpartition(HOLE)[2]
 
 
-@define
-class _Search:
-    """Looks for what commands run, and what that runs, with an end to it.
+def _wrapped_parts(commands: Sequence[Command]) -> Iterator[CommandPart]:
+    """What commands run, and what that runs.
 
-    Attributes:
-        left: Characters that may still be looked at.
+    Raises:
+        UnreadableError: It is too much.
     """
-
-    left: int = MOST_CHARACTERS
-
-    def seen(self, commands: Sequence[Command], level: int = 0) -> list[CommandPart]:
-        """What these commands run.
-
-        Raises:
-            UnreadableError: It is too much.
-        """
-        parts = list[CommandPart]()
-        for found in (each for command in commands for each in wrapped_commands(command)):
-            line = self._line_of(found)
-            if line is None or level >= MOST_LEVELS:
-                parts.append(_ANYTHING)
+    left, waiting = MOST_CHARACTERS, [(each, 0) for each in commands]
+    while waiting:
+        command, level = waiting.pop()
+        for found in wrapped_commands(command):
+            left -= len(found) if isinstance(found, str) else sum(map(len, found.words)) + len(found.words)
+            if left < 0:
+                raise UnreadableError("commands in commands in commands")
+            try:
+                line = Line([found]) if isinstance(found, Command) else read_line(found)
+            except UnreadableError:
+                line = None
+            if line is None or level == MOST_LEVELS:
+                yield _ANYTHING
                 continue
-            parts += (part_of(inner, line, inside=True) for inner in line.commands)
-            parts += self.seen(line.commands, level + 1)
-        return parts
-
-    def _line_of(self, found: Wrapped) -> Line | None:
-        """What is run as a line; `None`: that could be anything."""
-        self.left -= len(found) if isinstance(found, str) else sum(map(len, found.words)) + len(found.words)
-        if self.left < 0:
-            raise UnreadableError("commands in commands in commands")
-        if isinstance(found, Command):
-            return Line([found])
-        try:
-            return read_line(found)
-        except UnreadableError:
-            return None
+            yield from (part_of(inner, line, inside=True) for inner in line.commands)
+            waiting += [(inner, level + 1) for inner in line.commands]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, cast
@@ -14,16 +14,17 @@ from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import (
     HOLE,
+    WHOLE_CALL,
     Action,
     Folders,
     Match,
-    Matcher,
+    Mode,
+    Part,
     Rule,
-    TextMatcher,
-    Unreadable,
+    TextPart,
     UnreadableError,
-    WholeCall,
 )
+from pegboard.schema.converter import read_table
 from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.spec import ArgumentKind
 
@@ -53,7 +54,7 @@ class Resource:
     is_text: bool = attrs.field(default=True, kw_only=True)
     inner: bool = attrs.field(default=False, kw_only=True)
 
-    def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Matcher, ...]:
+    def parts(self, kind: ArgumentKind, folders: Folders) -> tuple[Part, ...]:
         """Its parts, each of which is decided by itself, with the value read as this kind.
 
         Args:
@@ -61,10 +62,10 @@ class Resource:
             folders: Where relative paths start.
         """
         if not self.value:
-            return (Unreadable(),)
+            return (Part(),)
         if kind == "text":
             also = self._other_reading(folders) if self.inner else ()
-            return (TextMatcher(self.value, (*also, *map(TextMatcher, _texts_in(self.value)))),)
+            return (TextPart.of(self.value, (*also, *map(TextPart.of, _texts_in(self.value)))),)
         try:
             if kind == "command":
                 from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
@@ -74,14 +75,14 @@ class Resource:
 
             return (url_of(self.value) if kind == "url" else place_of(self.value, folders),)
         except UnreadableError:
-            return (Unreadable(self.value),)
+            return (Part(shown=self.value),)
 
-    def _other_reading(self, folders: Folders) -> tuple[Matcher, ...]:
+    def _other_reading(self, folders: Folders) -> tuple[Part, ...]:
         """What a text may be, too: a URL where it begins as one, else a path; nothing where it can't be that."""
         text = (self.value or "").replace(HOLE, "*")
         kind: ArgumentKind = "url" if _URL_BEGINS.match(text) else "path"
         parts = Resource(kind, text).parts(kind, folders)
-        return () if kind == "path" and folders.places and isinstance(parts[0], Unreadable) else parts
+        return () if kind == "path" and folders.places and type(parts[0]) is Part else parts
 
 
 _URL_BEGINS: Final = re.compile(r"(?i)[\s<\"']*(?:(?:[a-z][a-z0-9+.\t\r\n-]*:){1,2}[\\/]|[\\/]{2}[^\\/]+\.)")
@@ -170,6 +171,69 @@ class PermissionRules:
         return evaluation.forbid() or evaluation.decide_ordinary()
 
 
+LISTS: Final = ("allow", "ask", "deny", "forbid")
+"""The short forms, in the order in which their rules stand: of two that apply to the same, the stricter wins."""
+
+_EXAMPLES: Final = {"match": True, "not_match": False}
+
+
+@frozen
+class _RulesTable:
+    """A file of rules."""
+
+    mode: Mode = "default"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
+    rule: tuple[Mapping[str, Any], ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
+
+
+def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
+    """Reads rules and a mode from data, as a file or `Permissions.to_json` gives them.
+
+    Raises:
+        ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
+    """
+    table = read_table(_RulesTable, data, "")
+    if None in data.values():
+        raise ValueError("null is no value: leave the key out")
+    if table.rule and table.rules:
+        raise ValueError("rules: write either 'rule' or 'rules'")
+    rules = list[Rule]()
+    for key in LISTS:
+        for place, text in enumerate(getattr(table, key)):
+            where = f"{key}[{place}]"
+            permission, colon, pattern = (part.strip() for part in text.partition(":"))
+            if not permission or (colon and not pattern):
+                raise ValueError(f"{where}: expected 'permission: pattern' or 'permission', found {text!r:.100}")
+            action = {"action": "deny", "forbid": True} if key == "forbid" else {"action": key}
+            rules.append(_rule_of({"permission": permission, "pattern": pattern or "*", **action}, where))
+    for place, facts in enumerate(table.rules or table.rule):
+        rules.append(_rule_of(facts, f"{'rules' if table.rules else 'rule'}[{place}]"))
+    return tuple(rules), table.mode
+
+
+def _rule_of(facts: Mapping[str, Any], where: str) -> Rule:
+    """A rule that is held to its examples: values, read as its kind or else as text, that it applies to, or doesn't."""
+    try:
+        rule = Rule.from_json({key: value for key, value in facts.items() if key not in _EXAMPLES})
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    kind = rule.kind or "text"
+    for name, applies in _EXAMPLES.items():
+        texts: Any = facts.get(name, [])
+        if not (isinstance(texts, list) and all(isinstance(each, str) for each in cast("list[Any]", texts))):
+            raise ValueError(f"{where}.{name}: must be a list of texts, got {texts!r:.80}")
+        for text in cast("list[str]", texts):
+            decision = PermissionRules([rule]).decide(rule.permission, [Resource(kind, text, rule.field)])
+            if (decision.rule is not None) is not applies:
+                wanted = "doesn't apply" if applies else "applies"
+                raise ValueError(f"{where}.{name}: the rule {rule} {wanted} to {text!r:.200}, read as {kind}")
+    return rule
+
+
 @frozen
 class Evaluation:
     """The rules that apply to one call, and what it touches.
@@ -195,10 +259,10 @@ class Evaluation:
         return tuple(rule for rule in reversed(self.rules) if not rule.forbid)
 
     @cached_property
-    def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
+    def declared(self) -> tuple[tuple[Resource | None, tuple[Part, ...]], ...]:
         """What has to be decided: each resource with its parts, read once a rule looks at them."""
         read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
-        return read or ((None, (WholeCall(),)),)
+        return read or ((None, (WHOLE_CALL,)),)
 
     @cached_property
     def exact(self) -> str | None:
@@ -224,7 +288,7 @@ class Evaluation:
             return None
         return text if len(text) <= MOST_EXACT else digest_of(asked)
 
-    def _is_granted(self, resource: Resource | None, part: Matcher) -> bool:
+    def _is_granted(self, resource: Resource | None, part: Part) -> bool:
         return any(
             grant.pattern == self.exact if grant.literal else self.match(grant, resource, part) is Match.SURELY
             for grant in self.grants
@@ -281,7 +345,7 @@ class Evaluation:
         own = (part for _, parts in self.declared for part in parts if isinstance(part, PathPart))
         return 0 < len(known) == len(parts) and any(not any(each.holds(part) for each in known) for part in own)
 
-    def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
+    def match(self, rule: Rule, resource: Resource | None, part: Part) -> Match:
         """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
         if rule.is_everything:
             return Match.SURELY

@@ -13,19 +13,24 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.evaluation import MAY_BE_JSON, Decision, Evaluation, PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import (
+    MAY_BE_JSON,
+    Decision,
+    Evaluation,
+    PermissionRules,
+    Resource,
+    rules_from_json,
+)
 from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
+    WHOLE_CALL,
     Folders,
     Match,
     Mode,
     Rule,
-    RulesError,
     Test,
-    WholeCall,
     is_name,
-    rules_from_json,
 )
 from pegboard.errors import one_of
 from pegboard.schema.json import JsonText, canonical_json
@@ -166,7 +171,7 @@ class ToolPolicy:
         ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
         for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
             if rule.allows:
-                if rule.is_everything or (not declared and WholeCall().match(rule) is Match.SURELY):
+                if rule.is_everything or (not declared and WHOLE_CALL.match(rule) is Match.SURELY):
                     break  # what stands before it decides nothing
             elif rule.action != "ask" or not self.accepts_edits:
                 if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
@@ -530,16 +535,9 @@ class Permissions:
         """Reads what `to_json` writes, and everything else that a rules file may say (see `read_permissions`).
 
         Raises:
-            RulesError: A key that is unknown or of the wrong type, named in the text.
+            ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
         """
-        rules, mode, examples = rules_from_json(data)
-        for rule, value, matches, key in examples:
-            kind = rule.kind or "text"
-            decision = PermissionRules([rule]).decide(rule.permission, [Resource(kind, value, rule.field)])
-            if (decision.rule is not None) is not matches:
-                wanted = "doesn't apply" if matches else "applies"
-                raise RulesError(f"the rule {rule} {wanted} to {value!r:.200}, read as {kind}", key)
-        return cls(rules, mode)
+        return cls(*rules_from_json(data))
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:

@@ -12,9 +12,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from attrs import field, frozen
+import attrs
+from attrs import frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Folders, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
+from pegboard.dispatch.permissions.rule import (
+    HOLE,
+    Folders,
+    Match,
+    Part,
+    Rule,
+    UnreadableError,
+    Wildcard,
+    exactly,
+    wildcard,
+)
 from pegboard.tools.visible import looks_of, printable, visible
 
 if TYPE_CHECKING:
@@ -61,7 +72,7 @@ def place_of(text: str, folders: Folders) -> PathPart:
         loose.append(resolved(os.path.join(folders.places[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
     if (filled := os.path.expandvars(text)) != text:
         loose.append(resolved(_joined(filled, folders.places[0])))
-    return PathPart(tuple(dict.fromkeys(real)), tuple(loose), folders)
+    return PathPart.of(tuple(dict.fromkeys(real)), tuple(loose), folders)
 
 
 def resolved(path: str) -> str:
@@ -185,7 +196,7 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
 
 
 @frozen
-class PathPart:
+class PathPart(Part):
     """A place in the file system.
 
     Attributes:
@@ -197,23 +208,13 @@ class PathPart:
     real: tuple[str, ...]
     loose: tuple[str, ...]
     folders: Folders
-    inside: bool = field(default=False, init=False)
 
-    @property
-    def shown(self) -> str:
-        """Where it really is."""
-        return self.real[0]
-
-    @property
-    def literal(self) -> str | None:
-        """Where it really is, where that is one place."""
-        return self.shown if len(self.real) == 1 and HOLE not in self.shown else None
-
-    @property
-    def wider(self) -> str | None:
-        """Everything in its folder; nothing in the root."""
-        start = exactly(self.shown.rpartition("/")[0])
-        return f"{start}/*" if start else None
+    @classmethod
+    def of(cls, real: tuple[str, ...], loose: tuple[str, ...], folders: Folders) -> PathPart:
+        """With what is shown of it, and everything in its folder as what is wider; nothing in the root."""
+        place, folder = real[0], exactly(real[0].rpartition("/")[0])
+        literal = place if len(real) == 1 and HOLE not in place else None
+        return cls(real, loose, folders, shown=place, literal=literal, wider=f"{folder}/*" if folder else None)
 
     def holds(self, other: PathPart) -> bool:
         """Whether another place is this one or below it; a name counts as it is shown, which tools may take for it."""
@@ -262,12 +263,12 @@ class Host:
     Attributes:
         name: In lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form.
         is_address: Whether it is an IP address, which has no subdomains.
-        also: Other names and addresses that lead to the same: only to deny and to ask.
+        is_here: Whether it leads to this machine, and so to the same as its other names: only to deny and to ask.
     """
 
     name: str
     is_address: bool = False
-    also: tuple[Host, ...] = ()
+    is_here: bool = False
 
     def __str__(self) -> str:
         return f"[{self.name}]" if ":" in self.name else self.name
@@ -280,8 +281,8 @@ def host_of(text: str) -> Host:
         text: A name, an IPv4 address, or an IPv6 address in brackets.
 
     Raises:
-        UnreadableError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, letters
-            that are changed on their way to ASCII.
+        UnreadableError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, one
+            within an IPv6 address, letters that are changed on their way to ASCII.
     """
     if text.startswith("[") and text.endswith("]"):
         return _address(text[1:-1])
@@ -291,7 +292,7 @@ def host_of(text: str) -> Host:
         raise UnreadableError("no host")
     if _NUMBER.fullmatch(labels[-1]):
         return _address(name)
-    return Host(name, also=_LOOPBACK if labels[-1] in _LOOPBACK_NAMES else ())
+    return Host(name, is_here=labels[-1] in _LOOPBACK_NAMES)
 
 
 def ascii_name(name: str) -> str:
@@ -317,39 +318,30 @@ def _address(text: str) -> Host:
         address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
     except ValueError:
         raise UnreadableError("no address") from None
-    also: tuple[Host, ...] = ()
     if isinstance(address, ipaddress.IPv6Address):
         if address.scope_id is not None:
             raise UnreadableError("no address")
         address = address.ipv4_mapped or address
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = [address.sixtofour, *(address.teredo or ())]
-        if (
-            any(address in ipaddress.IPv6Network(network) for network in _EMBEDDING)
-            or int(address) >> 32 & _ISATAP[0] == _ISATAP[1]
-        ):
-            inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address in ipaddress.IPv6Network(
-            _EMBEDDING[1]
-        ):  # or in the bits behind the 48 of the network, but for 64-71
-            high, low = int(address) >> 64 & 0xFFFF, int(address) >> 40 & 0xFFFF
-            inner.append(ipaddress.IPv4Address(high << 16 | low))
-        also = tuple(_address(str(each)) for each in inner if each is not None)
-    if address.is_loopback or address.is_unspecified:
-        also += _LOOPBACK
-    return Host(str(address), is_address=True, also=also)
+    is_here = address.is_loopback or address.is_unspecified
+    if isinstance(address, ipaddress.IPv6Address) and not is_here:
+        is_isatap = int(address) >> 32 & _ISATAP[0] == _ISATAP[1]
+        if is_isatap or any(address in network for network in _EMBEDDING):
+            raise UnreadableError("an address within another")
+    return Host(str(address), is_address=True, is_here=is_here)
 
 
-_ADDRESSES: Final = ("127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104
 _LOOPBACK_NAMES: Final = ("localhost", "ip6-localhost", "ip6-loopback")
-_LOOPBACK: Final = (*map(Host, _LOOPBACK_NAMES), *(Host(each, is_address=True) for each in _ADDRESSES))
+_LOOPBACK: Final = (
+    *map(Host, _LOOPBACK_NAMES),
+    *(Host(each, is_address=True) for each in ("127.0.0.1", "::1", "0.0.0.0", "::")),  # noqa: S104
+)
 """What `localhost`, a loopback address and the unspecified address lead to."""
 
-_EMBEDDING: Final = ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")
-"""Networks of IPv6 whose last 32 bits are an address of IPv4."""
+_EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/32", "2001::/32", "2002::/16", "::/64")))
+"""Networks of IPv6 whose addresses have one of IPv4 within them, to which they may lead."""
 
 _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
-"""Mask and value of the third 32 bits of such an address, which are 0000:5efe or 0200:5efe."""
+"""Mask and value of the third 32 bits of another such address, which are 0000:5efe or 0200:5efe."""
 
 
 @frozen
@@ -400,7 +392,7 @@ class HostPattern:
 
     def touches(self, host: Host) -> bool:
         """Whether it, or another host that it leads to, is meant."""
-        return self.matches(host) or any(map(self.matches, host.also))
+        return self.matches(host) or (host.is_here and any(map(self.matches, _LOOPBACK)))
 
 
 _NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}", re.IGNORECASE)
@@ -513,12 +505,17 @@ def url_of(text: str) -> Url:
     if number is not None and number > 65535:
         raise UnreadableError("no port")
     path = path or "/"
-    return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
+    origin = f"{scheme + '://' if scheme else ''}{read}"
+    if number is not None and number != _PORTS.get(scheme or ""):
+        origin += f":{number}"
+    path = path if path.startswith("/") else f"/{path}"
+    url = Url(scheme, read, number, path, shown=origin + path, wider=origin)
+    return attrs.evolve(url, literal=url.shown) if url.is_certain else url
 
 
 @frozen
-class Url:
-    """A URL.
+class Url(Part):
+    """A URL, shown in its normal form; what is wider is its scheme, host and port.
 
     Attributes:
         scheme: In lower case, or `None`.
@@ -531,28 +528,6 @@ class Url:
     host: Host
     port: int | None
     path: str
-    inside: bool = field(default=False, init=False)
-
-    @property
-    def origin(self) -> str:
-        """Scheme, host, and the port where it isn't the scheme's own."""
-        port = "" if self.port is None or self.port == _PORTS.get(self.scheme or "") else f":{self.port}"
-        return f"{self.scheme + '://' if self.scheme else ''}{self.host}{port}"
-
-    @property
-    def shown(self) -> str:
-        """In its normal form."""
-        return self.origin + self.path
-
-    @property
-    def literal(self) -> str | None:
-        """The URL, where all servers read it alike."""
-        return self.shown if self.is_certain else None
-
-    @property
-    def wider(self) -> str | None:
-        """Its scheme, host and port."""
-        return self.origin
 
     @cached_property
     def paths(self) -> tuple[str, ...]:

@@ -12,15 +12,15 @@ from __future__ import annotations
 import enum
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 from attrs import define, field, frozen
 from attrs.validators import instance_of, optional
 
-from pegboard.errors import near_or_known
+from pegboard.errors import check_keys, one_of
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
 from pegboard.tools.visible import looks_of
 from pegboard.toolsets.predicates import matcher
@@ -128,18 +128,6 @@ Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final = ("allow", "ask", "deny")
 
 
-def _hint(word: object, known: Sequence[str]) -> str:
-    if word == "forbid":
-        return ' Write action = "deny" and forbid = true.'
-    return near_or_known(word, known)
-
-
-def _check_known(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
-    known = ACTIONS if attribute.name == "action" else ARGUMENT_KINDS
-    if value not in known and not (value is None and attribute.name == "kind"):
-        raise ValueError(f"{attribute.name}: {value!r:.100} is none.{_hint(value, known)}")
-
-
 def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
     name = attribute.name
     if value is None and name not in ("permission", "pattern"):
@@ -181,10 +169,10 @@ class Rule:
 
     permission: str = attrs.field(validator=_check_text)
     pattern: str = attrs.field(validator=_check_text)
-    action: Action = attrs.field(validator=_check_known)
+    action: Action = attrs.field(validator=one_of(*ACTIONS))
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
-    kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_check_known)
+    kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=one_of(*ARGUMENT_KINDS, None))
     literal: bool = attrs.field(default=False, kw_only=True)
     owner: str | None = attrs.field(default=None, kw_only=True, validator=optional(instance_of(str)))
     reason: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
@@ -230,9 +218,7 @@ class Rule:
         Raises:
             ValueError: A key that is missing, unknown or of the wrong type, named in the text.
         """
-        for key in data:
-            if key not in _RULE_KEYS:
-                raise ValueError(f"{key!s:.100}: unknown key.{_hint(key, _RULE_KEYS)}")
+        check_keys(data, ("permission", "pattern", "action", *_OPTIONAL))
         forbid = data.get("forbid", False)
         if not isinstance(forbid, bool):
             raise ValueError(f"forbid: expected true or false, got {forbid!r:.100}")  # noqa: TRY004  (as documented: data from outside)
@@ -247,136 +233,45 @@ class Rule:
 
 
 _OPTIONAL: Final = ("forbid", "field", "kind", "owner", "reason")
-_RULE_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
-
-
-LISTS: Final = ("allow", "ask", "deny", "forbid")
-"""The short forms, in the order in which their rules stand: of two that apply to the same, the stricter wins."""
-
-_KEYS: Final = ("mode", *LISTS, "rule", "rules")
-
-
-class RulesError(ValueError):
-    """Error in rules as data.
-
-    Attributes:
-        key: Where.
-        reason: What.
-    """
-
-    def __init__(self, reason: str, key: str = "") -> None:
-        self.key = key
-        self.reason = reason
-        super().__init__(f"{key}: {reason}" if key else reason)
-
-
-Example: TypeAlias = tuple[Rule, str, bool, str]
-"""A rule of a file, a value (read as its kind, or else as text), whether it has to apply to that, and the place."""
-
-_EXAMPLES: Final = {"match": True, "not_match": False}
-
-
-def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode, tuple[Example, ...]]:
-    """Reads rules, a mode and examples from data, as a file or `Permissions.to_json` gives them.
-
-    Raises:
-        RulesError: A key that is unknown or of the wrong type.
-    """
-    table = _expect(Mapping, "a table", data, "")
-    for key in table:
-        if key not in _KEYS:
-            raise RulesError(f"unknown key.{_hint(key, _KEYS)}", key)
-    if "rule" in table and "rules" in table:
-        raise RulesError("write either 'rule' or 'rules'", "rules")
-    mode = _expect(str, "a text", table.get("mode", "default"), "mode")
-    if mode not in MODES:
-        raise RulesError(f"there is no mode {mode!r:.100}.{_hint(mode, MODES)}", "mode")
-    examples = list[Example]()
-    return tuple(_rules(table, examples)), mode, tuple(examples)
-
-
-def _rules(table: Mapping[str, Any], examples: list[Example]) -> Iterator[Rule]:
-    """The rules; their examples are added to the list."""
-    for key in LISTS:
-        for place, text in enumerate(_expect(list, "a list", table.get(key, []), key)):
-            yield _short_rule(text, key, f"{key}[{place}]")
-    key = "rules" if "rules" in table else "rule"
-    for place, each in enumerate(_expect(list, "a list", table.get(key, []), key)):
-        where = f"{key}[{place}]"
-        facts = dict(_expect(Mapping, "a table", each, where))
-        values = {name: facts.pop(name, []) for name in _EXAMPLES}
-        try:
-            rule = Rule.from_json(facts)
-        except ValueError as error:
-            raise RulesError(str(error), where) from None
-        for name, given in values.items():
-            for value in _expect(list, "a list", given, f"{where}.{name}"):
-                text = _expect(str, "a text", value, f"{where}.{name}")
-                examples.append((rule, text, _EXAMPLES[name], f"{where}.{name}"))
-        yield rule
-
-
-def _short_rule(text: Any, action: str, where: str) -> Rule:
-    """A rule of `"permission: pattern"`, or of `"permission"`."""
-    text = _expect(str, "a text such as 'bash: git *'", text, where)
-    permission, colon, pattern = (part.strip() for part in text.partition(":"))
-    if not permission or (colon and not pattern):
-        raise RulesError(f"expected 'permission: pattern' or 'permission', found {text!r:.100}", where)
-    forbid = action == "forbid"
-    try:
-        return Rule(permission, pattern or "*", cast("Any", "deny" if forbid else action), forbid=forbid)
-    except ValueError as error:
-        raise RulesError(str(error), where) from None
-
-
-def _expect(kind: type, name: str, value: Any, key: str) -> Any:
-    if not isinstance(value, kind):
-        raise RulesError(f"expected {name}, found {type(value).__name__}", key)
-    return value
-
-
-class Matcher(Protocol):
-    """Matcher of one thing that is decided by itself: a command of a line, a place among the files, a URL, a text."""
-
-    @property
-    def inside(self) -> bool:
-        """Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it."""
-        ...
-
-    @property
-    def shown(self) -> str:
-        """What people are shown of it."""
-        ...
-
-    @property
-    def literal(self) -> str | None:
-        """What stands for this and nothing else, or `None` where it may be something else the next time."""
-        ...
-
-    @property
-    def wider(self) -> str | None:
-        """A pattern that allows this and more like it, to be offered to a person, or `None`."""
-        ...
-
-    def match(self, rule: Rule) -> Match:
-        """Whether the rule applies to it."""
-        ...
 
 
 @frozen
-class WholeCall:
-    """A call of a tool that declares nothing that rules could look at: only the pattern `*` surely applies to it."""
+class Part:
+    """Part of a call that is decided by itself: a command of a line, a place among the files, a URL, a text.
 
-    inside: bool = field(default=False, init=False)
-    shown: str = field(default="*", init=False)
-    literal: None = field(default=None, init=False)
-    wider: str = field(default="*", init=False)
+    One of no subclass is there, but can't be read for sure: it is denied rather than allowed.
+
+    Attributes:
+        shown: What people are shown of it.
+        literal: What stands for this and nothing else, or `None` where it may be something else the next time.
+        wider: A pattern that allows this and more like it, to be offered to a person, or `None`.
+        inside: Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it.
+    """
+
+    shown: str = field(default="", kw_only=True)
+    literal: str | None = field(default=None, kw_only=True)
+    wider: str | None = field(default=None, kw_only=True)
+    inside: bool = field(default=False, kw_only=True)
+
+    def match(self, rule: Rule) -> Match:
+        """Whether a rule applies to it: of what can't be read nothing is allowed; what denies or asks may mean it."""
+        if rule.allows:
+            return Match.NO
+        return Match.SURELY if rule.wildcard.is_everything else Match.PERHAPS
+
+
+@frozen
+class WholeCall(Part):
+    """A call of a tool that declares nothing that rules could look at: only the pattern `*` surely applies to it."""
 
     def match(self, rule: Rule) -> Match:
         """Any other pattern may or may not fit: that is enough to deny and to ask, and too little to allow."""
         if rule.wildcard.is_everything and rule.field is None and rule.kind in (None, "text"):
             return Match.SURELY
         return Match.NO if rule.allows else Match.PERHAPS
+
+
+WHOLE_CALL: Final = WholeCall(shown="*", wider="*")
 
 
 def _absolute(folders: Iterable[str]) -> tuple[str, ...]:
@@ -401,27 +296,7 @@ class UnreadableError(ValueError):
 
 
 @frozen
-class Unreadable:
-    """Unreadable resource: it isn't there or can't be read for sure. It is denied rather than allowed.
-
-    Attributes:
-        shown: What was given.
-    """
-
-    shown: str = ""
-    inside: bool = field(default=False, init=False)
-    literal: None = field(default=None, init=False)
-    wider: None = field(default=None, init=False)
-
-    def match(self, rule: Rule) -> Match:
-        """Nothing allows it; what denies or asks may mean it."""
-        if rule.allows:
-            return Match.NO
-        return Match.SURELY if rule.wildcard.is_everything else Match.PERHAPS
-
-
-@frozen
-class TextMatcher:
+class TextPart(Part):
     """A text that is taken as it is.
 
     Attributes:
@@ -430,28 +305,21 @@ class TextMatcher:
     """
 
     text: str
-    also: tuple[Matcher, ...] = ()
-    inside: bool = field(default=False, init=False)
-    wider: None = field(default=None, init=False)
+    also: tuple[Part, ...] = ()
 
-    @property
-    def shown(self) -> str:
-        """The text."""
-        return self.text.replace(HOLE, "*")
-
-    @property
-    def literal(self) -> str | None:
-        """The text, where it has no holes."""
-        return None if HOLE in self.text else self.text
+    @classmethod
+    def of(cls, text: str, also: tuple[Part, ...] = ()) -> TextPart:
+        """With what is shown of it."""
+        return cls(text, also, shown=text.replace(HOLE, "*"), literal=None if HOLE in text else text)
 
     def match(self, rule: Rule) -> Match:
         """The pattern as it was written."""
         match = rule.wildcard.match(self.text)
         if rule.allows:
             places = () if rule.wildcard.is_everything or "/" not in self.text else self.also
-            wanted = (match, *(each.match(rule) for each in places if not isinstance(each, TextMatcher)))
+            wanted = (match, *(each.match(rule) for each in places if not isinstance(each, TextPart)))
             return Match.SURELY if all(each is Match.SURELY for each in wanted) else Match.NO
-        matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, TextMatcher)))
+        matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, TextPart)))
         return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
-from pegboard.dispatch.permissions.rule import Rule, RulesError, wildcard
+from pegboard.dispatch.permissions.rule import Rule, wildcard
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.schema.json import strict_json
 from pegboard.tools.spec import alike
@@ -37,34 +37,34 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     name = os.fspath(path)
     try:
         if others_can_write(name):  # before it is opened: a pipe of theirs would be waited for
-            raise RulesError(OTHERS_WRITE)  # noqa: TRY301  as below
+            raise ValueError(OTHERS_WRITE)  # noqa: TRY301  as below
         with Path(name).open("rb") as file:
             content = file.read(MOST_FILE + 1)
         return Permissions.from_json(_parsed(content, is_json=name.lower().endswith(".json")))
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror or error}", file=name) from None
-    except RulesError as error:
-        raise ConfigError(error.reason, file=name, key=error.key) from None
+    except ValueError as error:
+        raise ConfigError(str(error), file=name) from None
 
 
 def _parsed(content: bytes, *, is_json: bool) -> Any:
     import tomllib  # loaded only where a file is read
 
     if len(content) > MOST_FILE:
-        raise RulesError(f"larger than {MOST_FILE} bytes")
+        raise ValueError(f"larger than {MOST_FILE} bytes")
     if is_json:
         try:
             return strict_json(content)
         except ValueError as error:
-            raise RulesError(f"not JSON: {error}") from None
+            raise ValueError(f"not JSON: {error}") from None
     try:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError:
-        raise RulesError("not UTF-8") from None
+        raise ValueError("not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise RulesError(f"not TOML: {error}") from None
+        raise ValueError(f"not TOML: {error}") from None
     except RecursionError:
-        raise RulesError("nested too deep") from None
+        raise ValueError("nested too deep") from None
 
 
 _INSIDE_A_WORD: Final = re.compile(r"[\w-]*\w\*")

@@ -49,7 +49,7 @@ class Line:
 
     Attributes:
         commands: Every command, in no particular order.
-        is_plain: Whether the commands are all that happens: no substitution, no loop over words, no arithmetic.
+        is_plain: Whether the commands are all that happens: no substitution, no definition, no arithmetic.
     """
 
     commands: list[Command] = field(factory=list[Command])
@@ -72,13 +72,28 @@ _PARAMETER: Final = re.compile(
 )
 """What stands for a value and does nothing else."""
 
-_SUM: Final = re.compile(r"\$\(\([A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]*\)\)")
+_SUM: Final = re.compile(
+    r"\$\(\((?:[A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]|(?<!\$)\([A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]*\))*\)\)"
+)
 """`$((...))` in which nothing can hide."""
 
 _ANSI: Final = re.compile(r"\$'(?:[^'\\]|\\[^'])*'")
 _BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-_BRACED: Final = re.compile(r"\$\{(?![ \t\n|])(?:[^\"'`$\\<>{}@]|@(?!P))*\}")
-"""`${NAME...}` in which nothing can hide: shells disagree about quotes in it."""
+_BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
+
+
+@define
+class Word:
+    """One word.
+
+    Attributes:
+        text: Without quotes, with holes.
+        is_bare: Whether it holds no quotes and no escapes, and so may be one of the shell's own words.
+    """
+
+    text: str
+    is_bare: bool
+
 
 _REST: Final = "\udfff"
 """Stands where the shell replaces the rest of a word; no text from outside can hold it (it is no Unicode)."""
@@ -90,18 +105,20 @@ _IN_DOCUMENT: Final = re.compile(r"[^$`\\]+")
 MOST_LINE: Final = 32_768
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")
-_OPERATOR: Final = re.compile(r"[\n;|]|&&?")
+_OPERATOR: Final = re.compile(r"\n|;;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)|(&>>|&>)")
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ENDS: Final = frozenset({"", *" \t\n;&|()<>"})
+_FUNCTION: Final = re.compile(r"\(\)\{")
+_ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
+"""`((...))` in which nothing can hide. Some shells take it for arithmetic, others for groups."""
+
 _AROUND: Final = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!"})
 """Words that stand round commands and do nothing themselves."""
 
-_STRANGE: Final = frozenset({"for", "select", "[["})
+_STRANGE: Final = frozenset({"for", "select", "case", "[["})
 """Words that start something whose parts aren't all commands: it can be looked at, but not allowed."""
-
-_REFUSED: Final = frozenset({"case", "function", "coproc"})
-"""Words that start what isn't read at all."""
 
 _TIMED: Final = frozenset({"time", "-p", "--"})
 """Words behind which some shells still know their own words (`time { a; }`), and others don't."""
@@ -141,15 +158,20 @@ class _Reader:
     line: Line
     level: int = 0
     inside: bool = False
-    place: int = 0
+    place: int = field(default=0, init=False)
     current: Command = field(factory=Command, init=False)
     span: tuple[int, int] | None = field(default=None, init=False)
     is_whole: bool = field(default=True, init=False)
     is_closed: bool = field(default=False, init=False)
+    cases: int = field(default=0, init=False)
     waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
     def read(self, closing: str) -> None:
         """Reads up to `closing`, which is passed over, or up to the end."""
+        self.deeper()
+        if self.waiting:
+            raise UnreadableError("a here-document before a bracket")
+        outer, self.cases = self.cases, 0
         self.renew()
         while not self.ends(closing):
             self.step()
@@ -157,22 +179,14 @@ class _Reader:
         if self.waiting:
             raise UnreadableError("a here-document isn't there")
         self.place += len(closing)
-
-    def read_within(self, text: str, place: int, closing: str, *, inside: bool) -> int:
-        """Reads what stands in this text in brackets, or in backticks; gives the place behind it."""
-        if self.level == MOST_LEVELS:
-            raise UnreadableError("too deep")
-        if self.waiting:
-            raise UnreadableError("a here-document before a bracket")
-        reader = _Reader(text, self.line, self.level + 1, inside, place)
-        reader.read(closing)
-        return reader.place
+        self.cases = outer
+        self.level -= 1
 
     def ends(self, closing: str) -> bool:
-        """Whether this is the end."""
+        """Whether this is the end; `)` may also stand behind the pattern of a case."""
         self.must(_BLANK, "")
         if self.place < len(self.text):
-            return closing != "" and self.at(closing)
+            return closing != "" and self.at(closing) and not self.cases
         if closing:
             raise UnreadableError("a bracket isn't closed")
         return True
@@ -184,12 +198,12 @@ class _Reader:
                 raise UnreadableError("a comment in a test")
             self.must(_COMMENT, "")
         elif self.at("("):
-            if self.current.words or self.current.assignments or self.at("(("):
-                raise UnreadableError("a definition, an array, a pattern or arithmetic")
-            self.flush()
-            self.place = self.read_within(self.text, self.place + 1, ")", inside=self.inside)
+            self.group()
         elif self.at(")"):
-            raise UnreadableError("a bracket isn't opened")
+            if not self.cases:
+                raise UnreadableError("a bracket isn't opened")
+            self.place += 1
+            self.flush()
         elif not (self.at("<(") or self.at(">(")) and (redirection := self.take(_REDIRECTION)):
             self.redirection(redirection[2] or redirection[3])
         elif operator := self.take(_OPERATOR):
@@ -199,43 +213,73 @@ class _Reader:
         else:
             self.take_word()
 
+    def group(self) -> None:
+        """A group, or what only looks like one: a definition, an array, a pattern. All parts are taken for commands."""
+        joined = bool(self.current.words or self.current.assignments)
+        if joined or self.at("(("):
+            self.line.is_plain = False
+        if self.at("(("):
+            inner = self.must(_ARITHMETIC, "arithmetic")[1]
+            self.flush()
+            self.nested(inner)
+            return
+        self.flush()
+        start, self.place = self.place, self.place + 1
+        self.read(")")
+        if joined and self.text[self.place : self.place + 1] not in _ENDS and not _FUNCTION.match(self.text, start):
+            raise UnreadableError("a word that goes on behind a bracket")
+
     def redirection(self, sign: str) -> None:
         self.is_whole = False
         self.is_closed = self.is_closed or sign.startswith("&")
         self.must(_BLANK, "")
-        text, is_bare = self.whole_word()
-        if text == "" and is_bare:
+        word = self.whole_word()
+        if word.text == "" and word.is_bare:
             raise UnreadableError("a redirection to nothing")
         if sign in ("<<", "<<-"):
-            if HOLE in text or "\n" in text:
+            if HOLE in word.text or "\n" in word.text:
                 raise UnreadableError("a here-document whose end isn't known")
-            self.waiting.append((text, not is_bare, sign == "<<-", self.current))
+            self.waiting.append((word.text, not word.is_bare, sign == "<<-", self.current))
         elif sign == "<<<":
-            self.current.scripts.append(text)
-        elif not (sign in ("<&", ">&") and _DESCRIPTOR.fullmatch(text)) and text not in _HARMLESS:
-            self.line.add(Command([_SIGNS.get(sign, sign), text], inside=self.inside, is_program=False))
+            self.current.scripts.append(word.text)
+        elif not (sign in ("<&", ">&") and _DESCRIPTOR.fullmatch(word.text)) and word.text not in _HARMLESS:
+            self.line.add(Command([_SIGNS.get(sign, sign), word.text], inside=self.inside, is_program=False))
 
     def take_word(self) -> None:
         if self.is_closed:
             raise UnreadableError("a word behind '&>', where some shells start another command")
         start = self.place
-        text, is_bare = self.whole_word()
+        word = self.whole_word()
         words = self.current.words
-        if is_bare and not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words):
-            if text in _REFUSED:
-                raise UnreadableError(f"{text!r}, in which not all is commands")
-            self.line.is_plain = self.line.is_plain and text not in _STRANGE and not (words and text in _AROUND)
-            if text in _AROUND:
-                return
-        if not words and _ASSIGNMENT.match(text):
-            self.current.assignments.append(text)
-            self.line.add(Command([text], inside=self.inside, is_program=False))
+        at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
+        if at_front and word.is_bare and self.is_own(word.text):
+            self.line.is_plain = self.line.is_plain and not words
+            return
+        if not self.current.words and _ASSIGNMENT.match(word.text):
+            self.current.assignments.append(word.text)
+            self.line.add(Command([word.text], inside=self.inside, is_program=False))
         else:
-            words.append(text)
+            self.current.words.append(word.text)
             self.span = (start if self.span is None else self.span[0], self.place)
 
-    def whole_word(self) -> tuple[str, bool]:
-        """The word that starts here, as `word`."""
+    def is_own(self, word: str) -> bool:
+        """Whether this is one of the shell's own words, which stand round commands."""
+        if word in _STRANGE:
+            self.line.is_plain = False
+            self.cases += word == "case"
+        elif word == "esac":
+            self.cases -= self.cases > 0
+            return True
+        elif word == "function":
+            self.line.is_plain = False
+            self.must(_BLANK, "")
+            self.word()
+            return True
+        elif word == "coproc":
+            raise UnreadableError("a coprocess")
+        return word in _AROUND
+
+    def whole_word(self) -> Word:
         start = self.place
         word = self.word()
         if self.waiting and "\n" in self.text[start : self.place]:
@@ -253,12 +297,11 @@ class _Reader:
         self.current, self.span, self.is_whole, self.is_closed = Command(inside=self.inside), None, True, False
 
     def documents(self) -> None:
-        """Reads the here-documents that were announced on the line before; with holes where the shell fills them in."""
+        """Reads the here-documents that were announced on the line before."""
         waiting, self.waiting = self.waiting, []
         for end, is_literal, has_tabs, command in waiting:
             body = self.body(end, is_literal=is_literal, has_tabs=has_tabs)
-            filled = body if is_literal else _Reader(body, self.line, self.level, self.inside).quoted("")
-            command.scripts.append(filled)
+            command.scripts.append(body if is_literal else self.filled(body))
 
     def body(self, last: str, *, is_literal: bool, has_tabs: bool) -> str:
         """The lines of a here-document; behind it goes on what is behind its last line."""
@@ -274,11 +317,21 @@ class _Reader:
                 break
         raise UnreadableError("where a here-document ends isn't known")
 
-    def substitution(self, sign: str) -> str:
-        """What stands behind `$(`, `<(` or `>(`."""
+    def filled(self, body: str) -> str:
+        """A here-document with holes where the shell fills it in."""
+        reader = _Reader(body, self.line, self.level, self.inside)
+        reader.deeper()
+        return reader.quoted("")
+
+    def nested(self, text: str) -> None:
+        _Reader(text, self.line, self.level, inside=True).read("")
+
+    def substitution(self) -> None:
         self.line.is_plain = False
-        self.place = self.read_within(self.text, self.place + len(sign), ")", inside=True)
-        return HOLE
+        outer = (self.current, self.span, self.is_whole, self.is_closed, self.inside)
+        self.inside = True
+        self.read(")")
+        self.current, self.span, self.is_whole, self.is_closed, self.inside = outer
 
     # Words ---------------------------------------------------------------------------------------------------------
 
@@ -300,11 +353,14 @@ class _Reader:
         """Whether this stands here."""
         return self.text.startswith(text, self.place)
 
-    def word(self) -> tuple[str, bool]:
-        """The word that starts here, without quotes, with holes; and whether it may be one of the shell's own words.
+    def deeper(self) -> None:
+        """One level more."""
+        self.level += 1
+        if self.level > MOST_LEVELS:
+            raise UnreadableError("too deep")
 
-        It is empty where none does. What has quotes or escapes is none of those.
-        """
+    def word(self) -> Word:
+        """The word that starts here; empty where none does."""
         start, parts = self.place, list[str]()
         while self.place < len(self.text):
             if ordinary := self.take(_ORDINARY):
@@ -317,13 +373,15 @@ class _Reader:
         source = self.text[start : self.place]
         if _REST in text:
             text = text[: text.index(_REST)] + HOLE
-        return text, not any(mark in source for mark in "\\'\"")
+        return Word(text, is_bare=not any(mark in source for mark in "\\'\""))
 
     def _special(self, *, at_start: bool) -> str:
         """A part of a word that isn't ordinary."""
         character = self.text[self.place]
         if character in "<>":
-            return self.substitution("<(")
+            self.place += 2
+            self.substitution()
+            return HOLE
         if character in _SPECIAL:
             return _SPECIAL[character](self)
         self.place += 1
@@ -395,23 +453,45 @@ class _Reader:
         if quoted and '\\"' in inner:
             raise UnreadableError("an escaped quote in backticks in quotes")
         self.line.is_plain = False
-        self.read_within(re.sub(r"\\([$`\\])", r"\1", inner), 0, "", inside=True)
+        self.nested(re.sub(r"\\([$`\\])", r"\1", inner))
         return HOLE
 
     def dollar(self, *, quoted: bool = False) -> str:
         """What the shell fills in."""
         if self.take(_PARAMETER) or (not quoted and self.take(_ANSI)):
             return HOLE
-        if self.at("$((") or self.at("${"):
-            self.must(_BRACED if self.at("${") else _SUM, "what may hide a substitution")
+        if self.at("$(("):
+            self.must(_SUM, "arithmetic")
             self.line.is_plain = False
             return HOLE
         if self.at("$("):
-            return self.substitution("$(")
+            self.place += 2
+            self.substitution()
+            return HOLE
+        if self.at("${"):
+            return self._braced(quoted=quoted)
         if self.at("$[") or (not quoted and self.at("$'")):
             raise UnreadableError("what shells read differently")
         self.place += 1
         return HOLE if self.at('"') and not quoted else "$"
+
+    def _braced(self, *, quoted: bool) -> str:
+        """`${NAME...}`: what stands behind the name may hold substitutions, and shells disagree about its quotes."""
+        self.must(_BRACED, "a substitution of a new kind")
+        self.deeper()
+        self.line.is_plain = False
+        while not self.at("}"):
+            if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
+                raise UnreadableError("quotes in braces")
+            if self.at("<(") or self.at(">(") or self.at("@P}"):
+                raise UnreadableError("a substitution in braces")
+            if self.text[self.place] in '"$`\\':
+                _SPECIAL[self.text[self.place]](self)
+            else:
+                self.place += 1
+        self.place += 1
+        self.level -= 1
+        return HOLE
 
 
 _SPECIAL: Final[dict[str, Callable[[_Reader], str]]] = {

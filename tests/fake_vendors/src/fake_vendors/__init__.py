@@ -47,8 +47,8 @@ What breaks the provider's rules is refused with status 400 in the provider's sh
 round is used. That is: calls and results that don't pair as the provider wants; calls in the history of tools that the
 request doesn't declare (a name that a round made up may come back; `ModelServer(undeclared_calls=True)` allows all);
 names that are doubled or don't fit; a tool choice that names no declared tool; fields that are missing or that the
-provider doesn't know; pictures where they aren't taken; signatures that come back changed or not at all. The rules are
-those of the providers' API references; lengths and counts are known from their error reports.
+provider doesn't know; pictures where they aren't taken. The rules are those of the providers' API references; lengths
+and counts are known from their error reports.
 """
 
 from __future__ import annotations

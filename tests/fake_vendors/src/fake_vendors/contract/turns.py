@@ -62,7 +62,6 @@ def test_pieces_come_as_they_are_said(streaming, registry):
 
 
 def test_reasoning_goes_back_unchanged(way, registry):
-    """The server refuses what has changed."""
     for thought, back in way.vendor.thoughts:
         played = way.play([Round(reasoning=thought, calls=[Call("clock")]), DONE], registry=registry)
         assert isinstance(played.messages[1].parts[0], ReasoningPart) or not thought.text

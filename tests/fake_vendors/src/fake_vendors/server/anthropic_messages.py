@@ -18,22 +18,11 @@ from fake_vendors.server.script import (
 )
 
 
-def loop_start(messages: list[Json]) -> int:
-    """Where the loop that is under way begins: behind the last message of the user's that holds no results."""
-    plain = [
-        place
-        for place, message in enumerate(messages)
-        if message["role"] == "user" and not _kinds(message, "tool_result")
-    ]
-    return plain[-1] if plain else 0
-
-
 def _kinds(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [block for block in message["content"] if isinstance(block, dict) and block["type"] == kind]
 
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
-_THOUGHTS = ("thinking", "redacted_thinking")
 _ERRORS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -53,11 +42,6 @@ class AnthropicMessages(Format):
     credentials = ("x-api-key", "authorization")
     needs_tools = True
 
-    def __init__(self, *, undeclared_calls: bool = False) -> None:
-        super().__init__(undeclared_calls=undeclared_calls)
-        self._thoughts: list[Json] = []
-        self._thought_first: dict[str, Json] = {}
-
     def check(self, request: Request) -> None:
         """Judges a request."""
         super().check(request)
@@ -65,7 +49,6 @@ class AnthropicMessages(Format):
         forces = (request.body.get("tool_choice") or {}).get("type") in ("any", "tool")
         thinks = (request.body.get("thinking") or {}).get("type") == "enabled"
         need(not (forces and thinks), "Thinking may not be enabled when tool_choice forces tool use.")
-        self._check_thoughts(request.body["messages"])
 
     def declared(self, body: Json) -> set[str]:
         """The tools' names."""
@@ -79,14 +62,6 @@ class AnthropicMessages(Format):
         """`{"type": "tool", "name"}`."""
         choice = body.get("tool_choice") or {}
         yield from [choice["name"]] if choice.get("type") == "tool" else ()
-
-    def remember(self, reply: Reply) -> None:
-        """Keeps what was thought, and before which call."""
-        super().remember(reply)
-        self._thoughts += [block for block, _, _ in _blocks(reply) if block["type"] in _THOUGHTS]
-        thought = _thinking(reply)
-        if thought is not None:
-            self._thought_first |= {sent.id: thought for sent in reply.calls("toolu_") if sent.id}
 
     def body(self, reply: Reply) -> Json:
         """A `message`."""
@@ -120,27 +95,6 @@ class AnthropicMessages(Format):
     def headers(self, number: int) -> Mapping[str, str]:
         """Anthropic's own header."""
         return {"request-id": f"req_{number}"}
-
-    def _check_thoughts(self, messages: list[Json]) -> None:
-        """Thinking comes back unchanged, and, in the loop that is under way, before the calls that it led to."""
-        begun = loop_start(messages)
-        for place, message in enumerate(messages):
-            blocks = [block for block in message["content"] if isinstance(block, dict)]
-            thoughts = [_bare(block) for block in blocks if block["type"] in _THOUGHTS]
-            for thought in thoughts:
-                kind = thought["type"]
-                need(
-                    self._raw_played or thought in self._thoughts,
-                    f"messages.{place}.content: Invalid `signature` in `{kind}` block",
-                )
-            wanted = [self._thought_first.get(block["id"]) for block in blocks if block["type"] == "tool_use"]
-            missing = place >= begun and any(one is not None and one not in thoughts for one in wanted)
-            expected = f"messages.{place}.content.0.type: Expected `thinking` or `redacted_thinking`"
-            need(not missing, f"{expected}, but found another block.")
-
-
-def _bare(block: dict[str, Any]) -> Json:
-    return {key: value for key, value in block.items() if key != "cache_control"}
 
 
 def _message(reply: Reply) -> dict[str, Any]:

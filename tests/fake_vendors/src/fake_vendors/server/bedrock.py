@@ -12,19 +12,9 @@ from fake_vendors.server.script import (
     Error,
     Json,
     Reply,
-    Request,
     Search,
     aws_message,
-    need,
 )
-
-
-def loop_start(messages: list[Json]) -> int:
-    """Where the loop that is under way begins: behind the last message of the user's that holds no results."""
-    plain = [
-        place for place, message in enumerate(messages) if message["role"] == "user" and not _of(message, "toolResult")
-    ]
-    return plain[-1] if plain else 0
 
 
 def _of(message: Json, kind: str) -> list[dict[str, Any]]:
@@ -58,19 +48,9 @@ class Bedrock(Format):
     needs_tools = True
     content_type = "application/vnd.amazon.eventstream"
 
-    def __init__(self, *, undeclared_calls: bool = False) -> None:
-        super().__init__(undeclared_calls=undeclared_calls)
-        self._thoughts: list[Json] = []
-        self._thought_first: dict[str, Json] = {}
-
     def streamed(self, path: str, body: Json) -> bool:
         """By the path."""
         return path.endswith("/converse-stream")
-
-    def check(self, request: Request) -> None:
-        """Judges a request."""
-        super().check(request)
-        self._check_thoughts(request.body["messages"])
 
     def declared(self, body: Json) -> set[str]:
         """The tools' names."""
@@ -86,14 +66,6 @@ class Bedrock(Format):
         """`{"tool": {"name"}}`."""
         choice = (body.get("toolConfig") or {}).get("toolChoice") or {}
         yield from [choice["tool"]["name"]] if "tool" in choice else ()
-
-    def remember(self, reply: Reply) -> None:
-        """Keeps what was thought, and before which call."""
-        super().remember(reply)
-        self._thoughts += [block for block, _, _, _ in _blocks(reply) if "reasoningContent" in block]
-        thought = _thinking(reply)
-        if thought is not None:
-            self._thought_first |= {sent.id: thought for sent in reply.calls("tooluse_") if sent.id}
 
     def body(self, reply: Reply) -> Json:
         """A `ConverseResponse`."""
@@ -139,25 +111,6 @@ class Bedrock(Format):
     def headers(self, number: int) -> Mapping[str, str]:
         """Amazon's own header."""
         return {"x-amzn-requestid": f"req_{number}"}
-
-    def _check_thoughts(self, messages: list[Json]) -> None:
-        """Reasoning comes back unchanged, and, in the loop that is under way, before the calls that it led to."""
-        begun = loop_start(messages)
-        for place, message in enumerate(messages):
-            thoughts = [block for block in message["content"] if "reasoningContent" in block]
-            for thought in thoughts:
-                need(
-                    self._raw_played or thought in self._thoughts,
-                    f"messages.{place}.content: Invalid `signature` in `thinking` block",
-                )
-            wanted = [
-                self._thought_first.get(block["toolUse"]["toolUseId"])
-                for block in message["content"]
-                if "toolUse" in block
-            ]
-            missing = place >= begun and any(one is not None and one not in thoughts for one in wanted)
-            expected = f"messages.{place}.content.0.type: Expected `thinking` or `redacted_thinking`"
-            need(not missing, f"{expected}, but found another block.")
 
 
 def _exception(error: Error) -> str:

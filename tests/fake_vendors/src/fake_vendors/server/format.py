@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
@@ -121,15 +120,10 @@ class Format(ABC):
         return self.frame(self.error_body(error))
 
     def remember(self, reply: Reply) -> None:
-        """Takes notes of what the next request has to bring back.
+        """Takes notes of the tools that the model made up: calls of them may come back.
 
-        What a raw round brought isn't read: names and signatures that are unknown may have come from there.
+        What a raw round brought isn't read: names that are unknown may have come from there.
         """
         self._raw_played |= reply.round.raw is not None
         names = {call.name for call in reply.round.calls}
         self._invented |= names - self.declared(reply.request.body)
-
-
-def same_json(one: Json, other: Json) -> bool:
-    """Whether two JSON values are the same, whatever the order of their keys."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import frozen
-
-from fake_vendors.server.format import Format, same_json
+from fake_vendors.server.format import Format
 from fake_vendors.server.script import (
     Call,
     Error,
@@ -20,69 +16,6 @@ from fake_vendors.server.script import (
     Usage,
     need,
 )
-
-SKIP = "skip_thought_signature_validator"
-"""A signature that Gemini takes for calls that have none, such as another model's."""
-
-_SKIPS = {SKIP, base64.b64encode(SKIP.encode()).decode()}
-
-
-@frozen
-class Issued:
-    """A call (or, without a name, a text) that went out, with its signature."""
-
-    name: str | None
-    id: str | None
-    args: Json
-    signature: str | None
-
-
-def check_signatures(contents: list[Json], issued: list[Issued]) -> None:
-    """Signatures come back as they went out, on the parts that carried them.
-
-    A part is known by its id, else by name and arguments, else by its name. A text may lose its signature, a call may
-    not.
-
-    Raises:
-        RefusedError: One was changed, made up, or left out.
-    """
-    for place, content in enumerate(contents):
-        for at, part in enumerate(content["parts"] if content.get("role") == "model" else ()):
-            where = f"contents[{place}].parts[{at}]"
-            given = part.get("thoughtSignature")
-            call = part.get("functionCall")
-            legal = _legal(call, issued)
-            message = f"Function call is missing a thought_signature in functionCall parts, {where}."
-            need(given is not None or None in legal, message)
-            need(given in legal or _same_bytes(given, legal), f"Thought signature is not valid: {where}.")
-
-
-def _legal(call: dict[str, Any] | None, issued: list[Issued]) -> set[str | None]:
-    """The signatures that a part may have; `None` stands for none."""
-    if call is None:
-        return {None, *(one.signature for one in issued if one.name is None)}
-    given = {one.signature for one in _same(call, issued)} or {None}
-    return given | _SKIPS if None in given else given
-
-
-def _same(call: dict[str, Any], issued: list[Issued]) -> list[Issued]:
-    named = [one for one in issued if one.name == call["name"]]
-    by_id = [one for one in named if call.get("id") and one.id == call["id"]]
-    by_args = [one for one in named if same_json(one.args, call.get("args") or {})]
-    return by_id or by_args or named
-
-
-def _same_bytes(given: str, legal: set[str | None]) -> bool:
-    """Base64 has two alphabets, and the SDK reads one and writes the other."""
-    return any(one is not None and _bytes(one) == _bytes(given) for one in legal)
-
-
-def _bytes(signature: str) -> bytes:
-    try:
-        return base64.b64decode(signature.replace("-", "+").replace("_", "/") + "==", validate=False)
-    except binascii.Error:
-        return signature.encode()
-
 
 _FINISH = {
     "stop": "STOP",
@@ -110,10 +43,6 @@ class Gemini(Format):
     required = ("contents",)
     credentials = ("x-goog-api-key", "authorization")
 
-    def __init__(self, *, undeclared_calls: bool = False) -> None:
-        super().__init__(undeclared_calls=undeclared_calls)
-        self._issued: list[Issued] = []
-
     def streamed(self, path: str, body: Json) -> bool:
         """By the path."""
         return path.endswith(":streamGenerateContent")
@@ -129,8 +58,6 @@ class Gemini(Format):
         config = (request.body.get("toolConfig") or {}).get("functionCallingConfig") or {}
         fit = not config.get("allowedFunctionNames") or config.get("mode") in ("ANY", "VALIDATED")
         need(fit, "allowed_function_names is set, but the mode is neither ANY nor VALIDATED.")
-        if not self._raw_played:
-            check_signatures(request.body["contents"], self._issued)
 
     def declared(self, body: Json) -> set[str]:
         """The functions' names."""
@@ -145,14 +72,6 @@ class Gemini(Format):
         """Those that are allowed."""
         config = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
         yield from config.get("allowedFunctionNames") or ()
-
-    def remember(self, reply: Reply) -> None:
-        """Keeps the calls with their signatures."""
-        super().remember(reply)
-        for part in _parts(reply):
-            call = part.get("functionCall", {})
-            signature = part.get("thoughtSignature")
-            self._issued.append(Issued(call.get("name"), call.get("id"), call.get("args"), signature))
 
     def body(self, reply: Reply) -> Json:
         """A `GenerateContentResponse`."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from attrs import evolve
 
 from fake_vendors.server.format import Format
 from fake_vendors.server.openai_chat import (
@@ -15,11 +13,9 @@ from fake_vendors.server.script import (
     Error,
     Json,
     Reply,
-    Request,
     Search,
     Sent,
     Usage,
-    need,
     sse,
 )
 
@@ -153,8 +149,6 @@ def _call(reply: Reply, sent: Sent, item_id: str) -> _Part:
     item = {"type": kind, "id": item_id, "name": sent.call.name, key: sent.call.text, "status": "completed"}
     if sent.id is not None:
         item["call_id"] = sent.id
-    if sent.call.namespace is not None:
-        item["namespace"] = sent.call.namespace
 
     def pieces(at: At) -> Iterator[Event]:
         for piece in reply.argument_pieces(sent.call):
@@ -167,26 +161,6 @@ def _call(reply: Reply, sent: Sent, item_id: str) -> _Part:
 _CALLS = ("function_call", "custom_tool_call")
 
 
-def check_reasoning(items: list[Json], issued: Mapping[str, str | None], thought_first: Mapping[str, str]) -> None:
-    """What was thought comes back unchanged, and before the call that it led to.
-
-    Raises:
-        RefusedError: It was changed, or left out.
-    """
-    seen = set()
-    for item in items:
-        if item.get("type") == "reasoning":
-            seen.add(item.get("id"))
-            known_one = item.get("id") in issued and item.get("encrypted_content") == issued[item["id"]]
-            message = f"The encrypted content for item {item.get('id')} could not be verified."
-            need(known_one, message)
-        if item.get("type") in _CALLS and item.get("id") in thought_first:
-            wanted = thought_first[item["id"]]
-            named = f"Item '{item['id']}' of type '{item['type']}'"
-            message = f"{named} was provided without its required 'reasoning' item: '{wanted}'."
-            need(wanted in seen, message)
-
-
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
@@ -195,22 +169,6 @@ class OpenAIResponses(Format):
 
     exporter = "openai-responses"
     required = ("model", "input")
-
-    def __init__(self, *, undeclared_calls: bool = False) -> None:
-        super().__init__(undeclared_calls=undeclared_calls)
-        self._stored: dict[str, list[Json]] = {}
-        self._reasoning: dict[str, str | None] = {}
-        self._thought_first: dict[str, str] = {}
-
-    def check(self, request: Request) -> None:
-        """Judges a request, together with the earlier ones that it goes on from."""
-        body = request.body if isinstance(request.body, dict) else {}
-        if (before := body.get("previous_response_id")) is not None:
-            need(before in self._stored, f"Previous response with id '{before}' not found.")
-            request = evolve(request, body={**body, "input": [*self._stored[before], *_items(body)]})
-        super().check(request)
-        if not self._raw_played:
-            check_reasoning(_items(request.body), self._reasoning, self._thought_first)
 
     def declared(self, body: Json) -> set[str]:
         """The tools' names, those of namespaces too; a hosted tool goes by its type."""
@@ -228,18 +186,6 @@ class OpenAIResponses(Format):
         if isinstance(choice, dict):
             allowed = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
             yield from (tool.get("name", tool["type"]) for tool in allowed)
-
-    def remember(self, reply: Reply) -> None:
-        """Keeps the conversation for `previous_response_id`, and what was thought before which call."""
-        super().remember(reply)
-        given = items(reply)
-        body = reply.request.body
-        before = self._stored.get(body.get("previous_response_id") or "", [])
-        self._stored[_id(reply)] = [*before, *_items(body), *given]
-        thought = [item for item in given if item["type"] == "reasoning"]
-        self._reasoning |= {item["id"]: item.get("encrypted_content") for item in thought}
-        calls = [item for item in given if item["type"] in _CALLS]
-        self._thought_first |= {item["id"]: thought[0]["id"] for item in calls if thought}
 
     def body(self, reply: Reply) -> Json:
         """A `response`."""

@@ -26,7 +26,6 @@ class Call:
         signature: Gemini's `thoughtSignature`, base64.
         freeform: OpenAI's custom call: `arguments` is its input, free text.
         same_index: Streamed under the index of the call before it: a new id is a new call all the same.
-        namespace: OpenAI responses only.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Call:
     signature: str | None = None
     freeform: bool = False
     same_index: bool = False
-    namespace: str | None = None
 
     @property
     def text(self) -> str:
@@ -59,7 +57,7 @@ class Reasoning:
 
     Attributes:
         text: The thought, or its summary.
-        signature: Has to come back unchanged: Anthropic's and Bedrock's `signature`, OpenAI responses'
+        signature: Anthropic's and Bedrock's `signature`, OpenAI responses'
             `encrypted_content`, Gemini's `thoughtSignature` on the first call (or on the text, if there is no call).
         redacted: Anthropic and Bedrock: `signature` stands alone, as redacted thinking.
     """
@@ -153,7 +151,7 @@ class Round:
         never_ends: The last call's arguments go on for so many pieces, then the connection is cut. Gemini and Ollama
             send arguments whole: there the last call is made so many times again.
         raw: The provider's JSON as it stands: the body, or the events of a stream (Bedrock: `{event type: payload}`);
-            bytes are sent unframed. Once a raw round was played, unknown names and signatures may come back.
+            bytes are sent unframed. Once a raw round was played, unknown names may come back.
     """
 
     text: str | Sequence[str] = ""
