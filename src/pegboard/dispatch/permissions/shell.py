@@ -108,7 +108,7 @@ _COMMENT: Final = re.compile(r"#[^\n]*")
 _OPERATOR: Final = re.compile(r"\n|;;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)|(&>>|&>)")
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ENDS: Final = frozenset({"", *" \t\n;&|()<>"})
 _FUNCTION: Final = re.compile(r"\(\)\{")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
@@ -255,7 +255,7 @@ class _Reader:
         if at_front and word.is_bare and self.is_own(word.text):
             self.line.is_plain = self.line.is_plain and not words
             return
-        if not self.current.words and _ASSIGNMENT.match(word.text):
+        if not self.current.words and ASSIGNMENT.match(word.text):
             self.current.assignments.append(word.text)
             self.line.add(Command([word.text], inside=self.inside, is_program=False))
         else:
