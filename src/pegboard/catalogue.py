@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
@@ -176,10 +175,6 @@ class PublishedTools:
         return attrs.evolve(self, tools=tuple(tools))
 
 
-def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))
-
-
 @frozen(eq=False)
 class Catalogue:
     """Immutable catalogue of what was contributed, and by which plugin. A change gives a new one; readers keep theirs.
@@ -203,9 +198,9 @@ class Catalogue:
     toolsets: tuple[Toolset, ...] = ()
     extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
-    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
-    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
-    plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
+    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any])
+    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any])
+    plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord])
     problems: tuple[Problem, ...] = ()
     published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
     lazy_plugins: Mapping[str, LazyPlugin] = field(factory=dict[str, LazyPlugin])
@@ -311,10 +306,6 @@ class Catalogue:
     def with_problems(self, *problems: Problem) -> Catalogue:
         """A catalogue with these problems, too, each once."""
         return self.evolve(problems=tuple(dict.fromkeys((*self.problems, *problems))))
-
-    def with_host_callbacks(self, stage: str, callbacks: tuple[Callback, ...]) -> Catalogue:
-        """A catalogue with these callbacks of the host's for a stage, in place of those that it has."""
-        return self.evolve(host_callbacks={**self.host_callbacks, stage: callbacks})
 
     def with_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
         """A catalogue with these toolsets behind the others."""
