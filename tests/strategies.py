@@ -117,17 +117,6 @@ class Word(enum.StrEnum):
     NO = "no"
 
 
-class Right(enum.Flag):
-    READ = 1
-    WRITE = 2
-    RUN = 4
-
-
-class Holes(enum.Flag):
-    READ = 1
-    RUN = 4
-
-
 class UserId(str):
     __slots__ = ()
 
@@ -159,7 +148,6 @@ SCALARS = [
     TypeCase(Level, st.sampled_from(Level)),
     TypeCase(Mixed, st.sampled_from(Mixed)),
     TypeCase(Word, st.sampled_from(Word)),
-    TypeCase(Right, st.sampled_from([Right(0), Right.READ, Right.READ | Right.RUN])),
     TypeCase(UserId, TEXTS.map(UserId)),
 ]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -98,18 +99,13 @@ def test_a_handle_takes_back_exactly_what_it_brought(registry):
 
 
 def test_disposing_twice_takes_back_nothing_more(registry):
-    handle = registry.register(add)
-    handle.dispose()
+    """Leaving the `with` disposes as well."""
+    with registry.register(add) as handle:
+        assert [each.name for each in handle.tools] == names(registry) == ["add"]
+    assert names(registry) == []
     registry.register(add)
     handle.dispose()
     assert names(registry) == ["add"]
-
-
-def test_leaving_the_with_takes_back(registry):
-    with registry.register(add) as handle:
-        assert names(registry) == ["add"]
-        assert [each.name for each in handle.tools] == ["add"]
-    assert names(registry) == []
 
 
 def test_what_can_not_hang_leaves_the_board_as_it_was(registry):
@@ -137,19 +133,13 @@ def test_an_origin_marks_everything_that_is_registered_with_it(registry):
 
 
 def test_unregister_takes_down_a_tool_or_a_toolset_by_name(registry):
-    registry.register(add, greet, StaticToolset("source", []))
-    assert registry.unregister("add") is True
-    assert registry.unregister("source") is True
-    assert names(registry) == ["greet"]
-    assert registry.catalogue.toolsets == ()
-    assert registry.unregister("add") is False
-
-
-def test_a_tool_is_taken_down_before_a_toolset_of_the_same_name(registry):
-    registry.register(named("both"), StaticToolset("both", []))
-    registry.unregister("both")
-    assert names(registry) == []
+    """Of one name, the tool first."""
+    registry.register(add, named("both"), StaticToolset("source", []), StaticToolset("both", []))
+    assert [registry.unregister(name) for name in ("source", "both", "nosuch")] == [True, True, False]
+    assert names(registry) == ["add"]
     assert [each.name for each in registry.catalogue.toolsets] == ["both"]
+    assert registry.unregister("both") is True
+    assert registry.catalogue.toolsets == ()
 
 
 def test_a_toolset_has_as_long_as_the_limits_say():
@@ -403,13 +393,6 @@ def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
     assert registry.call_sync("of_ada", {}, ReadonlyContext(user="bob")).kind == "unknown_tool"
 
 
-def test_a_default_predicate_narrows_every_resolution():
-    registry = ToolRegistry(where="not destructive")
-    registry.register(named("read"), named("erase", destructive=True))
-    assert asyncio.run(registry.resolve()).names == ("read",)
-    assert not asyncio.run(registry.explain("erase")).offered
-
-
 def test_custom_predicates_are_known_by_name(registry):
     registry.register(named("aa"), named("b"))
     registry.add("predicates", "twins", lambda tool, context: tool.name[0] == tool.name[-1] and len(tool.name) > 1)
@@ -450,14 +433,9 @@ def test_stages_take_callbacks(registry, stage):
 
 
 def test_the_same_tool_hung_twice_is_two(registry):
-    @tool
-    def same() -> str:
-        """The same."""
-        return "same"
-
-    registry.register(same)
-    registry.register(same, on_conflict="shadow").dispose()
-    assert registry.call_sync("same").text == "same"
+    registry.register(add)
+    registry.register(add, on_conflict="shadow").dispose()
+    assert names(registry) == ["add"]
 
 
 def test_a_tool_held_back_leaves_no_problem_when_it_is_taken_back(registry):
@@ -465,6 +443,7 @@ def test_a_tool_held_back_leaves_no_problem_when_it_is_taken_back(registry):
     held = registry.register(Tool.from_function(lambda: 2, name="same"), on_conflict="keep")
     assert held.tools == ()
     assert len(registry.problems()) == 1
+    assert "held back" in str(asyncio.run(registry.explain("same")))
     held.dispose()
     assert registry.problems() == ()
     assert registry.call_sync("same").text == "1"
@@ -476,6 +455,7 @@ def test_where_may_be_a_function_or_several_that_all_have_to_hold():
         board.register(Tool.from_function(lambda: 1, name=name))
     assert asyncio.run(board.resolve()).names == ("a",)
     assert asyncio.run(board.resolve(where=lambda tool, context: False)).names == ()
+    assert not asyncio.run(board.explain("b")).offered
 
 
 def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
@@ -483,12 +463,6 @@ def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
         registry.add("predicates", "and", lambda tool, context: True)
     with pytest.raises(RegistrationError, match="no function"):
         registry.add("predicates", "mine", 3)
-
-
-def test_explain_tells_of_a_tool_that_is_held_back(registry):
-    registry.register(Tool.from_function(lambda: 1, name="same"))
-    registry.register(Tool.from_function(lambda: 2, name="same"), on_conflict="keep")
-    assert "held back" in str(asyncio.run(registry.explain("same")))
 
 
 # Plugins that are listed and not imported -----------------------------------------------------------------------------
@@ -504,40 +478,28 @@ def list_plugin(registry, hook, *things, log):
     registry.change(lambda catalogue: catalogue.evolve(lazy_plugins={"files": lazy}))
 
 
-def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry):
+@pytest.mark.parametrize(("hook", "expected"), [("before_tool", [False]), ("register_tools", [])])
+def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry, hook, expected):
+    """One with nothing but tools sleeps on."""
     woken = []
     registry.register(add)
-    list_plugin(registry, "before_tool", log=woken)
-    registry.call_sync("add", {"a": 1})
-    registry.call_sync("add", {"a": 1})
-    assert woken == [False]
+    list_plugin(registry, hook, log=woken)
+    for _ in range(2):
+        registry.call_sync("add", {"a": 1})
+    asyncio.run(registry.resolve())
+    assert woken == expected
 
 
 def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
     woken = []
     source = StaticToolset("source", [named("late")])
     registry.register(add)
-    list_plugin(registry, "register_toolsets", source, log=woken)
+    list_plugin(registry, "register_toolsets", source, named("static"), log=woken)
     registry.call_sync("add", {"a": 1})
     assert woken == []
     assert registry.call_sync("late").text == "answer"
-    assert asyncio.run(registry.resolve()).names == ("add", "late")
+    assert asyncio.run(registry.resolve()).names == ("add", "late", "static")
     assert woken == [False]
-
-
-def test_a_plugin_with_nothing_else_sleeps_on(registry):
-    woken = []
-    registry.register(add)
-    list_plugin(registry, "register_tools", log=woken)
-    registry.call_sync("add", {"a": 1})
-    asyncio.run(registry.resolve())
-    assert woken == []
-
-
-def test_a_static_tool_that_a_waking_plugin_brings_is_found(registry):
-    woken = []
-    list_plugin(registry, "register_toolsets", named("late"), log=woken)
-    assert registry.call_sync("late").text == "answer"
 
 
 # At once --------------------------------------------------------------------------------------------------------------
@@ -572,17 +534,9 @@ def test_readers_see_whole_catalogues_while_threads_write(registry):
 
 def test_calls_from_several_threads_and_loops_work_at_once(registry):
     registry.register(add)
-    answers = []
-
-    def host(number):
-        answers.append(registry.call_sync("add", {"a": number}).structured_content["result"])
-
-    threads = [threading.Thread(target=host, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert sorted(answers) == list(range(1, 9))
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda number: registry.call_sync("add", {"a": number}), range(8)))
+    assert [result.structured_content["result"] for result in results] == list(range(1, 9))
 
 
 @pytest.mark.parametrize(

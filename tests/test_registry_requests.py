@@ -182,12 +182,6 @@ def test_what_cant_be_a_step_is_refused_when_it_is_brought(registry, name, thing
     assert "good" in registry.pipeline
 
 
-def test_a_name_is_brought_once(registry):
-    registry.add("processors", "mine", never)
-    with pytest.raises(RegistrationError, match="processor 'mine' is taken: the host has brought one"):
-        registry.add("processors", "mine", never)
-
-
 def test_sleeping_plugins_are_imported_for_it_and_others_are_not(registry):
     woken = []
     hooks = {"steps": "register_processors", "others": "before_turn"}

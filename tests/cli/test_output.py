@@ -11,22 +11,17 @@ import click
 import pytest
 
 from pegboard import ImageContent, ToolResult
-from pegboard.catalogue import PluginRecord
 from pegboard.cli.output import (
     PLAIN,
-    Finding,
     Screen,
     Status,
     block,
-    explanation_text,
     failure_text,
-    findings_text,
     json_line,
     json_pretty,
     json_rows,
     one_line,
     pictures,
-    plugins_table,
     redirect_stdout,
     result_text,
     rows_text,
@@ -37,17 +32,10 @@ from pegboard.cli.output import (
     write_through,
 )
 from pegboard.plugins.side_effects import observed
-from pegboard.toolsets.resolve import Explanation, _Reason
 
 NASTY = "a\x1b[31m\u202eb\u200b"
 SEEN = "a\\u{1b}[31m\\u{202e}b\\u{200b}"
 TERMINAL = Screen(30, 10)
-
-PLUGINS = [
-    PluginRecord("files", "pegboard-files", "0.1.0", "listed", ("pegboard_register_tools",), ("a", "b")),
-    PluginRecord("bad", "pegboard-bad", "2", "quarantined", cause=NASTY),
-    PluginRecord("own"),
-]
 
 
 def test_what_hides_is_visible_in_every_text():
@@ -77,37 +65,6 @@ def test_a_table_is_broken_to_the_screen():
 def test_json_lists_have_a_value_a_line():
     assert json_rows("each", [{"a": 1}, "é"]) == '{"each":[\n{"a":1},\n"é"\n]}\n'
     assert json_rows("each", []) == '{"each":[]}\n'
-
-
-def test_plugins():
-    lines = plugins_table(PLUGINS).splitlines()
-    assert lines[0].split() == ["PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS"]
-    assert lines[1].split() == ["files", "pegboard-files", "0.1.0", "listed", "2", "register_tools"]
-    assert lines[2].split() == ["bad", "pegboard-bad", "2", "quarantined", "0"]
-    assert lines[3] == f"    {SEEN}"
-    assert lines[4].split() == ["own", "loaded", "0"]
-    assert f"\x1b[31m{SEEN}\x1b[0m" in plugins_table(PLUGINS, Screen(colour=True))
-
-
-def test_plugins_as_json():
-    first = json.loads(json_rows("plugins", (plugin.to_json() for plugin in PLUGINS)))["plugins"][0]
-    assert list(first) == ["name", "distribution", "version", "status", "hooks", "tools"]
-    assert first["tools"] == ["a", "b"]
-
-
-def test_findings():
-    found = [Finding("plugin 'x'", "broke", "mend it"), Finding("cache", "gone", "make it")]
-    assert findings_text(found) == "plugin 'x'\n  broke\n  mend it\ncache\n  gone\n  make it\n"
-    assert found[0].to_json() == {"subject": "plugin 'x'", "cause": "broke", "fix": "mend it"}
-
-
-def test_an_explanation():
-    reasons = (_Reason("offered", "in", "by the host"), _Reason("where", "out", NASTY))
-    told = Explanation("x", offered=False, reasons=reasons, notes=("a toolset failed",))
-    assert explanation_text(told) == (
-        f"x: not offered\n  + offered: by the host\n  - where: {SEEN}\n  note: a toolset failed\n"
-    )
-    assert "\x1b[32moffered" in explanation_text(Explanation("x", offered=True, reasons=()), Screen(colour=True))
 
 
 @pytest.mark.parametrize(

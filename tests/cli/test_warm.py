@@ -106,14 +106,6 @@ class TestAnswers:
     def test_some_tools_as_json(self, said):
         assert said("list", "--json", "beta", "alpha") == (0, listing_json([TOOLS[0], TOOLS[2]], PROBLEMS), "")
 
-    @pytest.mark.parametrize("option", [("--plugin", "git"), ("--plugin=git",)])
-    def test_a_plugins_tools(self, said, option):
-        assert said("list", *option) == (0, listing_plain(TOOLS[1:3]), NOTICE)
-        assert said("list", "--json", *option) == (0, listing_json(TOOLS[1:3], PROBLEMS), "")
-
-    def test_some_tools_of_a_plugin(self, said):
-        assert said("list", "beta", "alpha", "--plugin", "git", "--names") == (0, "beta\n", NOTICE)
-
     @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
     def test_a_tool(self, said, tool):
         assert said("show", tool.name) == (0, show_text(tool), "")
@@ -159,10 +151,7 @@ class TestDeclines:
             ("list", "alpha\tfiles"),
             ("list", "host_tool\n"),
             ("list", ""),
-            ("list", "--plugin"),
-            ("list", "--plugin="),
-            ("list", "--plugin", "unknown"),
-            ("list", "alpha", "--plugin", "git"),
+            ("list", "--plugin", "git"),
             ("show",),
             ("show", "alpha", "beta"),
             ("show", "unknown"),

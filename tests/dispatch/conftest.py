@@ -30,8 +30,7 @@ def make():
     def make(function=None, *, name="probe", schema=ANY_OBJECT, output=None, binder=by_keyword, blocking=True, **facts):
         handler = None
         if function is not None:
-            unstructure = facts.pop("unstructure", None)
-            handler = Handler(function, lambda: binder, blocking=blocking, make_unstructure=lambda: unstructure)
+            handler = Handler(function, lambda: binder, blocking=blocking)
         return Tool(ToolSpec(name, input_schema=schema, output_schema=output), handler, **facts)
 
     return make

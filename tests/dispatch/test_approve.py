@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatch.approval.samples import a_tool, a_work, approved, resumed, surroundings
+from dispatch.approval.samples import a_request, a_tool, a_work, approved, resumed, surroundings
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import Approval, PendingCalls
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
@@ -188,7 +188,7 @@ def test_what_asks_is_asked_and_approved(facts):
         state = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
     (request,) = approver.requests
     assert request.arguments == arguments
-    assert (request.digest, request.id) == (state.approval.digest, state.approval.request)
+    assert (request.digest, request.id) == (state.approval.request.digest, state.approval.request.id)
     assert (request.subject, request.call.id, request.session) == ("call", "call-1", "s")
     if judged := consume_approval(state):
         asyncio.run(judged)
@@ -221,7 +221,7 @@ def test_nothing_that_asks_runs_without_an_approval():
 
 def test_an_earlier_approval_isnt_asked_for_again():
     state = a_work(surroundings(ScriptedApprover([])))
-    state.approval = Approval.of_text(tool_key(state.tool), '{"path": "a.txt"}')
+    state.approval = Approval(a_request(tool=state.tool, patterns=("*",)))
     sent(state)
     consume_approval(state)
 

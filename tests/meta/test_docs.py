@@ -10,7 +10,7 @@ import tomllib
 from collections import deque
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, Flag
+from enum import Enum
 from pathlib import Path
 from re import Pattern
 from textwrap import dedent
@@ -216,11 +216,6 @@ def test_options_of_tools_are_told(option: str) -> None:
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
-
-
-class Rights(Flag):
-    READ = 1
-    WRITE = 2
 
 
 class Person(TypedDict, total=False):

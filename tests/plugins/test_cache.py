@@ -50,11 +50,10 @@ def test_what_is_put_is_got(cache, found):
     assert cache.put(found, {}, MANIFEST)
     assert cache.get(found, {}) == MANIFEST
     assert CachedManifests(cache.folder).get(found, {}) == MANIFEST
-
-
-def test_it_is_private(cache, found):
-    cache.put(found, {}, MANIFEST)
     assert [path.stat().st_mode & 0o777 for path in (cache.folder, *files(cache))] == [0o700, 0o600]
+    cache.forget(found, {})
+    cache.forget(found, {})
+    assert cache.get(found, {}) is None
 
 
 def test_settings_are_part_of_the_key(cache, found):
@@ -111,13 +110,6 @@ def test_what_is_damaged_is_passed_over_and_replaced(cache, found, damage):
 def test_what_others_could_have_written_is_passed_over(cache, found):
     cache.put(found, {}, MANIFEST)
     files(cache)[0].chmod(0o666)
-    assert cache.get(found, {}) is None
-
-
-def test_what_is_forgotten_is_gone(cache, found):
-    cache.put(found, {}, MANIFEST)
-    cache.forget(found, {})
-    cache.forget(found, {})
     assert cache.get(found, {}) is None
 
 
@@ -185,34 +177,25 @@ def aged(path: Path, seconds: float, size: int = 0) -> Path:
     return path
 
 
-def test_the_oldest_go_beyond_so_many(tmp_path):
-    for number in range(5):
-        aged(tmp_path / str(number), seconds=100 * (5 - number))
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ({"a": (1, 0), "b": (2, 0), "c": (3, 0), "d": (4, 0)}, "abc"),  # so many
+        ({"a": (1, 6), "b": (9, 6)}, "a"),  # so many bytes
+        ({"a": (89 * 86400, 0), "b": (91 * 86400, 0)}, "a"),  # what nobody has written for long
+    ],
+)
+def test_the_oldest_go(tmp_path, monkeypatch, written, left):
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_BYTES", 10)
+    for name, (seconds, size) in written.items():
+        aged(tmp_path / name, seconds, size)
     (tmp_path / "folder").mkdir()
     prune(tmp_path, most=3)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "4", "folder"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*left, "folder"]
 
 
-def test_the_oldest_go_beyond_so_many_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("pegboard.plugins.cache._MOST_BYTES", 10)
-    aged(tmp_path / "new", 1, 6)
-    aged(tmp_path / "old", 9, 6)
-    prune(tmp_path, most=3)
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
-
-
-def test_what_nobody_has_written_for_long_goes(tmp_path):
-    aged(tmp_path / "young", 89 * 86400)
-    aged(tmp_path / "old", 91 * 86400)
-    prune(tmp_path, most=3)
-    assert [path.name for path in tmp_path.iterdir()] == ["young"]
-
-
-def test_a_missing_folder_needs_no_pruning(tmp_path):
+def test_what_is_missing_or_cannot_be_removed_costs_nothing(tmp_path, monkeypatch):
     prune(tmp_path / "none", most=1)
-
-
-def test_what_cannot_be_removed_stays(tmp_path, monkeypatch):
     aged(tmp_path / "old", 91 * 86400)
 
     def refuse(*_: object, **__: object) -> None:
@@ -306,46 +289,33 @@ def test_the_first_stamp_of_a_path_is_kept(tmp_path):
 
 
 def test_a_change_meanwhile_is_not_settled(tmp_path):
-    old = write(tmp_path / "old")
-    os.utime(old, (OLD, OLD))
+    """A time in the future is a wrong clock."""
     stamps = Stamps()
-    stamps.add(str(old), str(tmp_path / "missing"))
+    for name, time_ in (("old", OLD), ("future", OLD * 2)):
+        os.utime(write(tmp_path / name), (time_, time_))
+        stamps.add(str(tmp_path / name))
+    stamps.add(str(tmp_path / "missing"))
     assert stamps.settled
     stamps.add(str(write(tmp_path / "new")))
     assert not stamps.settled
-
-
-def test_a_time_in_the_future_is_a_wrong_clock(tmp_path):
-    os.utime(write(tmp_path / "f"), (OLD * 2, OLD * 2))
-    stamps = Stamps()
-    stamps.add(str(tmp_path / "f"))
-    assert stamps.settled
 
 
 def test_of_an_installed_plugin_the_metadata_and_the_manifest_count(tmp_path):
     folder = install(tmp_path, record="demo_tools/pegboard-manifest.json,,\n")
     stamps = Stamps()
     stamps.add_plugin(discover([str(tmp_path)]).entries[0])
-    assert paths(stamps) == [
-        str(folder / "entry_points.txt"),
-        str(folder / "METADATA"),
-        str(folder / "RECORD"),
-        str(tmp_path / "demo_tools/pegboard-manifest.json"),
-    ]
+    metadata = [str(folder / name) for name in ("entry_points.txt", "METADATA", "RECORD")]
+    assert paths(stamps) == [*metadata, str(tmp_path / "demo_tools/pegboard-manifest.json")]
     assert stamps.complete
 
 
-def test_where_the_metadata_says_nothing_of_the_code_it_counts_too(tmp_path):
+@pytest.mark.parametrize("code", ["demo_tools.py", "elsewhere.py"])
+def test_where_the_metadata_says_nothing_of_the_code_it_counts_too(tmp_path, code):
+    """What can't be found can't be watched."""
     folder = install(tmp_path, record=None, kind="egg-info")
-    code = write(tmp_path / "demo_tools.py")
+    file, found = write(tmp_path / code), code == "demo_tools.py"
     stamps = Stamps()
     stamps.add_plugin(discover([str(tmp_path)]).entries[0])
-    assert paths(stamps) == [*(str(folder / name) for name in ("entry_points.txt", "PKG-INFO", "RECORD")), str(code)]
-    assert stamps.complete
-
-
-def test_code_that_cannot_be_found_cannot_be_watched(tmp_path):
-    install(tmp_path, record=None)
-    stamps = Stamps()
-    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
-    assert not stamps.complete
+    metadata = [str(folder / name) for name in ("entry_points.txt", "PKG-INFO", "RECORD")]
+    assert paths(stamps) == [*metadata, *([str(file)] if found else [])]
+    assert stamps.complete is found

@@ -66,10 +66,8 @@ def opened(place: Environment) -> Iterator[Snapshot]:
 def test_what_is_written_is_read(kept):
     with opened(kept) as snapshot:
         assert {name: snapshot.section(name) for name in SECTIONS} == SECTIONS
-
-
-def test_no_snapshot_no_answer(place):
-    assert open_snapshot(place) is None
+    assert Path(kept.path).stat().st_mode & 0o777 == 0o600
+    assert Path(kept.path).parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_change_makes_it_stale(kept, watched):
@@ -83,25 +81,14 @@ def test_a_reader_keeps_what_it_has_opened(kept, stamps):
         assert snapshot.section(b"version") == b"registry 1"
 
 
-def test_another_environment_of_the_same_file_name_is_refused(kept):
+def test_another_environment_of_the_same_file_name_and_a_file_of_others_are_refused(kept):
     assert open_snapshot(Environment(kept.key + b"x", kept.path)) is None
-
-
-def test_a_file_of_others_is_refused(kept):
     Path(kept.path).chmod(0o644)
     assert open_snapshot(kept) is None
 
 
 def _flipped(data: bytes, position: int) -> bytes:
     return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
-
-
-def rewrite(place: Environment, data: bytes) -> None:
-    Path(place.path).write_bytes(data)
-
-
-def content(place: Environment) -> bytes:
-    return Path(place.path).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -116,26 +103,21 @@ def content(place: Environment) -> bytes:
     ],
 )
 def test_a_damaged_head_is_refused(kept, damaged):
-    rewrite(kept, damaged(content(kept)))
+    file = Path(kept.path)
+    file.write_bytes(damaged(file.read_bytes()))
     assert open_snapshot(kept) is None
 
 
-def test_a_damaged_body_is_seen(kept):
-    data = content(kept)
-    rewrite(kept, _flipped(data, data.index(b"alpha")))
+@pytest.mark.parametrize(
+    ("damaged", "section"),
+    [(lambda data: _flipped(data, data.index(b"alpha")), b"plain"), (lambda data: data[:-3], b"version")],
+    ids=["changed", "cut short"],
+)
+def test_a_damaged_body_is_seen(kept, damaged, section):
+    file = Path(kept.path)
+    file.write_bytes(damaged(file.read_bytes()))
     with opened(kept) as snapshot, pytest.raises(ValueError, match="damaged"):
-        snapshot.section(b"plain")
-
-
-def test_a_body_cut_short_is_seen(kept):
-    rewrite(kept, content(kept)[:-3])
-    with opened(kept) as snapshot, pytest.raises(ValueError, match="damaged"):
-        snapshot.section(b"version")
-
-
-def test_it_is_private(kept):
-    assert Path(kept.path).stat().st_mode & 0o777 == 0o600
-    assert Path(kept.path).parent.stat().st_mode & 0o777 == 0o700
+        snapshot.section(section)
 
 
 # What decides which one holds
@@ -147,10 +129,6 @@ def key(**environ: str) -> bytes:
     return place.key
 
 
-def test_the_key_is_steady():
-    assert key() == key()
-
-
 @pytest.mark.parametrize("name", ["PEGBOARD_BLOCK", "PEGBOARD_ANYTHING", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"])
 def test_variables_decide(name):
     assert key(**{name: "/elsewhere"}) != key()
@@ -160,9 +138,18 @@ def test_other_variables_do_not():
     assert key(LANG="x", TERM="y") == key()
 
 
-def test_sys_path_decides(monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch, _: patch.setattr(sys, "path", [*sys.path, "/more"]),
+        lambda patch, _: patch.setattr(sys, "prefix", "/other/venv"),
+        lambda _, folder: write(folder / "pegboard.toml"),
+    ],
+    ids=["sys.path", "interpreter", "project"],
+)
+def test_paths_interpreter_and_project_decide(monkeypatch, tmp_path, change):
     before = key()
-    monkeypatch.setattr(sys, "path", [*sys.path, "/more"])
+    change(monkeypatch, tmp_path)
     assert key() != before
 
 
@@ -178,25 +165,8 @@ def test_the_current_folder_decides_where_it_is_searched(monkeypatch, tmp_path):
     assert key() != inside
 
 
-def test_the_project_decides(tmp_path):
-    before = key()
-    write(tmp_path / "pegboard.toml")
-    place = environment()
-    assert place is not None
-    assert place.key != before
-
-
-def test_the_interpreter_decides(monkeypatch):
-    before = key()
-    monkeypatch.setattr(sys, "prefix", "/other/venv")
-    assert key() != before
-
-
-def test_no_environment_without_a_cache_folder():
+def test_no_environment_without_a_cache_folder_or_a_current_folder(tmp_path, monkeypatch):
     assert environment({"HOME": "relative"}) is None
-
-
-def test_no_environment_without_a_current_folder(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -242,14 +212,11 @@ def test_an_editable_install_is_known_by_its_code_too(package, tmp_path):
 
 
 def test_without_an_install_there_is_only_the_code(package):
-    assert snapshot.own_version() == "0+unknown"
-    assert snapshot.own_files() == (str(package / "tools/spec.py"),)
-
-
-def test_a_plugins_metadata_is_not_ours(package):
+    """A plugin's metadata isn't ours."""
     write(package.parent / "pegboard_files-3.dist-info/METADATA")
     write(package.parent / "pegboard-notes.txt")
     assert snapshot.own_version() == "0+unknown"
+    assert snapshot.own_files() == (str(package / "tools/spec.py"),)
 
 
 def test_the_key_follows_the_code(package):

@@ -90,7 +90,7 @@ def test_grants_are_bounded(store, monkeypatch):
     """The oldest go: a person is asked again."""
     grants, _, kind = store
     monkeypatch.setattr(module, "MOST_GRANTS", 3)
-    monkeypatch.setattr(*((module, "MOST_SESSIONS") if kind == "memory" else (approvals, "MOST_FILE_SESSIONS")), 2)
+    monkeypatch.setattr(*((grants, "most_sessions") if kind == "memory" else (approvals, "MOST_FILE_SESSIONS")), 2)
     for session in "abcb":
         for pattern in "1234":
             allow(grants, session, pattern)
@@ -105,7 +105,7 @@ def test_an_answer_is_used_once(store):
 def test_used_answers_are_forgotten_only_when_they_are_too_old_to_be_used(store, monkeypatch):
     """Rather none is taken any more than one twice."""
     grants, clock, kind = store
-    monkeypatch.setattr(*((module, "MOST_USED") if kind == "memory" else (approvals, "MOST_FILE_USED")), 2)
+    monkeypatch.setattr(*((grants, "most_used") if kind == "memory" else (approvals, "MOST_FILE_USED")), 2)
     assert grants.consume("old")
     clock.now += module.USED_SECONDS
     assert grants.consume("new")

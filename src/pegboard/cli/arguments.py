@@ -30,9 +30,6 @@ _SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "
 _TYPE_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
-WORDS: Final[Mapping[str, Any]] = {"null": None, "true": True, "false": False}
-_NUMBERS: Final = (("integer", "number"), (int, float))
-_OPENS: Final[Mapping[str, Any]] = {"[": (("array",), (list,)), "{": (("object",), (dict,))}
 
 
 def json_type(value: Any) -> str:
@@ -166,25 +163,6 @@ class WordError(ValueError):
     """A word of the command line that can't become an argument; the text names which, why, and what to do."""
 
 
-@frozen
-class _Word:
-    """One `key=value` word, split.
-
-    Attributes:
-        key: As it was written.
-        path: The names from the root of the arguments to the value.
-        hint: The schema of the value.
-        text: Behind the sign, a file's text already read.
-        is_json: Whether it was written as JSON (`:=`).
-    """
-
-    key: str
-    path: tuple[str, ...]
-    hint: SchemaType
-    text: str
-    is_json: bool
-
-
 def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping | None = None) -> JsonObject:
     """The arguments that these words give.
 
@@ -199,13 +177,15 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
     """
     root = SchemaType(schema, schema)
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
-    by_path: dict[tuple[str, ...], list[_Word]] = {}
+    hints: dict[tuple[str, ...], SchemaType] = {}
+    given: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
     for word in words:
-        key, text, is_json = _parted(word)
-        path, hint = place(key, root)
-        by_path.setdefault(path, []).append(_Word(key, path, hint, text, is_json))
-    for path in sorted(by_path, key=len):
-        _put(arguments, by_path[path][0], _value(by_path[path]))
+        parted = _parted(word)
+        path, hint = place(parted[0], root)
+        hints[path] = hint
+        given.setdefault(path, []).append(parted)
+    for path in sorted(given, key=len):
+        _put(arguments, given[path][0][0], path, _value(given[path], hints[path]))
     return arguments
 
 
@@ -227,14 +207,11 @@ def typed(text: str, hint: SchemaType) -> Any:
     for member in hint.members:
         if text == (member if isinstance(member, str) else json.dumps(member)):
             return member
-    if text in WORDS and json_type(WORDS[text]) in hint.types:
-        return WORDS[text]
-    names, kinds = _OPENS.get(text[:1], _NUMBERS)
-    if not hint.types.isdisjoint(names) and (kinds is not _NUMBERS[1] or text == text.strip()):
-        with suppress(ValueError):
-            value = _strict(text)
-            if type(value) in kinds:  # a boolean is no number
-                return value
+    with suppress(ValueError):
+        value = _strict(text if text == text.strip() else "")
+        kind = json_type(value)
+        if kind != "string" and hint.types & ({"integer", "number"} if kind in ("integer", "number") else {kind}):
+            return value
     return text
 
 
@@ -279,22 +256,20 @@ def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
     return (*path, rest), here.child(rest)
 
 
-def _value(words: Sequence[_Word]) -> Any:
-    first, hint = words[0], words[0].hint
-    if len(words) > 1:
+def _value(parted: Sequence[tuple[str, str, bool]], hint: SchemaType) -> Any:
+    key, text, is_json = parted[0]
+    if len(parted) > 1:
         if "array" not in hint.types:
-            raise WordError(f"{first.key} is given {len(words)} times and takes one value")
-        return [_read(word, hint.item(index)) for index, word in enumerate(words)]
-    if first.is_json:
-        return _json(first.key, first.text)
-    value = typed(first.text, hint)
-    if isinstance(value, str) and not hint.types & {"string"} and "array" in hint.types:
-        return [typed(first.text, hint.item(0))]
+            raise WordError(f"{key} is given {len(parted)} times and takes one value")
+        return [_read(*each, hint.item(index)) for index, each in enumerate(parted)]
+    value = _read(key, text, is_json, hint)
+    if not is_json and isinstance(value, str) and not hint.types & {"string"} and "array" in hint.types:
+        return [typed(text, hint.item(0))]
     return value
 
 
-def _read(word: _Word, hint: SchemaType) -> Any:
-    return _json(word.key, word.text) if word.is_json else typed(word.text, hint)
+def _read(key: str, text: str, is_json: bool, hint: SchemaType) -> Any:
+    return _json(key, text) if is_json else typed(text, hint)
 
 
 def _json(key: str, text: str) -> Any:
@@ -312,11 +287,11 @@ def _strict(text: str) -> Any:
     return value
 
 
-def _put(arguments: JsonObject, word: _Word, value: Any) -> None:
+def _put(arguments: JsonObject, key: str, path: tuple[str, ...], value: Any) -> None:
     here = arguments
-    for name in word.path[:-1]:
+    for name in path[:-1]:
         below = here.setdefault(name, {})
         if not isinstance(below, dict):
-            raise WordError(f"{word.key} is a part of {name!r}, which is given as a whole and is no object")
+            raise WordError(f"{key} is a part of {name!r}, which is given as a whole and is no object")
         here = cast("JsonObject", below)
-    here[word.path[-1]] = value
+    here[path[-1]] = value

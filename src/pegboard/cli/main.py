@@ -16,7 +16,7 @@ from pegboard.cli.options import Options, registry_options
 from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pegboard.cli.session import Session
     from pegboard.plugins.discovery import FoundPlugin
@@ -80,6 +80,21 @@ class RegistryGroup(click.Group):
             with formatter.section("From plugins"):
                 formatter.write_dl(brought)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command; what a plugin's raises that isn't reported by itself names the plugin and the command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError, BrokenPipeError):
+            raise
+        except Exception as error:
+            from pegboard.errors import PegboardError, PluginError, cause_of
+
+            found: FoundPlugin | None = ctx.meta.get(HOOK)
+            if found is None or isinstance(error, PegboardError):
+                raise
+            cause = f"its command {ctx.invoked_subcommand!r} failed: {cause_of(error)}"
+            raise PluginError(found.name, cause, distribution=found.distribution) from error
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -129,13 +144,7 @@ def _asked(context: click.Context) -> Iterator[tuple[str, str]]:
         session = open_session(context.ensure_object(Options))
     except PegboardError:  # the help is for those whose configuration is broken, too
         return
-    yield from command_lines(session)
-
-
-def command_lines(session: Session) -> Iterator[tuple[str, str]]:
-    """Name and short help of each command that a plugin brings."""
-    for name, (found, text) in command_owners(session).items():
-        yield name, text or f"From plugin {found.name}."
+    yield from ((name, text) for name, (_, text) in command_owners(session).items())
 
 
 def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
@@ -151,7 +160,7 @@ def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
             for name, text in command_helps(found, session).items():
                 # A name that doesn't show as it is could pass for another.
                 if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
-                    owners.setdefault(name, (found, visible(text)))
+                    owners.setdefault(name, (found, visible(text) or f"From plugin {found.name}."))
     return owners
 
 
@@ -184,28 +193,8 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
                 raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
         click.echo(notice_text(session.registry.problems()), err=True, nl=False)
         return None
-    command = brought_commands(found, session.settings(found)).get(name)
-    for method in ("make_context", "invoke") if command is not None else ():
-        setattr(command, method, _reporting(getattr(command, method), name, found))
-    return command
-
-
-def _reporting(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
-    """The method of a command; whatever it raises that isn't reported by itself names the plugin and the command."""
-    from pegboard.errors import PegboardError, PluginError, cause_of
-
-    passed = (click.ClickException, click.exceptions.Exit, click.Abort, EOFError, BrokenPipeError, PegboardError)
-
-    def reporting(*arguments: Any, **keywords: Any) -> Any:
-        try:
-            return method(*arguments, **keywords)
-        except passed:
-            raise
-        except Exception as error:
-            cause = f"its command {name!r} failed: {cause_of(error)}"
-            raise PluginError(found.name, cause, distribution=found.distribution) from error
-
-    return reporting
+    context.meta[HOOK] = found
+    return brought_commands(found, session.settings(found)).get(name)
 
 
 def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[str, click.Command]:

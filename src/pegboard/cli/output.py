@@ -34,10 +34,8 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.tools.visible import visible, visible_json
 
 if TYPE_CHECKING:
-    from pegboard.catalogue import PluginRecord
     from pegboard.tools.content import Content, ToolResult
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.resolve import Explanation
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BAR = 20
@@ -267,7 +265,6 @@ _UNCUT: Final = 1_000_000
 _LEAST_WIDTH: Final = 16
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
 _UNITS: Final = ("B", "kB", "MB", "GB")
-_STYLES: Final = {"partial": "yellow", "quarantined": "red"}
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 MISUSES: Final = (  # what the person at the keyboard can put right: exit code 2
@@ -316,17 +313,10 @@ def block(text: str, screen: Screen = PLAIN, *, indent: str = "", style: str = "
     return "".join(f"{indent}{screen.styled(line, style)}\n" for line in lines)
 
 
-def rows_text(
-    head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN, notes: Sequence[str] = ()
-) -> str:
-    """A table as wide as the screen, without a width one line a row; below each row its note."""
-    return table(
-        head,
-        [[one_line(cell) for cell in row] for row in rows],
-        width=screen.width or _UNCUT,
-        colour=screen.colour,
-        notes=notes,
-    )
+def rows_text(head: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen = PLAIN) -> str:
+    """A table as wide as the screen, without a width one line a row."""
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    return table(head, shown, width=screen.width or _UNCUT, colour=screen.colour)
 
 
 def tools_text(tools: Iterable[Tool], screen: Screen = PLAIN) -> str:
@@ -354,36 +344,6 @@ def json_rows(key: str, values: Iterable[Any]) -> str:
     """A JSON object with one key: a list, a value a line."""
     lines = ",\n".join(json_line(value)[:-1] for value in values)
     return f'{{"{key}":[\n{lines}\n]}}\n' if lines else f'{{"{key}":[]}}\n'
-
-
-def plugins_table(plugins: Iterable[PluginRecord], screen: Screen = PLAIN) -> str:
-    """A plugin a line, and under it why it isn't whole, uncut."""
-    known = list(plugins)
-    rows = [
-        (
-            plugin.name,
-            f"{plugin.distribution or ''} {plugin.version or ''}".strip(),
-            plugin.status,
-            str(len(plugin.tools)),
-            " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
-        )
-        for plugin in known
-    ]
-    head = ("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS")
-    causes = [
-        block(plugin.cause or "", screen, indent="    ", style=_STYLES.get(plugin.status, "")) for plugin in known
-    ]
-    return rows_text(head, rows, screen, notes=causes)
-
-
-def findings_text(findings: Iterable[Finding], screen: Screen = PLAIN) -> str:
-    """A finding a part: what it is about, what is wrong, what to do."""
-    return "".join(
-        block(finding.subject, screen, style="bold")
-        + block(finding.cause, screen, indent="  ", style="red")
-        + block(finding.fix, screen, indent="  ")
-        for finding in findings
-    )
 
 
 def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
@@ -482,17 +442,6 @@ def size_text(size: float) -> str:
     return f"{size:.4g} {_UNITS[-1]}"
 
 
-def explanation_text(explained: Explanation, screen: Screen = PLAIN) -> str:
-    """Whether a tool is offered, and the decision of each step."""
-    head, style = ("offered", "green") if explained.offered else ("not offered", "yellow")
-    steps = "".join(
-        block(str(reason), screen, indent="  ", style="" if reason.verdict == "in" else "yellow")
-        for reason in explained.reasons
-    )
-    notes = "".join(block(f"note: {note}", screen, indent="  ") for note in explained.notes)
-    return f"{one_line(explained.name)}: {screen.styled(head, style)}\n{steps}{notes}"
-
-
 def report_error(error: Exception, options: Options) -> int:
     """Reports an error on standard error, with its traceback where that is asked for.
 
@@ -510,16 +459,19 @@ def report_error(error: Exception, options: Options) -> int:
     return 2 if isinstance(error, (click.ClickException, *MISUSES)) else 1
 
 
+def write_error(text: str) -> None:
+    """Writes to standard error, at once, a text with the colours that it takes."""
+    click.echo(text, nl=False, err=True, color=stderr_screen().colour)
+
+
 def complain(text: str) -> None:
     """Writes an error to standard error, in red where that shows."""
-    screen = stderr_screen()
-    click.echo(block(f"error: {text}", screen, style="red"), nl=False, err=True, color=screen.colour)
+    write_error(block(f"error: {text}", stderr_screen(), style="red"))
 
 
 def remark(text: str, *, is_visible: bool = False) -> None:
     """Writes a line that isn't an error to standard error."""
-    screen = stderr_screen()
-    click.echo(block(text, screen, is_visible=is_visible), nl=False, err=True, color=screen.colour)
+    write_error(block(text, stderr_screen(), is_visible=is_visible))
 
 
 def _worded(error: Exception) -> str:

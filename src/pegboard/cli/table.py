@@ -27,14 +27,7 @@ def tool_table(rows: Sequence[Sequence[str]], *, width: int, colour: bool = Fals
     return table(HEAD, rows, width=width, colour=colour) + f"{count}\n"
 
 
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    width: int,
-    colour: bool = False,
-    notes: Sequence[str] = (),
-) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
     """Rows in aligned columns; a last cell that is too wide goes on in the next line.
 
     Args:
@@ -42,7 +35,6 @@ def table(
         rows: Cells without line ends and escape sequences; as many a row as there are names.
         width: In terminal cells.
         colour: Whether the names stand out.
-        notes: What stands below each row, with line ends of its own; none at all by default.
 
     Returns:
         Lines, each with its line end.
@@ -51,12 +43,8 @@ def table(
     last = len(widths) - 1
     widths[last] = min(widths[last], max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST))
     first = _row(head, widths).removesuffix("\n")
-    return "".join(
-        (
-            f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n",
-            *(_row(row, widths) + note for row, note in zip(rows, notes or [""] * len(rows), strict=True)),
-        )
-    )
+    head_line = f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n"
+    return head_line + "".join(_row(row, widths) for row in rows)
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:

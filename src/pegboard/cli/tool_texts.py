@@ -22,8 +22,9 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
 _SHOWN: Final = frozenset(("name", "title", "description", "inputSchema", "outputSchema", "examples", "grammar"))
-_LISTED: Final = frozenset(
-    ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "version")
+_LISTED: Final = (
+    *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "toolVersion"),
+    *("plugin", "distribution", "version", "digest"),
 )
 
 
@@ -162,28 +163,12 @@ def _sentence_end(words: Sequence[str]) -> int:
     return len(words)
 
 
-_NOTHING: Final = ("null", "[]", "{}")
-
-
 def _tool_json(tool: Tool) -> str:
     """A tool's object in `list --json`, without line ends; hidden characters stand escaped."""
-    spec, origin = tool.spec, tool.origin
-    members = (
-        ("name", _json(spec.name)),
-        ("title", _json(spec.title)),
-        ("description", _json(spec.description)),
-        ("inputSchema", spec.input_schema_text),
-        ("outputSchema", spec.output_schema_text or "null"),
-        ("annotations", _json(spec.annotations.to_json())),
-        ("tags", _json(spec.tags)),
-        ("kind", _json(spec.kind)),
-        ("toolVersion", _json(spec.version)),
-        ("plugin", _json(origin.plugin)),
-        ("distribution", _json(origin.distribution)),
-        ("version", _json(origin.version)),
-        ("digest", _json(spec.digest)),
-    )
-    return visible_json("{" + ",".join(f'"{key}":{value}' for key, value in members if value not in _NOTHING) + "}")
+    facts, origin = tool.spec.to_json(), tool.origin
+    facts |= {"toolVersion": facts.get("version"), "digest": tool.spec.digest}
+    facts |= {"plugin": origin.plugin, "distribution": origin.distribution, "version": origin.version}
+    return visible_json(_json({key: facts[key] for key in _LISTED if facts.get(key) is not None}))
 
 
 def _more(tool: Tool) -> str:
@@ -191,7 +176,7 @@ def _more(tool: Tool) -> str:
     return "," + visible_json(_json(rest))[1:-1] if rest else ""
 
 
-def _besides(tool: Tool, named: frozenset[str]) -> JsonObject:
+def _besides(tool: Tool, named: Collection[str]) -> JsonObject:
     """The facts of a tool that aren't among those, as JSON."""
     facts = {key: value for key, value in tool.spec.to_json().items() if key not in named}
     return facts if tool.offered else {**facts, "offered": False}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
-    "list": {"--json": False, "--names": False, "--plugin": True},
+    "list": {"--json": False, "--names": False},
     "search": {"--json": False, "--limit": True},
     "show": {"--json": False},
     "schema": {},
@@ -94,7 +94,7 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
     if "--json" in options and "--names" in options:
         raise Declined
     lines = _lines(snapshot)
-    places = _chosen(lines, options, arguments)
+    places = sorted(_places(lines, set(arguments))) if arguments else list(range(len(lines)))
     if "--json" in options:
         return _json_of(snapshot, places), b""
     if not places:
@@ -112,21 +112,6 @@ def _lines(snapshot: Snapshot) -> list[bytes]:
 
 def _name(line: bytes) -> bytes:
     return line.partition(b"\t")[0]
-
-
-def _chosen(lines: list[bytes], options: dict[str, str], arguments: list[str]) -> list[int]:
-    """The places of the tools asked for, in the registry's order."""
-    places = list(range(len(lines)))
-    plugin = options.get("--plugin")
-    if not arguments and plugin is None:
-        return places
-    if arguments:
-        places = sorted(_places(lines, set(arguments)))
-    if plugin is not None:
-        places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
-    if not places:
-        raise Declined  # the whole command has an answer
-    return places
 
 
 def _places(lines: list[bytes], names: Iterable[str]) -> list[int]:

@@ -489,7 +489,7 @@ def _check_approved(state: CallState) -> None:
 
 async def _approve(state: CallState, request: ApprovalRequest) -> None:
     tool, context = asking_tool(state), state.context.request
-    arguments = json.loads(request.arguments_text)
+    arguments = request.arguments
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         permissions = state.services.current.permissions
@@ -498,4 +498,4 @@ async def _approve(state: CallState, request: ApprovalRequest) -> None:
         return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
 
     await ask_person(state, request, decide)
-    state.approval = Approval.of_text(tool_key(tool), request.arguments_text, request.id, request.patterns)
+    state.approval = Approval(request)

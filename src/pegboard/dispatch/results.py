@@ -16,12 +16,12 @@ import attrs
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
-from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
+from pegboard.schema.conversion import to_json_data, written_names
+from pegboard.schema.json import MAX_DEPTH, json_faults
 from pegboard.schema.text import nearest_notation
-from pegboard.schema.validator import Validator
 from pegboard.timeout import LimitExpiredError, within
 from pegboard.tools.call import CallError
-from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
+from pegboard.tools.content import CONTENT_TYPES, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
@@ -106,20 +106,22 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
     try:
         if isinstance(value, ToolResult):
             result = _checked(value)
-            if validator is None or result.is_error:
+        elif validator is not None or (result := _of_no_data(value)) is None:
+            data = value if type(value) in _SCALARS else to_json_data(value)
+            # In an object where the tool has an output schema; a tool without a handler has been run by its host.
+            wraps = isinstance(tool.handler, Handler) and tool.handler.wraps_result
+            if wraps or (validator is not None and type(data) is not dict):
+                data = {"result": data}
+            text = write_json(data)
+            content = TextContent(text)
+            if content.text is not text:  # it held lone surrogates
+                data = json.loads(content.text)
+            result = ToolResult.of_text(content, data)
+            if validator is not None and validator.accepts(data):
                 return result
-            problems = validator.problems(result.structured_content)
-        else:
-            result = shaped(tool, validator, value)
-            if validator is None:
-                return result
-            data = result.structured_content
-            try:
-                if validator.accepts(data):
-                    return result
-            except ValueError:  # keys that are numbers, say: JSON when they are written, but not to the validator
-                data = json.loads(write_json(data))
-            problems = validator.problems(data)
+        if validator is None or result.is_error:
+            return result
+        problems = validator.problems(result.structured_content)
     except Exception as error:
         raise _invalid(tool, _fault(value, error), error) from error
     if problems:
@@ -132,66 +134,28 @@ def _checked(result: ToolResult) -> ToolResult:
     data = result.structured_content
     if data is None or not json_faults(data):
         return result
-    return attrs.evolve(result, structured_content=_by_what_it_is(data))
+    return attrs.evolve(result, structured_content=to_json_data(data))
 
 
-def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
-    """`value` as a result, not yet held to the tool's output schema.
-
-    Raises:
-        Exception: The value isn't JSON.
-    """
-    if validator is None:
-        if isinstance(value, str):
-            return ToolResult.of_text(TextContent(value))
-        content = _content(value)
-        if content is not None:
-            return ToolResult(content)
-        if value is None:
-            return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
-    unstructure, wraps = None, False
-    if isinstance(tool.handler, Handler):  # else its host has run it
-        unstructure, wraps = tool.unstructure, tool.handler.wraps_result
-    if unstructure is not None:
-        try:
-            data = unstructure(value)
-        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema shows what is wrong)
-            data = _by_what_it_is(value)
-    else:
-        data = value if type(value) in _SCALARS else _by_what_it_is(value)
-    # In an object where the tool has an output schema.
-    if wraps or (validator is not None and type(data) is not dict and not is_object(data)):
-        data = {"result": data}
-    text = write_json(data)
-    content = TextContent(text)
-    if content.text is not text:  # it held lone surrogates
-        data = json.loads(content.text)
-    return ToolResult.of_text(content, data)
-
-
-def _content(value: Any) -> tuple[Content, ...] | None:
-    """The content that a value is by itself, or `None` for data; a list of texts alone is data."""
-    if isinstance(value, CONTENT_TYPES):
-        return (value,)
+def _of_no_data(value: Any) -> ToolResult | None:
+    """The result of a text, of content, or of nothing; `None` for data, of which a list of texts alone is some."""
+    if isinstance(value, str):
+        return ToolResult.of_text(TextContent(value))
+    if value is None:
+        return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
     if isinstance(value, bytes | bytearray):
-        return (FileContent("result:", bytes(value), "application/octet-stream"),)
-    items = cast("list[Any]", value) if isinstance(value, list | tuple) else []
+        value = FileContent("result:", bytes(value), "application/octet-stream")
+    items = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
     has_content = any(isinstance(item, CONTENT_TYPES) for item in items)
     if not has_content or not all(isinstance(item, (str, *CONTENT_TYPES)) for item in items):
         return None
-    return tuple(TextContent(item) if isinstance(item, str) else item for item in items)
-
-
-def _by_what_it_is(value: Any) -> Any:
-    from pegboard.schema.dump import to_json_data
-
-    return to_json_data(value)
+    return ToolResult(tuple(TextContent(item) if isinstance(item, str) else item for item in items))
 
 
 def _fault(value: Any, error: Exception) -> str:
     """What isn't JSON, with its path."""
     try:
-        data = _by_what_it_is(value.structured_content if issubclass(type(value), ToolResult) else value)
+        data = to_json_data(value.structured_content if issubclass(type(value), ToolResult) else value)
     except Exception as found:  # noqa: BLE001  (whatever a value of the tool's own makes of being read)
         return f"{found}" if _is_ours(found) else f"(root): {type(found).__name__}"
     return "; ".join(json_faults(data)) or f"(root): {type(error).__name__}"
@@ -250,8 +214,6 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
 @lru_cache(1_024)
 def _reader_of(kind: type[Any]) -> _Reader | None:
     """Reads the parts of an instance that are written, none of a number or a date; `None` for an unknown class."""
-    from pegboard.schema.dump import written_names
-
     written = written_names(kind)
     if written:
         names = [name for name, _ in written]

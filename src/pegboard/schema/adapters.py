@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, cast
@@ -117,6 +116,15 @@ def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapt
             yield here
             if not in_place or isinstance(here, UnionAdapter | WrappedAdapter):
                 waiting.extend(here.parts())
+
+
+def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:
+    """The schema of an adapter with its definitions; the root of an input schema has to be an object, no reference."""
+    writer = writer or SchemaWriter()
+    schema = dict(writer.write(adapter))
+    if reference := schema.pop("$ref", None):
+        schema = {**writer.definitions[reference.rpartition("/")[2]], **schema}
+    return {**schema, "$defs": writer.definitions} if writer.definitions else schema
 
 
 # Scalars --------------------------------------------------------------------------------------------------------------
@@ -250,24 +258,6 @@ class ChoiceAdapter(TypeAdapter):
         return {**schema, "const": values[0]} if len(values) == 1 else {**schema, "enum": values}
 
 
-@frozen(eq=False)
-class FlagAdapter(TypeAdapter):
-    """A `Flag` or `IntFlag`: the sum of its bits, all of them in `mask`."""
-
-    cls: type[enum.Flag]
-    mask: int
-
-    KINDS = NUMBERS
-
-    def describe(self) -> str:
-        """The bits."""
-        return "a sum of " + ", ".join(f"{each.value} ({each.name})" for each in self.cls)
-
-    def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
-        """An integer that is no larger than all bits; a sum with bits between that are none is refused later."""
-        return {"type": "integer", "minimum": 0, "maximum": self.mask, "description": f"Must be {self.describe()}."}
-
-
 _INTEGER_KEY: Final = r"^(?:0|-?[1-9][0-9]*)$"
 
 
@@ -372,12 +362,10 @@ class Member:
     """One field of a record; its `key` in JSON is what the constructor calls it.
 
     Attributes:
-        attribute: Where the value stands on an instance; `None` where it can't be read back (`InitVar`).
         notes: Further keywords of its schema: description, default.
     """
 
     key: str
-    attribute: str | None
     adapter: TypeAdapter
     required: bool
     notes: JsonMapping
@@ -390,14 +378,12 @@ class RecordAdapter(TypeAdapter):
     Attributes:
         cls: The class, or `dict` for a `TypedDict`.
         notes: Further keywords of its schema.
-        is_generic: Whether instances of different types share the class.
         members: Its fields; set once they are read.
     """
 
     name: str
     cls: type[Any]
     notes: JsonMapping
-    is_generic: bool
     members: tuple[Member, ...] = field(init=False)
 
     KINDS = OBJECTS

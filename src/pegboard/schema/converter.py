@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
-from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 import attrs
-from attrs import define, field, frozen
+from attrs import frozen
 
 from pegboard.errors import check_keys
 from pegboard.schema.json import StructureError, path_text, shown, unicode_text, whole_numbers
@@ -22,8 +21,6 @@ from pegboard.typing import JsonObject, JsonSchema
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-    from pegboard.schema.adapters import TypeAdapter
 
 _MOST_SHOWN: Final = 200
 _WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)
@@ -37,29 +34,20 @@ def converter() -> Converter:
     the first tool with such a class is defined.
     """
     from cattrs import Converter
-
-    from pegboard.schema.adapters import TypeAdapter
+    from cattrs.fns import identity
 
     class MarkingConverter(Converter):
-        """A converter that marks the hooks that it makes itself, of a class's fields."""
+        """A converter that marks the hooks that it makes itself, of a class's fields, and makes none to write them."""
 
         def gen_structure_attrs_fromdict(self, cl: type[Any]) -> Any:
             hook: Any = super().gen_structure_attrs_fromdict(cl)
             hook.is_made_of_fields = True
             return hook
 
-    made = MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
-    made.register_structure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), structure_hook)
-    made.register_unstructure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), _unstructure_hook)
-    return made
+        def gen_unstructure_attrs_fromdict(self, cl: type[Any]) -> Any:  # noqa: ARG002  (as cattrs has it)
+            return identity
 
-
-def _unstructure_hook(adapter: TypeAdapter) -> UnstructureHook:
-    """The hook, or cattrs's own that does nothing, which it leaves out of the code that it makes."""
-    from cattrs.fns import identity
-
-    hook = unstructure_hook(adapter)
-    return identity if hook is same else hook
+    return MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
 
 
 def has_hook(cls: type[Any], *, registered: bool) -> bool:
@@ -134,7 +122,7 @@ def _schema_generator() -> type[Any]:
     return SchemaGenerator
 
 
-def foreign_writer(cls: type[Any]) -> UnstructureHook | None:
+def foreign_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
     """What writes an instance of a class of others: the model itself, or the hook that was registered; else `None`."""
     if is_pydantic(cls):
         return lambda value: value.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
@@ -206,105 +194,6 @@ def refused_by(cls: type, error: Exception) -> StructureError:
     if isinstance(text, str) and text:
         return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}")
     return StructureError(f"{cls.__name__} refuses it ({type(error).__name__})")
-
-
-# Hooks of type adapters -----------------------------------------------------------------------------------------------
-
-StructureHook: TypeAlias = Callable[[Any, Any], Any]
-"""As cattrs has them: JSON data and its type -> value."""
-
-UnstructureHook: TypeAlias = Callable[[Any], Any]
-"""As cattrs has them: value -> JSON data."""
-
-_H = TypeVar("_H", StructureHook, UnstructureHook)
-_MOST_KNOWN: Final = 4096
-_MAKING: Final = RLock()
-
-
-def same(value: Any, _type: Any = None) -> Any:
-    """The hook that does nothing, either way; what is made of nothing else is `same` again."""
-    return value
-
-
-@define
-class Hooks(Generic[_H]):
-    """The hooks of type adapters in one direction, each made once.
-
-    Attributes:
-        makers: By the class of the adapter; `structure.py` and `dump.py` put theirs in.
-    """
-
-    makers: dict[type[TypeAdapter], Callable[[Any], _H]] = field(factory=dict[Any, Any])
-    _known: dict[TypeAdapter, _H] = field(factory=dict[Any, Any], init=False)
-    _late: dict[TypeAdapter, _H] = field(factory=dict[Any, Any], init=False)
-
-    def __call__(self, adapter: TypeAdapter) -> _H:
-        """The hook of an adapter; of one that is being made, one that looks for it when called."""
-        known = self._known.get(adapter)
-        if known is not None:
-            return known
-        with _MAKING:
-            known = self._known.get(adapter) or self._late.get(adapter)
-            if known is None:
-                self._late[adapter] = cast("Any", partial(self._later, adapter))
-                try:
-                    known = self.makers[type(adapter)](adapter)
-                finally:
-                    del self._late[adapter]
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known.clear()
-                self._known[adapter] = known
-            return known
-
-    def _later(self, adapter: TypeAdapter, *given: Any) -> Any:
-        return cast("Any", self(adapter))(*given)
-
-
-structure_hook: Final = Hooks[StructureHook]()
-"""Adapter -> hook that structures its values."""
-
-unstructure_hook: Final = Hooks[UnstructureHook]()
-"""Adapter -> hook that unstructures its values."""
-
-
-@frozen
-class HookField:
-    """A field of a class, as far as cattrs looks at an attribute of attrs: its type is an adapter."""
-
-    name: str
-    alias: str
-    type: TypeAdapter
-    default: Any = None
-    converter: Any = None
-    init: bool = True
-    kw_only: bool = True
-
-
-_OPTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
-    "structure": {
-        "_cattrs_forbid_extra_keys": False,
-        "_cattrs_prefer_attrib_converters": True,
-        "_cattrs_detailed_validation": True,
-        "_cattrs_use_alias": False,
-    },
-    "unstructure": {"_cattrs_use_alias": True},
-}
-
-
-def made_of_fields(way: Literal["structure", "unstructure"], cls: Any, fields: Iterable[HookField]) -> Any:
-    """The hook by which cattrs structures a class from its fields, or unstructures it, each under its alias.
-
-    One with a converter is taken as it is. Type variables, which cattrs asks for, the adapters have in already.
-    """
-    from cattrs import gen
-
-    made: Any = cls
-    if not cls.__name__.isidentifier():  # it stands in the code that cattrs makes
-        made = partial(cls)
-        made.__name__ = made.__qualname__ = "record"
-    variables = {each.__name__: Any for each in getattr(cls, "__parameters__", ())}
-    make = getattr(gen, f"make_dict_{way}_fn_from_attrs")
-    return make(list(fields), made, converter(), variables, _cattrs_use_linecache=False, **_OPTIONS[way])
 
 
 def noted_step(error: Exception) -> str | int | None:

@@ -32,7 +32,6 @@ class ClassField:
         key: Its key in JSON: the constructor's parameter.
         annotation: Resolved; `Any` where it has none.
         default: What it is if it isn't given; `MISSING` where that is made anew each time.
-        readable: Whether instances have it as an attribute.
     """
 
     name: str
@@ -40,7 +39,6 @@ class ClassField:
     annotation: Any
     required: bool
     default: Any
-    readable: bool = True
     description: str | None = None
     validator: Any = None
 
@@ -132,7 +130,6 @@ def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             annotation=cast("Any", annotation).type if passed_on else annotation,
             required=each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING,
             default=_default(each.default, each.default_factory),
-            readable=not passed_on,
             description=_described(each.metadata) or getattr(each, "doc", None),
         )
 

@@ -34,7 +34,6 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
-    FlagAdapter,
     ForeignAdapter,
     Kinds,
     MappingAdapter,
@@ -48,6 +47,7 @@ from pegboard.schema.adapters import (
     UnionAdapter,
     key_schema,
     reach,
+    root_schema,
 )
 from pegboard.schema.constraints import (
     Constraint,
@@ -57,9 +57,9 @@ from pegboard.schema.constraints import (
     notes_of,
     validator_constraint,
 )
+from pegboard.schema.conversion import to_json_data
 from pegboard.schema.converter import has_hook, is_msgspec, is_pydantic, model_schema
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
-from pegboard.schema.dump import to_json_data
 from pegboard.schema.fields import (
     MISSING,
     Binding,
@@ -134,15 +134,6 @@ def schema_of(annotation: object, *, tool: str = "", path: str = "", written: bo
             what to do instead.
     """
     return root_schema(adapter_of(annotation, tool=tool, path=path), SchemaWriter(written=written))
-
-
-def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:
-    """The schema of an adapter with its definitions; the root of an input schema has to be an object, no reference."""
-    writer = writer or SchemaWriter()
-    schema = dict(writer.write(adapter))
-    if reference := schema.pop("$ref", None):
-        schema = {**writer.definitions[reference.rpartition("/")[2]], **schema}
-    return {**schema, "$defs": writer.definitions} if writer.definitions else schema
 
 
 def object_schema(
@@ -392,15 +383,13 @@ class _Reader:
         return ChoiceAdapter.of(choices)
 
     def _enum(self, cls: Any, path: str) -> TypeAdapter:
-        """An enum has its values, flags the sums of theirs."""
+        """An enum has its values."""
         members: list[enum.Enum] = list(cls)
         if not members:
             self.refuse(cls, path, f"{cls.__qualname__} has no members", "Give it some.")
         if issubclass(cls, enum.Flag):
-            mask = 0
-            for member in cls.__members__.values():
-                mask |= member.value
-            return FlagAdapter(cls, mask)
+            hint = "Use a list of an Enum's members, which a model can name."
+            self.refuse(cls, path, f"{cls.__qualname__} is made of flags, which JSON has no words for", hint)
         for member in members:
             if not _is_scalar(member.value):
                 hint = "Give its members text or numbers as values."
@@ -508,7 +497,6 @@ class _Reader:
             name=_annotation_name(annotation),
             cls=dict if is_typed_dict(cls) else cls,
             notes=_class_notes(cls),
-            is_generic=bool(typing.get_args(annotation)),
         )
         self.records[key] = (annotation, adapter)
         outer, self._owner = self._owner, annotation
@@ -528,11 +516,10 @@ class _Reader:
             with contextlib.suppress(NothingLeftError):
                 constraint = validator_constraint(given.validator)
                 adapter = constrained(adapter, constraint, skips_null=False) or adapter
-        attribute = given.name if given.readable else None
         described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
         documented = None if described else docs.get(given.name) or docs.get(given.key)
         notes = _notes(given.description or documented, given.default, adapter)
-        return Member(given.key, attribute, adapter, given.required, notes)
+        return Member(given.key, adapter, given.required, notes)
 
     def _alias(self, alias: Any, annotation: Any, path: str) -> TypeAdapter:
         key = annotation_key(annotation)

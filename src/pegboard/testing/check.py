@@ -175,20 +175,21 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
         findings.error(f"{called} is marked both read-only and destructive: take one of the marks off")
-    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
-        if schema is None:
-            continue
-        findings.warnings += [f"{called}: its {what} schema: {text}" for text in lint_schema(schema)]
-        if (opinion := second_opinion(schema, examples)) is not None:
-            findings.warnings.append(
-                f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly"
-            )
+    findings.warnings += [f"{called}: {text}" for text in schema_problems(spec)]
     undescribed = list(_undescribed(spec.input_schema)) if spec.kind == "function" else []
     if undescribed:
         findings.warnings.append(
             f"{called}: no description for {', '.join(map(repr, undescribed))}; give one in the docstring (Args:), "
             "or as Annotated[..., 'text']"
         )
+
+
+def schema_problems(spec: ToolSpec) -> Iterator[str]:
+    """Misspelt keywords of a tool's schemas, defaults that don't fit, and what another validator refuses."""
+    for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
+        for text in () if schema is None else (*lint_schema(schema), second_opinion(schema, examples)):
+            if text is not None:
+                yield f"its {what} schema: {text}"
 
 
 def _undescribed(schema: JsonSchema) -> Iterator[str]:

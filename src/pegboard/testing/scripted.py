@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -157,7 +158,7 @@ class ScriptedModel(_Script):
 
 def _pieces(part: Part, index: int) -> Iterator[Delta]:
     if isinstance(part, TextPart):
-        yield from (TextDelta(word) for word in _words(part.text))
+        yield from (TextDelta(word) for word in re.findall("[^ ]* |[^ ]+$", part.text))
     elif isinstance(part, ReasoningPart) and part.text:
         yield ReasoningDelta(part.text)
     elif isinstance(part, CallPart):
@@ -165,14 +166,6 @@ def _pieces(part: Part, index: int) -> Iterator[Delta]:
         text = _written(call.arguments)
         yield CallDelta(index, text[: len(text) // 2], call.id, call.name)
         yield CallDelta(index, text[len(text) // 2 :], call.id, call.name)
-
-
-def _words(text: str) -> Iterator[str]:
-    start = 0
-    while start < len(text):
-        end = text.find(" ", start) + 1 or len(text)
-        yield text[start:end]
-        start = end
 
 
 def _written(arguments: object) -> str:

@@ -151,7 +151,7 @@ _MOST_UNSAYABLE: Final = 1_000
 
 def sayable_json(value: Any) -> Any:
     """A value as JSON data; text where JSON can't hold it. Never raises."""
-    from pegboard.schema.dump import to_json_data
+    from pegboard.schema.conversion import to_json_data
 
     try:
         return to_json_data(value)

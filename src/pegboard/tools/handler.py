@@ -19,7 +19,7 @@ from pegboard.tools.spec import Concurrency
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from pegboard.schema.converter import StructureHook
+    from pegboard.schema.conversion import StructureHook
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
 """Turns arguments that the schema has found valid into `(args, kwargs)` of the function."""
@@ -82,8 +82,6 @@ class Handler:
         flavour: What calling it gives.
         blocking: Whether a plain function may block, and so runs off the event loop.
         make_binder: Makes the binder, at the first call.
-        make_unstructure: Makes the way back to JSON, at the first call; `None` where the value is JSON already
-            or its type declares nothing.
         wraps_result: Whether the structured result is `{"result": value}`, because its type is no object's.
         injects: The parameters that services fill: these are opened before each call and closed after it.
     """
@@ -92,7 +90,6 @@ class Handler:
     make_binder: Callable[[], Binder]
     flavour: Flavour = field(default=Factory(lambda self: Flavour.of(self.function), takes_self=True))
     blocking: bool = True
-    make_unstructure: Callable[[], Callable[[Any], Any] | None] = lambda: None
     wraps_result: bool = False
     injects: tuple[Parameter, ...] = ()
 
@@ -224,8 +221,8 @@ def binder_of(signature: Signature, *, strict: bool = False, of_fields: bool = F
 
     `strict`: the types validate too, because the schema is another than theirs. `of_fields`: as `takes_fields` says.
     """
-    from pegboard.schema.converter import same  # these are loaded at the first call
-    from pegboard.schema.structure import strict_structurer, structure_hook
+    from pegboard.schema.conversion import same, structure_hook  # these are loaded at the first call
+    from pegboard.schema.structure import strict_structurer
     from pegboard.schema.types import adapter_of
 
     def structure_of(annotation: Any) -> StructureHook:
@@ -289,7 +286,7 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
                 if name in values:
                     values[name] = structure(values[name], None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            from pegboard.schema.structure import refusal  # loaded by now, as its hooks are
+            from pegboard.schema.conversion import refusal  # loaded by now, as its hooks are
 
             raise refusal(error, name) from None
         if names:
@@ -331,8 +328,6 @@ def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[
     for each in positional:
         if each.is_positional:
             args.append(values.pop(each.name, each.default))
-            if args[-1] is EMPTY:
-                raise StructureError("required, missing", (each.key,))
         else:
             args.extend(values.pop(each.name, ()))
     return args

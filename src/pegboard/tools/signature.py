@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -216,7 +216,9 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     bound = _bound_names(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
     parameters = tuple(_parameter(each, function, tool) for each in written)
-    _check_context([each for each in parameters if each.is_context], tool)
+    if len(contexts := [each.name for each in parameters if each.is_context]) > 1:
+        what = "a second parameter takes the context."
+        raise DefinitionError(what, tool=tool, parameter=contexts[1], hint="Keep one of them.")
     keys = Counter(each.key for each in parameters if not each.is_hidden)
     if twice := next((key for key, count in keys.items() if count > 1), ""):
         raise DefinitionError("two parameters have this name in JSON.", tool=tool, parameter=twice)
@@ -250,20 +252,14 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
         hint = "Annotate it ToolContext; the request is its `request`."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
-    if service is not None:
-        _check_injected(written, service, annotation, tool)
-    return Parameter(written.name, annotation, written.default, written.kind, service)
-
-
-def _check_injected(written: inspect.Parameter, service: Any, annotation: Any, tool: str) -> None:
-    if not is_kind(service) or _is_kind_of_context(service):
+    if service is not None and (not is_kind(service) or _is_kind_of_context(service)):
         what = f"a service is found by its class or protocol, and {service} is neither."
         hint = "Write Injected[SomeClass]."
-    elif written.kind in STARRED:
-        what, hint = "a service can't be starred.", "Give it a parameter of its own."
-    else:
-        return
-    raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
+        raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
+    if written.kind in STARRED and (service is not None or annotation is ToolContext):
+        what = f"{'the context' if service is None else 'a service'} can't be starred."
+        raise DefinitionError(what, tool=tool, parameter=written.name, hint="Give it a parameter of its own.")
+    return Parameter(written.name, annotation, written.default, written.kind, service)
 
 
 def _is_context(annotation: Any) -> bool:
@@ -278,16 +274,6 @@ def _is_context(annotation: Any) -> bool:
 
 def _is_kind_of_context(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, (ReadonlyContext, ToolContext))
-
-
-def _check_context(found: Sequence[Parameter], tool: str) -> None:
-    if len(found) > 1:
-        hint = "Keep one of them."
-        raise DefinitionError("a second parameter takes the context.", tool=tool, parameter=found[1].name, hint=hint)
-    for each in found:
-        if each.kind in STARRED:
-            hint = "Give it a parameter of its own."
-            raise DefinitionError("the context can't be starred.", tool=tool, parameter=each.name, hint=hint)
 
 
 def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Parameter]:
@@ -367,15 +353,15 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
     return list[parts[0]]
 
 
-def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str, Any]]:
-    """The JSON Schema of the structured result that a type declares, an object's; and what its `Handler` has of it.
+def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, bool]:
+    """The JSON Schema of the structured result that a type declares, an object's; and whether it wraps the value.
 
     MCP wants an object: a value of any other type stands in the structured result as `{"result": value}`. Raises
     `DefinitionError` where the type can't be written as JSON Schema.
     """
     structured = _structured_part(annotation)
     if structured is EMPTY:
-        return None, {}
+        return None, False
     from pegboard.schema.types import Property, object_schema, schema_of
 
     try:
@@ -383,8 +369,7 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str,
         is_wrapped = schema.get("type") != "object"
         if is_wrapped:
             schema = object_schema([Property("result", structured)], written=True)
-        parts = {"make_unstructure": functools.partial(_unstructurer, structured), "wraps_result": is_wrapped}
-        return json_text(schema), parts
+        return json_text(schema), is_wrapped
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -393,12 +378,6 @@ def output_of(annotation: Any, *, tool: str) -> tuple[JsonText | None, dict[str,
             annotation=error.annotation,
             hint="Annotate what it really gives back, or pass output_schema=None.",
         ) from None
-
-
-def _unstructurer(annotation: Any) -> Callable[[Any], Any] | None:
-    from pegboard.schema.structure import unstructurer  # loaded at the first call
-
-    return unstructurer(annotation)
 
 
 def _structured_part(annotation: Any) -> Any:

@@ -202,12 +202,6 @@ class Tool:
         assert isinstance(self.handler, Handler)
         return self.handler.make_binder()
 
-    @cached_property
-    def unstructure(self) -> Callable[[Any], Any] | None:
-        """What the function gave back -> JSON data, compiled at first use; `None` where there is nothing to do."""
-        assert isinstance(self.handler, Handler)
-        return self.handler.make_unstructure()
-
     def check(self, arguments: JsonMapping) -> tuple[str, ...]:
         """Every problem of these arguments, at most 20, as `"path: reason"`; empty where a call would run.
 
@@ -445,12 +439,12 @@ def made_tool(
     """
     name: str = facts["name"]
     if "output_schema" in options:
-        given_schema, parts = options["output_schema"], {}
+        given_schema, is_wrapped = options["output_schema"], False
         output = None if given_schema is None else checked_schema(given_schema, name, "output_schema")
     else:
-        output, parts = output_of(returns, tool=name)
+        output, is_wrapped = output_of(returns, tool=name)
     if handler is not None:
-        handler = evolve(handler, blocking=options.get("blocking", True), **parts)
+        handler = evolve(handler, blocking=options.get("blocking", True), wraps_result=is_wrapped)
     given: dict[str, Any] = {**facts, "output_schema": output, **spec_facts(options, tool=name)}
     if given.get("long_running"):
         given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()

@@ -64,7 +64,7 @@ def test_one_with_tools_held_back_says_so(say, registry):
     registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
     causes = {name: plugin.get("cause") for name, plugin in plugins_of(say("plugins", "--json")[1]).items()}
     assert causes == {"a": "its own", "b": "b lost 1; b lost 2", "c": None}
-    assert "b lost 1; b lost 2" in say("plugins")[1]
+    assert "\na: its own\nb: b lost 1; b lost 2\n" in say("plugins")[1]
 
 
 CONFLICTING = """

@@ -102,12 +102,12 @@ def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):
 
 
 def test_a_schema_that_another_validator_refuses(say, registry, monkeypatch):
-    from pegboard.schema import validator
+    from pegboard.testing import check
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.tool import Tool
 
     given = {"type": "object", "title": "odd"}
-    monkeypatch.setattr(validator, "second_opinion", lambda schema: "title: no" if schema == given else None)
+    monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
     assert found(say) == {"tool 'odd'": ["its input schema: title: no"]}
 

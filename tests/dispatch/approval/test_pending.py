@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from dispatch.approval.samples import NOW, a_pending, a_tool, resumed
+from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
 from pegboard.dispatch.approval import pending as module
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import (
@@ -29,7 +29,7 @@ from pegboard.dispatch.approval.pending import (
 from pegboard.dispatch.approval.request import Always, ApprovalRequest, Later, Once, Reject
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import InvalidNameError, PendingError
-from pegboard.schema.json import canonical_json, json_text
+from pegboard.schema.json import canonical_json
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
@@ -74,7 +74,7 @@ def refused(approval, tool, arguments):
 def test_the_arguments_that_run_are_nobodys():
     """They are read anew: what others hold of them changes nothing; order of keys and 1.0 stay."""
     arguments = {"z": {"paths": ["a"]}, "a": 1.0}
-    approval = Approval.of_text(tool_key(a_tool()), json_text(arguments))
+    approval = Approval(a_request(arguments=arguments))
     run = approval.consume(a_tool(), copy.deepcopy(arguments))
     arguments["z"]["paths"].append("b")
     assert run == {"z": {"paths": ["a"]}, "a": 1.0}
@@ -94,20 +94,20 @@ def test_the_arguments_that_run_are_nobodys():
 )
 def test_it_is_good_for_nothing_else(tool, arguments):
     """And it is used up by the attempt."""
-    approval = Approval.of_text(tool_key(a_tool()), json_text({"path": "a"}))
+    approval = Approval(a_request(arguments={"path": "a"}))
     assert "it isn't what was approved any more" in refused(approval, tool, arguments)
     assert "has been used" in refused(approval, a_tool(), {"path": "a"})
 
 
 def test_cyclic_arguments_were_never_approved():
     arguments = {}
-    approval = Approval.of_text(tool_key(a_tool()), json_text(arguments))
+    approval = Approval(a_request(arguments=arguments))
     arguments["self"] = arguments
     assert "isn't what was approved" in refused(approval, a_tool(), arguments)
 
 
 def test_of_many_threads_one_may_use_it():
-    approval = Approval.of_text(tool_key(a_tool()), json_text({}))
+    approval = Approval(a_request(arguments={}))
     start, used = threading.Barrier(8), []
 
     def state():
@@ -127,7 +127,7 @@ def test_of_many_threads_one_may_use_it():
 def test_no_approval_is_good_for_another_digest(approved, data):
     """Whatever is changed in the arguments."""
     other = data.draw(mutated(approved).filter(lambda value: isinstance(value, dict)))
-    approval = Approval.of_text(tool_key(a_tool()), json_text(approved))
+    approval = Approval(a_request(arguments=approved))
     if canonical_json(other) == canonical_json(approved):
         assert canonical_json(approval.consume(a_tool(), other)) == canonical_json(approved)
     else:
@@ -213,7 +213,7 @@ def test_without_a_key_other_arguments_need_another_digest(pending, arguments):
         read = PendingCall.from_json(data)
     except PendingError:
         return
-    Approval.of_text(read.spec_digest, read.arguments_text).consume(a_tool(), pending.arguments)
+    Approval(read).consume(a_tool(), pending.arguments)
 
 
 @pytest.mark.parametrize("forge", [lambda data: data.pop("signature"), lambda data: data.update(signature=7)])
@@ -539,7 +539,7 @@ def test_an_approved_call_runs_with_what_was_approved(answer):
     approval, confirmation = resumed(pending, answer)
     assert confirmation is None
     assert approval.consume(a_tool(), {"path": "a"}) == {"path": "a"}
-    assert approval.request == pending.id
+    assert approval.request is pending
 
 
 @pytest.mark.parametrize("subject", ["call", "permission"])

@@ -57,7 +57,7 @@ class Host(RuleBasedStateMachine):
         """What the stage `run` does: the last look, then the handler."""
         with contextlib.suppress(CallError):
             consume_approval(state)
-            self.run.append((state.approval.request, state.arguments["path"]))
+            self.run.append((state.approval.request.id, state.arguments["path"]))
 
     @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=states)
     def ask(self, path, answer):

@@ -80,7 +80,7 @@ def allowed(line, *patterns):
         *("timeout 5 ls",),
         *("find . -name '*.py' | xargs grep foo", "echo ${HOME}/x", "sh script.sh", "bash -x script.sh", "env"),
         *("sudo -i",),
-        *("diff <(ls a) <(ls b)", 'while read l; do echo "$l"; done < f'),
+        *("diff <(ls a) <(ls b)", 'while read l; do echo "$l"; done < f', "case $1 in start) echo a;; esac"),
         *("export A=b",),
         *("python -c 'git_push()'", "python git push", "echo 'exec git push' > x", "GITHUB='git push' ls"),
         *("git pushx", ". ./activate", "source activate", "find . -name x"),

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,7 +16,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard import MemoryGrants, PendingError, ReadonlyContext, Rule
-from pegboard.dispatch.approval.grants import Grant, Records, grants_of, session_key
+from pegboard.dispatch.approval.grants import Grant, session_key
 from pegboard.dispatch.approval.request import parsed
 from pegboard.errors import log_failure
 from pegboard.files import read_private, write_whole
@@ -52,19 +53,19 @@ class FileApprovals:
     lock_seconds: float = LOCK_SECONDS
     _memory: MemoryGrants = field(factory=MemoryGrants, init=False)
     _seen: float = field(default=0.0, init=False)
-    _cached: tuple[_Stamp | None, Records] = field(factory=lambda: (None, Records()), init=False)
+    _cached: tuple[_Stamp | None, MemoryGrants] = field(factory=lambda: (None, MemoryGrants()), init=False)
 
     def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
         """What a tool is allowed in this session now."""
         if session is None:
             return self._memory.rules(None, tool)
-        records = self._current()
-        now = self._now(records)
-        if any(grant.until is not None and grant.until <= now for grant in records.sessions.get(session, ())):
-            records.expire(now)  # for good, whatever the clock does later: in the file too, where that is possible
+        held = self._current()
+        now = held.clock()
+        if not all(grant.lasts(now) for grant in held.sessions.get(session, ())):
+            held.expire()  # for good, whatever the clock does later: in the file too, where that is possible
             with suppress(OSError, PendingError), self._changed(0):
                 pass
-        return records.rules(session, tool, now)
+        return held.rules(session, tool)
 
     def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
         """Allows a tool what these rules allow, in this session, for so many seconds or for good.
@@ -76,8 +77,8 @@ class FileApprovals:
         if session is None:
             self._memory.add(None, tool, rules, seconds)
             return
-        with self._changed() as records:
-            records.add(session, grants_of(tool, rules, seconds, records.seen), MOST_FILE_SESSIONS)
+        with self._changed() as held:
+            held.add(session, tool, rules, seconds)
 
     def consume(self, pending_id: str) -> bool:
         """Notes that the answer to this pending call is used; true the first time, in whatever process.
@@ -86,8 +87,8 @@ class FileApprovals:
             PendingError: The file can't be read, another process holds it, or it is full.
             OSError: It can't be written.
         """
-        with self._changed() as records:
-            return records.consume(pending_id, self.clock(), MOST_FILE_USED)
+        with self._changed() as held:
+            return held.consume(pending_id)
 
     def forget(self, context: ReadonlyContext) -> None:
         """Takes back all that was allowed to this user in this session, as when it ends.
@@ -100,25 +101,31 @@ class FileApprovals:
         if session is None:
             self._memory.forget(context)
             return
-        with self._changed() as records:
-            records.sessions.pop(session, None)
+        with self._changed() as held:
+            held.forget(context)
 
-    def _now(self, records: Records) -> float:
+    def _held(self, seen: float, **facts: Any) -> MemoryGrants:
+        """What a file holds, by the time that was seen when it was written."""
+        return MemoryGrants(
+            partial(self._now, seen), most_sessions=MOST_FILE_SESSIONS, most_used=MOST_FILE_USED, **facts
+        )
+
+    def _now(self, seen: float) -> float:
         """The time that grants expire by; later than all where the clock is behind what was seen."""
-        now, seen = self.clock(), max(self._seen, records.seen)
+        now, seen = self.clock(), max(self._seen, seen)
         self._seen = max(now, seen)
         return now if now >= seen - _CLOCK_STEP else inf
 
     @contextmanager
-    def _changed(self, seconds: float | None = None) -> Generator[Records]:
+    def _changed(self, seconds: float | None = None) -> Generator[MemoryGrants]:
         """What the file holds, to be changed, and written then; other threads and processes wait so many seconds."""
         with self._locked(self.lock_seconds if seconds is None else seconds):
-            records = self._read()
-            now = self._now(records)
-            records.expire(now)
-            records.seen = self._seen = self.clock() if now == inf else self._seen
-            yield records
-            self._write(records)
+            held = self._read()
+            held.expire()
+            self._seen = seen = self.clock() if held.clock() == inf else self._seen
+            held.clock = lambda: seen
+            yield held
+            self._write(held, seen)
 
     @contextmanager
     def _locked(self, seconds: float) -> Generator[None]:
@@ -137,35 +144,36 @@ class FileApprovals:
         finally:
             lock.release()
 
-    def _current(self) -> Records:
+    def _current(self) -> MemoryGrants:
         """What the file holds, read only where it has changed; nothing where it can't be read."""
         stamp = None
         try:
             stamp = _stamp(self.path)
-            cached, records = self._cached
+            cached, held = self._cached
             if stamp == cached:
-                return records
-            records = self._read()
+                return held
+            held = self._read()
         except (OSError, PendingError) as error:
             log_failure(f"reading {self.path}", error)
-            records = Records()  # kept: a file that can't be read is logged once
-        self._cached = (stamp, records)
-        return records
+            held = MemoryGrants()  # kept: a file that can't be read is logged once
+        self._cached = (stamp, held)
+        return held
 
-    def _read(self) -> Records:
+    def _read(self) -> MemoryGrants:
         try:
-            return _from_json(read_private(str(self.path), MOST_FILE))
+            read = _from_json(read_private(str(self.path), MOST_FILE))
         except FileNotFoundError:
-            return Records()
+            return self._held(0.0)
         except (OSError, ValueError, PendingError) as error:
             raise PendingError(f"{self.path} can't be read: {error}. Correct it, or move it away.") from error
+        return self._held(read.seen, sessions={**read.sessions}, used=read.used)
 
-    def _write(self, records: Records) -> None:
+    def _write(self, held: MemoryGrants, seen: float) -> None:
         """Writes the file; where it would be too large, the grants of the sessions longest ago go."""
-        records.sessions = {session: grants for session, grants in records.sessions.items() if grants}
-        while len(data := _to_json(records)) > MOST_FILE and records.sessions:
-            for session in list(records.sessions)[: len(records.sessions) // 2 + 1]:
-                del records.sessions[session]
+        held.sessions = {session: grants for session, grants in held.sessions.items() if grants}
+        while len(data := _to_json(held, seen)) > MOST_FILE and held.sessions:
+            for session in list(held.sessions)[: len(held.sessions) // 2 + 1]:
+                del held.sessions[session]
         if len(data) > MOST_FILE:
             raise OSError(errno.EFBIG, f"would be larger than {MOST_FILE:,} bytes", str(self.path))
         write_whole(str(self.path), data, mode=0o600, sync=True)
@@ -181,7 +189,7 @@ class _FileJson:
     used: dict[str, float]
 
 
-def _from_json(data: bytes) -> Records:
+def _from_json(data: bytes) -> _FileJson:
     """What a file holds. One of version 1 granted to anyone who knew a session's id: only its used answers count."""
     what = "a file of approvals"
     value: dict[str, Any] = parsed(data, MOST_FILE, what)
@@ -191,16 +199,15 @@ def _from_json(data: bytes) -> Records:
         read: _FileJson = strict_structurer(_FileJson)(value)
     except (ValueError, TypeError, RecursionError) as error:
         raise PendingError(f"not {what}: {error}") from None
-    records = Records({**read.sessions}, read.used, read.seen)
     for grants in read.sessions.values():
         for grant in grants:
             _ = grant.rule  # raises where it is none
-    return records
+    return read
 
 
-def _to_json(records: Records) -> bytes:
-    sessions = {session: [attrs.asdict(grant) for grant in grants] for session, grants in records.sessions.items()}
-    written = {"version": 2, "seen": records.seen, "sessions": sessions, "used": records.used}
+def _to_json(held: MemoryGrants, seen: float) -> bytes:
+    sessions = {session: [attrs.asdict(grant) for grant in grants] for session, grants in held.sessions.items()}
+    written = {"version": 2, "seen": seen, "sessions": sessions, "used": held.used}
     return json.dumps(written, separators=(",", ":")).encode()
 
 

@@ -13,10 +13,10 @@ from attrs import evolve
 
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import (
+    block,
     complain,
     json_pretty,
     json_rows,
-    plugins_table,
     remark,
     rows_text,
     stdout_screen,
@@ -97,20 +97,16 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
     Without FILE, the one that commands find from here.
     """
-    chosen = file or _found_here()
+    found = file or project_file(str(Path.cwd()))
+    if found is None:
+        raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
+    chosen = Path(found)
     if undo:
         remark(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
     else:
         trust(chosen)
         remark(f"{chosen} is trusted as it is now; once it changes, it has to be trusted again")
     return 0
-
-
-def _found_here() -> Path:
-    found = project_file(str(Path.cwd()))
-    if found is None:
-        raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
-    return Path(found)
 
 
 @click.group("keys")
@@ -172,7 +168,19 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
         write(json_rows("plugins", (plugin.to_json() for plugin in plugins)))
         return 0
     screen = stdout_screen()
-    write_long(plugins_table(plugins, screen), screen)
+    rows = [
+        (
+            plugin.name,
+            f"{plugin.distribution or ''} {plugin.version or ''}".strip(),
+            plugin.status,
+            str(len(plugin.tools)),
+            " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
+        )
+        for plugin in plugins
+    ]
+    causes = (f"{plugin.name}: {plugin.cause}" for plugin in plugins if plugin.cause)
+    text = rows_text(("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS"), rows, screen)
+    write_long(text + "".join(block(cause, screen) for cause in causes), screen)
     for problem in session.registry.problems():
         if problem.plugin is None:
             remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pegboard.cli.commands.manifest import manifest_files, plugins_of
+from pegboard.cli.commands.manifest import manifest_differences, manifest_files, plugins_of
 from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, rows_text, stdout_screen, write
+from pegboard.cli.output import Finding, Status, block, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import Session, configuration_of, names_of_plugins, open_session
 from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, PluginError, suggest
@@ -24,7 +24,6 @@ from pegboard.plugins.discovery import GROUP, discover
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.testing.torture import Tried
-    from pegboard.tools.spec import ToolSpec
 
 _DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct it, or leave it out."
@@ -85,7 +84,10 @@ def doctor_command(options: Options, as_json: bool, rules: str | None) -> int:
     if as_json:
         write(json_rows("findings", (finding.to_json() for finding in found)))
     else:
-        write(findings_text(found, stdout_screen()))
+        screen = stdout_screen()
+        for each in found:
+            write(block(each.subject, screen, style="bold"))
+            write(block(each.cause, screen, indent="  ", style="red") + block(each.fix, screen, indent="  "))
         remark(f"{len(found)} found" if found else "nothing is wrong")
     return 1 if found else 0
 
@@ -140,18 +142,12 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
         for problem in offered.problems:
             kind, fix = ("names", _RENAME) if problem.note else ("configuration: where", _CORRECT)
             yield Finding(kind, str(problem), fix)
-        yield from _of_schemas(tool.spec for tool in offered.tools)
+        from pegboard.testing.check import schema_problems  # which loads all of the registry
+
+        for tool in offered.tools:
+            for cause in schema_problems(tool.spec):
+                yield Finding(f"tool {tool.name!r}", cause, "Ask its author to correct it.")
     yield from names_of_configuration(session)
-
-
-def _of_schemas(specs: Iterable[ToolSpec]) -> Iterator[Finding]:
-    """Schemas that another validator refuses, as other programs may; misspelt keywords, and defaults that don't fit."""
-    from pegboard.schema.validator import lint_schema, second_opinion  # which load jsonschema
-
-    for spec in specs:
-        for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
-            for text in () if schema is None else filter(None, (second_opinion(schema), *lint_schema(schema))):
-                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {text}", "Ask its author to correct it.")
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:
@@ -226,20 +222,20 @@ def _of_groups() -> Iterator[Finding]:
 
 def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
     """Those that are there, of distributions whose plugins all load; what fails to load is reported elsewhere."""
-    for _, of_one in groupby(entries, lambda found: found.distribution):
+    for distribution, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
         if not all(found.name in well for found in plugins):
             continue
         try:
-            files = [file for file in manifest_files(plugins) if file.path.exists()]
+            files = manifest_files(plugins)
         except ManifestError:  # the package is found by an import hook only
             continue
-        for file in files:
+        for path, of_file in files:
             notes: list[str] = []
-            for difference in file.differences(notes):
-                yield Finding(str(file.path), difference, "As its author: registry manifest write.")
+            for difference in manifest_differences(path, of_file, notes) if path.exists() else ():
+                yield Finding(str(path), difference, "As its author: registry manifest write.")
             for note in notes:
-                yield Finding(f"distribution {file.distribution}", note, "Ask its author to correct it.")
+                yield Finding(f"distribution {distribution}", note, "Ask its author to correct it.")
 
 
 def cache_findings() -> Iterator[Finding]:

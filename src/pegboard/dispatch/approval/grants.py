@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Final, Protocol
@@ -99,58 +99,9 @@ class Grant:
         """The same as a rule."""
         return Rule(self.permission, self.pattern, "allow", literal=self.literal)
 
-
-@define
-class Records:
-    """The grants of all sessions, the one that was granted to longest ago first, and the ids of used answers.
-
-    Attributes:
-        sessions: By key.
-        used: When each was used.
-        seen: The latest time that is known.
-    """
-
-    sessions: dict[str | None, list[Grant]] = field(factory=dict["str | None", "list[Grant]"])
-    used: dict[str, float] = field(factory=dict[str, float])
-    seen: float = 0.0
-
-    def rules(self, session: str | None, tool: str, now: float) -> tuple[Rule, ...]:
-        """What a tool is allowed in this session now."""
-        grants = self.sessions.get(session, ())
-        return tuple(each.rule for each in grants if each.tool == tool and (each.until is None or each.until > now))
-
-    def expire(self, now: float) -> None:
-        """Drops what has expired."""
-        for key, grants in list(self.sessions.items()):
-            self.sessions[key] = [grant for grant in grants if grant.until is None or grant.until > now]
-
-    def add(self, session: str | None, grants: Iterable[Grant], most: int) -> None:
-        """Adds grants; of more than `most` sessions the one that was granted to longest ago goes."""
-        self.sessions[session] = [*self.sessions.pop(session, ()), *grants][-MOST_GRANTS:]
-        while len(self.sessions) > most:
-            del self.sessions[next(iter(self.sessions))]
-
-    def consume(self, pending_id: str, now: float, most: int) -> bool:
-        """Adds an id to those that are used; false where it is among them. Those of long ago are dropped.
-
-        Raises:
-            PendingError: There are too many: forgetting one would let it be used again.
-        """
-        if pending_id in self.used:
-            return False
-        if len(self.used) >= most:
-            for old in [one for one, when in self.used.items() if when < now - USED_SECONDS]:
-                del self.used[old]
-        if len(self.used) >= most:
-            raise PendingError(f"{most:,} answers were used in {USED_SECONDS / 86400:g} days; no more can be recorded")
-        self.used[pending_id] = now
-        return True
-
-
-def grants_of(tool: str, rules: Iterable[Rule], seconds: float | None, now: float) -> list[Grant]:
-    """What rules grant a tool, for so many seconds from now or for good."""
-    until = None if seconds is None else now + seconds
-    return [Grant(tool, rule.permission, rule.pattern, rule.literal, until) for rule in rules]
+    def lasts(self, now: float) -> bool:
+        """Whether it holds at this time."""
+        return self.until is None or self.until > now
 
 
 @define(eq=False)
@@ -159,32 +110,63 @@ class MemoryGrants:
 
     Attributes:
         clock: Seconds that only grow.
+        sessions: What was granted, by session; the one that was granted to longest ago first.
+        used: When each answer was used, by the id of what was answered.
+        most_sessions: How many sessions have grants at once.
+        most_used: How many used answers are remembered.
     """
 
     clock: Callable[[], float] = time.monotonic
-    _records: Records = field(factory=Records, init=False)
+    sessions: dict[str | None, list[Grant]] = field(factory=dict["str | None", "list[Grant]"], kw_only=True)
+    used: dict[str, float] = field(factory=dict[str, float], kw_only=True)
+    most_sessions: int = field(default=MOST_SESSIONS, kw_only=True)
+    most_used: int = field(default=MOST_USED, kw_only=True)
     _lock: Lock = field(factory=Lock, init=False)
 
     def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
         """What a tool is allowed in this session now."""
-        return self._records.rules(session, tool, self.clock()) if self._records.sessions else ()
+        grants = self.sessions.get(session)
+        if not grants:
+            return ()
+        now = self.clock()
+        return tuple(each.rule for each in grants if each.tool == tool and each.lasts(now))
 
     def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
         """Allows a tool what these rules allow, in this session, for so many seconds or for good."""
+        until = None if seconds is None else self.clock() + seconds
+        grants = [Grant(tool, rule.permission, rule.pattern, rule.literal, until) for rule in rules]
         with self._lock:
-            self._records.expire(self.clock())
-            self._records.add(session, grants_of(tool, rules, seconds, self.clock()), MOST_SESSIONS)
+            self.expire()
+            self.sessions[session] = [*self.sessions.pop(session, ()), *grants][-MOST_GRANTS:]
+            while len(self.sessions) > self.most_sessions:
+                del self.sessions[next(iter(self.sessions))]
+
+    def expire(self) -> None:
+        """Drops what has expired."""
+        now = self.clock()
+        for key, grants in list(self.sessions.items()):
+            self.sessions[key] = [grant for grant in grants if grant.lasts(now)]
 
     def consume(self, pending_id: str) -> bool:
-        """Notes that the answer to this pending call is used; true the first time.
+        """Notes that the answer to this pending call is used; true the first time. Those of long ago are forgotten.
 
         Raises:
-            PendingError: Too many were used in the last 90 days.
+            PendingError: Too many were used in the last 90 days: forgetting one would let it be used again.
         """
+        now, most = self.clock(), self.most_used
         with self._lock:
-            return self._records.consume(pending_id, self.clock(), MOST_USED)
+            if pending_id in self.used:
+                return False
+            if len(self.used) >= most:
+                for old in [one for one, when in self.used.items() if when < now - USED_SECONDS]:
+                    del self.used[old]
+            if len(self.used) >= most:
+                days = f"{USED_SECONDS / 86400:g} days"
+                raise PendingError(f"{most:,} answers were used in {days}; no more can be recorded")
+            self.used[pending_id] = now
+            return True
 
     def forget(self, context: ReadonlyContext) -> None:
         """Takes back all that was allowed to this user in this session, as when it ends."""
         with self._lock:
-            self._records.sessions.pop(session_key(context), None)
+            self.sessions.pop(session_key(context), None)

@@ -67,19 +67,6 @@ def hmac_of(data: JsonMapping, key: str | bytes) -> str:
     return f"hmac-sha256:{hmac.new(secret, _PURPOSE + text, hashlib.sha256).hexdigest()}"
 
 
-def signed_by(data: Any, key: str | bytes) -> bool:
-    """Whether the data carries the signature of this key.
-
-    Raises:
-        ValueError: The key has fewer than 16 bytes.
-    """
-    import hmac
-
-    given = data.get("signature") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    wanted = hmac_of(data if isinstance(data, dict) else {}, key)  # pyright: ignore[reportUnknownArgumentType]
-    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
-
-
 class SignedRecord(JsonRecord):
     """A record that leaves this process as JSON text, and may be signed: what comes back isn't trusted."""
 
@@ -120,8 +107,13 @@ class SignedRecord(JsonRecord):
             ValueError: The key is too short.
         """
         data = parsed(text, cls.most_bytes, cls.called)
-        if key is not None and not signed_by(data, key):
-            raise PendingError(f"{cls.called}: not signed with this key, or changed since")
+        if key is not None:
+            import hmac
+
+            signed: dict[str, Any] = data if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+            given = str(signed.get("signature")).encode("utf-8", "surrogatepass")
+            if not hmac.compare_digest(given, hmac_of(signed, key).encode()):
+                raise PendingError(f"{cls.called}: not signed with this key, or changed since")
         return cls.from_json(data)
 
 
@@ -130,22 +122,16 @@ class Approval:
     """A person's yes to one call, bound to the tool, who brings it, and the arguments; good for one run.
 
     Attributes:
-        digest: Of the call, as `digest_of_call` gives it.
-        arguments: What was approved, as JSON text.
-        request: The id of the request that was answered.
-        patterns: What the person was shown that the call touches; `()` where that was asked earlier.
+        request: What was answered: whether the call runs, or what it asked once it was approved.
     """
 
-    digest: str
-    arguments: str = field(repr=False)
-    request: str = ""
-    patterns: tuple[str, ...] = ()
+    request: ApprovalRequest
     _spent: Lock = field(factory=Lock, init=False, repr=False)
 
-    @classmethod
-    def of_text(cls, spec_digest: str, arguments: str, request: str = "", patterns: tuple[str, ...] = ()) -> Self:
-        """An approval of a call whose arguments were written as JSON text; the digest is that text's own."""
-        return cls(digest_of_call(spec_digest, json.loads(arguments)), arguments, request, patterns)
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What the person was shown that the call touches; `()` where that was asked earlier."""
+        return self.request.patterns if self.request.subject == "call" else ()
 
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Uses the approval up, right before the call runs, whether it fits or not.
@@ -160,11 +146,11 @@ class Approval:
             raise CallError("denied", f"{tool.name} was not run: its approval has been used. Ask again.")
         if not self._fits(tool, arguments):
             raise CallError("denied", f"{tool.name} was not run: it isn't what was approved any more. Ask again.")
-        return json.loads(self.arguments)
+        return self.request.arguments
 
     def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         try:
-            return digest_of_call(tool_key(tool), arguments) == self.digest
+            return digest_of_call(tool_key(tool), arguments) == self.request.digest
         except (TypeError, ValueError, RecursionError):
             return False  # what isn't JSON any more was never approved
 
@@ -491,10 +477,7 @@ class ResumedCall:
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
-        shown = pending.patterns if pending.subject == "call" else ()
-        approval = (
-            Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id, shown) if approved else None
-        )
+        approval = Approval(pending) if approved else None
         return approval, confirmation_of(pending, answer, pending.earlier, pending.kept)
 
 

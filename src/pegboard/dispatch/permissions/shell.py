@@ -49,7 +49,7 @@ class Line:
 
     Attributes:
         commands: Every command, in no particular order.
-        is_plain: Whether the commands are all that happens: no substitution, no loop over words, no arithmetic.
+        is_plain: Whether the commands are all that happens: no substitution, no definition, no arithmetic.
     """
 
     commands: list[Command] = field(factory=list[Command])
@@ -72,13 +72,15 @@ _PARAMETER: Final = re.compile(
 )
 """What stands for a value and does nothing else."""
 
-_SUM: Final = re.compile(r"\$\(\([A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]*\)\)")
+_SUM: Final = re.compile(
+    r"\$\(\((?:[A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]|(?<!\$)\([A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]*\))*\)\)"
+)
 """`$((...))` in which nothing can hide."""
 
 _ANSI: Final = re.compile(r"\$'(?:[^'\\]|\\[^'])*'")
 _BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-_BRACED: Final = re.compile(r"\$\{(?![ \t\n|])(?:[^\"'`$\\<>{}@]|@(?!P))*\}")
-"""`${NAME...}` in which nothing can hide: shells disagree about quotes in it."""
+_BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
+
 
 _REST: Final = "\udfff"
 """Stands where the shell replaces the rest of a word; no text from outside can hold it (it is no Unicode)."""
@@ -90,18 +92,20 @@ _IN_DOCUMENT: Final = re.compile(r"[^$`\\]+")
 MOST_LINE: Final = 32_768
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")
-_OPERATOR: Final = re.compile(r"[\n;|]|&&?")
+_OPERATOR: Final = re.compile(r"\n|;;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)|(&>>|&>)")
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ENDS: Final = frozenset({"", *" \t\n;&|()<>"})
+_FUNCTION: Final = re.compile(r"\(\)\{")
+_ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
+"""`((...))` in which nothing can hide. Some shells take it for arithmetic, others for groups."""
+
 _AROUND: Final = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!"})
 """Words that stand round commands and do nothing themselves."""
 
-_STRANGE: Final = frozenset({"for", "select", "[["})
+_STRANGE: Final = frozenset({"for", "select", "case", "[["})
 """Words that start something whose parts aren't all commands: it can be looked at, but not allowed."""
-
-_REFUSED: Final = frozenset({"case", "function", "coproc"})
-"""Words that start what isn't read at all."""
 
 _TIMED: Final = frozenset({"time", "-p", "--"})
 """Words behind which some shells still know their own words (`time { a; }`), and others don't."""
@@ -146,33 +150,31 @@ class _Reader:
     span: tuple[int, int] | None = field(default=None, init=False)
     is_whole: bool = field(default=True, init=False)
     is_closed: bool = field(default=False, init=False)
+    cases: int = field(default=0, init=False)
     waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
-    def read(self, closing: str) -> None:
-        """Reads up to `closing`, which is passed over, or up to the end."""
+    def read(self, closing: str) -> int:
+        """Reads up to `closing` or the end, and gives the place behind that."""
+        self.deeper()
         self.renew()
         while not self.ends(closing):
             self.step()
         self.flush()
         if self.waiting:
             raise UnreadableError("a here-document isn't there")
-        self.place += len(closing)
+        return self.place + len(closing)
 
-    def read_within(self, text: str, place: int, closing: str, *, inside: bool) -> int:
-        """Reads what stands in this text in brackets, or in backticks; gives the place behind it."""
-        if self.level == MOST_LEVELS:
-            raise UnreadableError("too deep")
-        if self.waiting:
+    def within(self, text: str, place: int, closing: str, *, inside: bool) -> int:
+        """Reads what stands in brackets, or in backticks, which are a text of their own; gives the place behind it."""
+        if self.waiting and closing:
             raise UnreadableError("a here-document before a bracket")
-        reader = _Reader(text, self.line, self.level + 1, inside, place)
-        reader.read(closing)
-        return reader.place
+        return _Reader(text, self.line, self.level, inside, place).read(closing)
 
     def ends(self, closing: str) -> bool:
-        """Whether this is the end."""
+        """Whether this is the end; `)` may also stand behind the pattern of a case."""
         self.must(_BLANK, "")
         if self.place < len(self.text):
-            return closing != "" and self.at(closing)
+            return closing != "" and self.at(closing) and not self.cases
         if closing:
             raise UnreadableError("a bracket isn't closed")
         return True
@@ -184,12 +186,12 @@ class _Reader:
                 raise UnreadableError("a comment in a test")
             self.must(_COMMENT, "")
         elif self.at("("):
-            if self.current.words or self.current.assignments or self.at("(("):
-                raise UnreadableError("a definition, an array, a pattern or arithmetic")
-            self.flush()
-            self.place = self.read_within(self.text, self.place + 1, ")", inside=self.inside)
+            self.group()
         elif self.at(")"):
-            raise UnreadableError("a bracket isn't opened")
+            if not self.cases:
+                raise UnreadableError("a bracket isn't opened")
+            self.place += 1
+            self.flush()
         elif not (self.at("<(") or self.at(">(")) and (redirection := self.take(_REDIRECTION)):
             self.redirection(redirection[2] or redirection[3])
         elif operator := self.take(_OPERATOR):
@@ -198,6 +200,22 @@ class _Reader:
                 self.documents()
         else:
             self.take_word()
+
+    def group(self) -> None:
+        """A group, or what only looks like one: a definition, an array, a pattern. All parts are taken for commands."""
+        joined = bool(self.current.words or self.current.assignments)
+        if joined or self.at("(("):
+            self.line.is_plain = False
+        if self.at("(("):
+            inner = self.must(_ARITHMETIC, "arithmetic")[1]
+            self.flush()
+            self.within(inner, 0, "", inside=True)
+            return
+        self.flush()
+        start = self.place
+        self.place = self.within(self.text, start + 1, ")", inside=self.inside)
+        if joined and self.text[self.place : self.place + 1] not in _ENDS and not _FUNCTION.match(self.text, start):
+            raise UnreadableError("a word that goes on behind a bracket")
 
     def redirection(self, sign: str) -> None:
         self.is_whole = False
@@ -221,18 +239,33 @@ class _Reader:
         start = self.place
         text, is_bare = self.whole_word()
         words = self.current.words
-        if is_bare and not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words):
-            if text in _REFUSED:
-                raise UnreadableError(f"{text!r}, in which not all is commands")
-            self.line.is_plain = self.line.is_plain and text not in _STRANGE and not (words and text in _AROUND)
-            if text in _AROUND:
-                return
-        if not words and _ASSIGNMENT.match(text):
+        at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
+        if at_front and is_bare and self.is_own(text):
+            self.line.is_plain = self.line.is_plain and not words
+            return
+        if not self.current.words and ASSIGNMENT.match(text):
             self.current.assignments.append(text)
             self.line.add(Command([text], inside=self.inside, is_program=False))
         else:
-            words.append(text)
+            self.current.words.append(text)
             self.span = (start if self.span is None else self.span[0], self.place)
+
+    def is_own(self, word: str) -> bool:
+        """Whether this is one of the shell's own words, which stand round commands."""
+        if word in _STRANGE:
+            self.line.is_plain = False
+            self.cases += word == "case"
+        elif word == "esac":
+            self.cases -= self.cases > 0
+            return True
+        elif word == "function":
+            self.line.is_plain = False
+            self.must(_BLANK, "")
+            self.word()
+            return True
+        elif word == "coproc":
+            raise UnreadableError("a coprocess")
+        return word in _AROUND
 
     def whole_word(self) -> tuple[str, bool]:
         """The word that starts here, as `word`."""
@@ -253,12 +286,13 @@ class _Reader:
         self.current, self.span, self.is_whole, self.is_closed = Command(inside=self.inside), None, True, False
 
     def documents(self) -> None:
-        """Reads the here-documents that were announced on the line before; with holes where the shell fills them in."""
+        """Reads the here-documents that were announced on the line before."""
         waiting, self.waiting = self.waiting, []
         for end, is_literal, has_tabs, command in waiting:
             body = self.body(end, is_literal=is_literal, has_tabs=has_tabs)
-            filled = body if is_literal else _Reader(body, self.line, self.level, self.inside).quoted("")
-            command.scripts.append(filled)
+            if not is_literal:  # it has holes where the shell fills it in
+                body = _Reader(body, self.line, self.level, self.inside).quoted("")
+            command.scripts.append(body)
 
     def body(self, last: str, *, is_literal: bool, has_tabs: bool) -> str:
         """The lines of a here-document; behind it goes on what is behind its last line."""
@@ -274,10 +308,10 @@ class _Reader:
                 break
         raise UnreadableError("where a here-document ends isn't known")
 
-    def substitution(self, sign: str) -> str:
+    def substitution(self) -> str:
         """What stands behind `$(`, `<(` or `>(`."""
         self.line.is_plain = False
-        self.place = self.read_within(self.text, self.place + len(sign), ")", inside=True)
+        self.place = self.within(self.text, self.place + 2, ")", inside=True)
         return HOLE
 
     # Words ---------------------------------------------------------------------------------------------------------
@@ -300,10 +334,16 @@ class _Reader:
         """Whether this stands here."""
         return self.text.startswith(text, self.place)
 
-    def word(self) -> tuple[str, bool]:
-        """The word that starts here, without quotes, with holes; and whether it may be one of the shell's own words.
+    def deeper(self) -> None:
+        """One level more."""
+        self.level += 1
+        if self.level > MOST_LEVELS:
+            raise UnreadableError("too deep")
 
-        It is empty where none does. What has quotes or escapes is none of those.
+    def word(self) -> tuple[str, bool]:
+        """The word that starts here, without quotes, with holes; empty where none does.
+
+        And whether it has no quotes and no escapes, and so may be one of the shell's own words.
         """
         start, parts = self.place, list[str]()
         while self.place < len(self.text):
@@ -323,7 +363,7 @@ class _Reader:
         """A part of a word that isn't ordinary."""
         character = self.text[self.place]
         if character in "<>":
-            return self.substitution("<(")
+            return self.substitution()
         if character in _SPECIAL:
             return _SPECIAL[character](self)
         self.place += 1
@@ -395,23 +435,43 @@ class _Reader:
         if quoted and '\\"' in inner:
             raise UnreadableError("an escaped quote in backticks in quotes")
         self.line.is_plain = False
-        self.read_within(re.sub(r"\\([$`\\])", r"\1", inner), 0, "", inside=True)
+        self.within(re.sub(r"\\([$`\\])", r"\1", inner), 0, "", inside=True)
         return HOLE
 
     def dollar(self, *, quoted: bool = False) -> str:
         """What the shell fills in."""
         if self.take(_PARAMETER) or (not quoted and self.take(_ANSI)):
             return HOLE
-        if self.at("$((") or self.at("${"):
-            self.must(_BRACED if self.at("${") else _SUM, "what may hide a substitution")
+        if self.at("$(("):
+            self.must(_SUM, "arithmetic")
             self.line.is_plain = False
             return HOLE
         if self.at("$("):
-            return self.substitution("$(")
+            return self.substitution()
+        if self.at("${"):
+            return self._braced(quoted=quoted)
         if self.at("$[") or (not quoted and self.at("$'")):
             raise UnreadableError("what shells read differently")
         self.place += 1
         return HOLE if self.at('"') and not quoted else "$"
+
+    def _braced(self, *, quoted: bool) -> str:
+        """`${NAME...}`: what stands behind the name may hold substitutions, and shells disagree about its quotes."""
+        self.must(_BRACED, "a substitution of a new kind")
+        self.deeper()
+        self.line.is_plain = False
+        while not self.at("}"):
+            if self.place == len(self.text) or self.at("'") or (quoted and self.at('"')):
+                raise UnreadableError("quotes in braces")
+            if self.at("<(") or self.at(">(") or self.at("@P}"):
+                raise UnreadableError("a substitution in braces")
+            if self.text[self.place] in '"$`\\':
+                _SPECIAL[self.text[self.place]](self)
+            else:
+                self.place += 1
+        self.place += 1
+        self.level -= 1
+        return HOLE
 
 
 _SPECIAL: Final[dict[str, Callable[[_Reader], str]]] = {

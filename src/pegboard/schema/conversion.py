@@ -1,0 +1,701 @@
+"""JSON into Python, by hooks made of type adapters; and Python into JSON, by the class of each value.
+
+The law: what the derived schema takes is structured, and nothing is converted that JSON Schema distinguishes. The
+schema validates first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
+`StructureError` with its path. cattrs makes the code for classes; it is imported when there is one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from functools import cache, lru_cache, partial
+from itertools import chain, repeat
+from operator import attrgetter
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import attrs
+from attrs import Factory, frozen
+
+from pegboard.schema.adapters import (
+    ARRAYS,
+    INTEGER,
+    NULL,
+    NUMBERS,
+    OBJECTS,
+    TEXT,
+    TEXTS,
+    AliasAdapter,
+    AnyAdapter,
+    ArrayAdapter,
+    ChoiceAdapter,
+    ConstrainedAdapter,
+    ForeignAdapter,
+    MappingAdapter,
+    NotedAdapter,
+    RecordAdapter,
+    ScalarAdapter,
+    SchemaWriter,
+    TextAdapter,
+    TupleAdapter,
+    TypeAdapter,
+    UnionAdapter,
+    key_texts,
+    root_schema,
+)
+from pegboard.schema.converter import (
+    foreign_reader,
+    foreign_writer,
+    is_msgspec,
+    is_pydantic,
+    noted_step,
+    refused_by,
+)
+from pegboard.schema.json import MAX_DEPTH, StructureError, canonical_json, json_text, path_text, shown
+from pegboard.schema.references import compiled
+from pegboard.schema.text import nearest_notation, notation_of
+from pegboard.schema.validator import Validator
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+StructureHook: TypeAlias = Callable[[Any, Any], Any]
+"""As cattrs has them: JSON data and its type -> value."""
+
+_MOST_KNOWN: Final = 4096
+_MOST_REASONS: Final = 3
+_TELLING: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
+_NARROWING: Final = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"}
+    | {"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
+)
+
+
+# Hooks of type adapters -----------------------------------------------------------------------------------------------
+
+_known: Final[dict[TypeAdapter, StructureHook]] = {}
+_late: Final[dict[TypeAdapter, StructureHook]] = {}
+_making: Final = RLock()
+
+
+def same(value: Any, _type: Any = None) -> Any:
+    """The hook that does nothing; what is made of nothing else is `same` again."""
+    return value
+
+
+def structure_hook(adapter: TypeAdapter) -> StructureHook:
+    """The hook of an adapter, made once; of one that is being made, one that looks for it when called."""
+    with _making:
+        hook = _known.get(adapter) or _late.get(adapter)
+        if hook is None:
+            _late[adapter] = lambda value, _: structure_hook(adapter)(value, None)
+            try:
+                hook = _STRUCTURE[type(adapter)](adapter)
+            finally:
+                del _late[adapter]
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[adapter] = hook
+        return hook
+
+
+def strictly(adapter: TypeAdapter) -> Callable[[Any], Any]:
+    """What validates JSON data by the schema of an adapter, and then structures it."""
+    require, hook = Validator(json_text(root_schema(adapter))).require, structure_hook(adapter)
+
+    def structure_strictly(value: Any) -> Any:
+        require(value)
+        try:
+            return hook(value, None)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise refusal(error) from error.__cause__ or error
+
+    return structure_strictly
+
+
+# JSON into Python -----------------------------------------------------------------------------------------------------
+
+
+def _number_hook(cls: type[Any]) -> StructureHook:
+    def structure_number(value: Any, _type: Any) -> Any:
+        try:
+            return cls(value)
+        except OverflowError:
+            raise StructureError("must be a number that fits a 64-bit float") from None
+
+    return structure_number
+
+
+_NUMBERS: Final[Mapping[str, StructureHook]] = {"integer": _number_hook(int), "number": _number_hook(float)}
+
+
+def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
+    hook = _NUMBERS.get(adapter.type, same)
+    if (cls := adapter.cls) is None:
+        return hook
+
+    def structure_derived(value: Any, _type: Any) -> Any:
+        scalar = hook(value, None)
+        try:
+            return cls(scalar)
+        except Exception as error:
+            raise refused_by(cls, error) from error
+
+    return structure_derived
+
+
+def _structure_text(adapter: TextAdapter) -> StructureHook:
+    cls, read, wanted = adapter.cls, adapter.notation.read, adapter.notation.wanted
+
+    def structure_text(value: Any, _type: Any) -> Any:
+        try:
+            return read(cls, value)
+        except Exception as error:  # `re` raises `RecursionError` and more, `decimal` its own kinds
+            raise StructureError(f"must be {wanted}, got {shown(value)}") from error
+
+    return structure_text
+
+
+def _structure_choice(adapter: ChoiceAdapter) -> StructureHook:
+    if adapter.kinds() == TEXTS:
+        texts = {each.json: each.value for each in adapter.choices}
+        return same if all(type(value) is str for value in texts.values()) else lambda value, _: texts[value]
+    table = {each.key: each.value for each in adapter.choices}
+    if not adapter.kinds() & NUMBERS and all(each.json is each.value for each in adapter.choices):
+        return same
+    return lambda value, _: table[type(value) is bool, value]
+
+
+def _structure_array(adapter: ArrayAdapter) -> StructureHook:
+    hook, make = structure_hook(adapter.item), adapter.make
+    if adapter.unique:
+        return _structure_set(adapter, hook)
+    if hook is same:
+        return same if make is None else lambda value, _: make(value)
+    return _structure_items(hook, make)
+
+
+def _structure_items(
+    hook: StructureHook | Sequence[StructureHook], make: Callable[[list[Any]], Any] | None = None
+) -> StructureHook:
+    """Of a hook for each item, or of one for each place of a tuple."""
+    hooks = repeat(hook) if callable(hook) else hook
+
+    def structure_items(value: Any, _type: Any) -> Any:
+        done: list[Any] = []
+        try:
+            for each, item in zip(hooks, value, strict=False):
+                done.append(each(item, None))
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise refusal(error, len(done)) from error.__cause__ or error
+        return done if make is None else make(done)
+
+    return structure_items
+
+
+def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
+    """Items that differ as JSON and are equal in Python (`1` and `true`, two spellings of one path) are refused."""
+    cls, structure_items = cast("type[Any]", adapter.make), _structure_items(hook)
+    # Only arrays and objects can be equal as JSON and made into what isn't equal in Python.
+    compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
+
+    def structure_set(value: Any, _type: Any) -> Any:
+        items = structure_items(value, None)
+        try:
+            made = cls(items)
+        except TypeError as error:
+            raise StructureError("must be an array of hashable items") from error
+        if len(made) != len(items) or (compares and len({canonical_json(item) for item in value}) != len(items)):
+            raise StructureError("must not hold the same item twice")
+        return made
+
+    return structure_set
+
+
+def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
+    read, hook, make = _key_reader(adapter.key), structure_hook(adapter.item), adapter.make
+    if read is same and hook is same:
+        return same if make is None else lambda value, _: make(value)
+
+    def structure_mapping(value: Any, _type: Any) -> Any:
+        done: dict[Any, Any] = {}
+        name: Any = ""
+        try:
+            for name, item in value.items():
+                done[name if read is same else _key(read, name)] = hook(item, None)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise refusal(error, name) from error.__cause__ or error
+        if len(done) != len(value):
+            raise StructureError("must not hold two keys that mean the same")
+        return done if make is None else make(done)
+
+    return structure_mapping
+
+
+def _key(read: StructureHook, name: str) -> Any:
+    try:
+        return read(name, None)
+    except StructureError as error:
+        raise StructureError(f"the key {error.reason}") from error.__cause__
+
+
+def _key_reader(adapter: TypeAdapter) -> StructureHook:
+    """Text -> key."""
+    if isinstance(adapter, NotedAdapter):
+        return _key_reader(adapter.inner)
+    if adapter is INTEGER:
+        return _read_integer
+    if isinstance(adapter, ChoiceAdapter):
+        texts = key_texts(adapter)
+        return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
+    if not isinstance(adapter, ConstrainedAdapter):
+        return structure_hook(adapter)
+    # The schema has the constraints on text, and none on what the text is read as.
+    is_text = adapter.inner is TEXT
+    checks = [each for each in adapter.checks if not (is_text and each.keywords)]
+    return _checked(_key_reader(adapter.inner), checks)
+
+
+def _read_integer(text: str, _type: Any) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise StructureError("must have fewer digits") from None
+
+
+def _structure_record(adapter: RecordAdapter) -> StructureHook:
+    if adapter.cls is dict:
+        return _structure_typed_dict({each.key: structure_hook(each.adapter) for each in adapter.members})
+    from cattrs import gen
+
+    made: Any = adapter.cls
+    if not made.__name__.isidentifier():  # it stands in the code that cattrs makes
+        made = partial(adapter.cls)
+        made.__name__ = made.__qualname__ = "record"
+    variables = {each.__name__: Any for each in getattr(adapter.cls, "__parameters__", ())}  # the adapters have them in
+    return cast("Any", gen).make_dict_structure_fn_from_attrs(
+        [_HookField(each.key, each.adapter, attrs.NOTHING if each.required else None) for each in adapter.members],
+        made,
+        _hooks_for_cattrs(),
+        variables,
+        _cattrs_use_linecache=False,
+        _cattrs_prefer_attrib_converters=True,
+    )
+
+
+@frozen
+class _HookField:
+    """A field of a class, as far as cattrs looks at an attribute of attrs: its type is an adapter.
+
+    One with a converter is taken as it is, without a call.
+    """
+
+    name: str
+    type: TypeAdapter
+    default: Any
+    alias: str = Factory(lambda self: self.name, takes_self=True)
+    converter: Any = Factory(lambda self: same if structure_hook(self.type) is same else None, takes_self=True)
+    init: bool = True
+    kw_only: bool = True
+
+
+@cache
+def _hooks_for_cattrs() -> Converter:
+    from cattrs import Converter
+
+    converter = Converter()
+    converter.register_structure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), structure_hook)
+    return converter
+
+
+def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
+    if all(hook is same for hook in hooks.values()):
+        return same
+
+    def structure_typed_dict(value: Any, _type: Any) -> dict[str, Any]:
+        done: dict[str, Any] = {}
+        key = ""
+        try:
+            for key, hook in hooks.items():
+                if key in value:
+                    done[key] = hook(value[key], None)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise refusal(error, key) from error.__cause__ or error
+        return done
+
+    return structure_typed_dict
+
+
+def _structure_union(adapter: UnionAdapter) -> StructureHook:
+    """Hands a value to the first member that takes it; the tag decides between objects that have one."""
+    hooks = {each: structure_hook(each) for each in adapter.members}
+    key, tagged = adapter.tag()
+    by_tag = {text: hooks[each] for text, each in tagged.items()}
+    table: dict[type[Any], StructureHook] = {}
+    made: dict[tuple[TypeAdapter, ...], StructureHook] = {}
+    for kind in adapter.kinds():
+        taking = tuple(each for each in adapter.members if kind in each.kinds())
+        if kind is dict and tagged:
+            table[kind] = lambda value, _: by_tag[value[key]](value, None)
+        else:
+            table[kind] = made[taking] = made.get(taking) or _first(taking, hooks)
+    if all(hook is same for hook in table.values()):
+        return same
+    if len(hooks) == 2 and NULL in hooks and len(set(map(id, table.values()))) == 2:
+        other = next(hook for each, hook in hooks.items() if each is not NULL)
+        return lambda value, _: None if value is None else other(value, None)
+    return lambda value, _: table[type(value)](value, None)
+
+
+def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
+    """The hook of the first member that takes a value, found by a schema that is exact.
+
+    Trying one hook after the other would take exponential time for types made of themselves.
+    """
+    if len({id(hooks[each]) for each in members}) == 1:
+        return hooks[members[0]]
+    choices = [(_test(each, exact=True), hooks[each]) for each in members]
+
+    def structure_first(value: Any, _type: Any) -> Any:
+        for accepts, hook in choices:
+            if accepts(value):
+                return hook(value, None)
+        if type(value) is str:
+            raise _joined([hook for _, hook in choices], value)
+        nearest = next((each for each in members if _test(each, exact=False)(value)), members[0])
+        return hooks[nearest](value, None)
+
+    return structure_first
+
+
+@lru_cache(maxsize=64)
+def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
+    """Whether a value is of a type; exactly, formats included, as far as it can be known without making one."""
+    writer = SchemaWriter(exact=exact)
+    text = json_text(root_schema(adapter, writer))
+    return compiled(text, writer.formats if exact else None).is_valid
+
+
+def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
+    """The reasons of several members for refusing a text, in one."""
+    reasons: dict[str, None] = {}
+    for hook in hooks:
+        try:
+            hook(value, None)
+        except Exception as error:  # noqa: BLE001  (each member refuses in its own way)
+            reasons[refusal(error).reason] = None
+    return StructureError("; or ".join(list(reasons)[:_MOST_REASONS]))
+
+
+def _structure_noted(adapter: NotedAdapter) -> StructureHook:
+    """Notes that may make the schema take what the type doesn't have the type's own schema validate it again."""
+    hook = structure_hook(adapter.inner)
+    own = adapter.inner.schema(SchemaWriter()).keys()
+    beyond = adapter.notes.keys() - _TELLING
+    if not beyond or isinstance(adapter.inner, ForeignAdapter) or (beyond <= _NARROWING and not beyond & own):
+        return hook
+    make = strictly(adapter.inner)
+    return lambda value, _: make(value)
+
+
+def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
+    if not checks:
+        return hook
+
+    def structure_checked(value: Any, _type: Any) -> Any:
+        made = hook(value, None)
+        for check in checks:
+            try:
+                accepted = check.accepts(made)
+            except Exception as error:
+                raise StructureError(check.text) from error
+            if not accepted:
+                raise StructureError(check.text)
+        return made
+
+    return structure_checked
+
+
+def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
+    """A model converts more than what has the formats of its schema; those are asserted before."""
+    read = foreign_reader(adapter.cls, adapter.annotation)
+    schema = json_text(adapter.given)
+    if not (is_pydantic(adapter.cls) or is_msgspec(adapter.cls)) or '"format"' not in schema:
+        return lambda value, _: read(value)
+    validator = compiled(schema, _formats())
+
+    def structure_model(value: Any, _type: Any) -> Any:
+        if not validator.is_valid(value):
+            raise _refused_format(validator.iter_errors(value))
+        return read(value)
+
+    return structure_model
+
+
+def _refused_format(errors: Iterable[Any]) -> StructureError:
+    """The error for the first text that doesn't have its format, which may be below errors of alternatives."""
+    waiting = list(errors)
+    for error in waiting:  # grows by what is below
+        details = error.kind.as_dict()
+        if (name := details.get("format")) is not None:
+            reason = f"must have the format {json_text(name)} of JSON Schema, got {shown(error.instance)}"
+            return StructureError(reason, error.instance_path)
+        waiting += chain([details["error"]] if "error" in details else (), *details.get("context", ()))
+    return StructureError("must have the formats of its JSON Schema")
+
+
+@cache
+def _formats() -> dict[str, Callable[[str], bool]]:
+    """The formats of JSON Schema that our own types have, by our own readers."""
+    import datetime as dt
+    import uuid
+
+    classes = (dt.date, dt.time, dt.datetime, dt.timedelta, uuid.UUID)
+    adapters = [TextAdapter(cls, notation) for cls in classes if (notation := notation_of(cls)) is not None]
+    return {str(each.notation.schema["format"]): each.reads for each in adapters}
+
+
+_STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
+    ScalarAdapter: _structure_scalar,
+    AnyAdapter: lambda _: same,
+    TextAdapter: _structure_text,
+    ChoiceAdapter: _structure_choice,
+    ArrayAdapter: _structure_array,
+    TupleAdapter: lambda adapter: _structure_items([structure_hook(each) for each in adapter.items], tuple),
+    MappingAdapter: _structure_mapping,
+    RecordAdapter: _structure_record,
+    UnionAdapter: _structure_union,
+    AliasAdapter: lambda adapter: structure_hook(adapter.inner),
+    NotedAdapter: _structure_noted,
+    ConstrainedAdapter: lambda adapter: _checked(
+        structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords]
+    ),
+    ForeignAdapter: _structure_foreign,
+}
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def refusal(error: Exception, *path: str | int) -> StructureError:
+    """What a hook has raised, as seen from further out; of what cattrs has collected, the first."""
+    found = error
+    while isinstance(found, ExceptionGroup):  # of a class: cattrs notes the field, but not where the class refuses
+        group, found = cast("Any", found), cast("Exception", found.exceptions[0])
+        if (step := noted_step(found)) is None:
+            return _refused(getattr(group.cl, "func", group.cl), found, path)
+        path = (*path, step)
+    if isinstance(found, StructureError):
+        return found.below(*path)
+    return StructureError(f"can't be structured ({type(found).__name__})", path)
+
+
+def _refused(cls: type[Any], error: Exception, path: tuple[str | int, ...]) -> StructureError:
+    """The error for what a constructor has raised, at the field that it complains of if that can be known."""
+    name = _attribute_at_fault(error)
+    keys = [key for attribute, key in written_names(cls) or () if attribute == name]
+    return refused_by(cls, error).below(*path, *keys)
+
+
+def _attribute_at_fault(error: Exception) -> str | None:
+    """The name of the attribute that an attrs class complains of, or `None` where that can't be known.
+
+    A validator of attrs puts the attribute among its error's arguments; one of the class's own has it among its
+    parameters.
+    """
+    import traceback
+
+    frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for values in (error.args, *(frame.values() for frame in reversed(frames))):
+        for value in values:
+            if isinstance(value, attrs.Attribute):
+                return cast("attrs.Attribute[Any]", value).name
+    return None
+
+
+# Python into JSON, by class -------------------------------------------------------------------------------------------
+
+_Above: TypeAlias = tuple[int, ...]
+"""The identities of the containers around a value."""
+
+_Writer: TypeAlias = Callable[[Any, _Above], Any]
+_AS_IT_IS: Final = frozenset({str, int, bool, type(None)})
+
+
+class _UnwritableError(Exception):
+    """What has no JSON form, seen from the container that is being written."""
+
+    def __init__(self, kind: type[Exception], reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.path: tuple[str | int, ...] = ()
+
+
+def to_json_data(value: object) -> Any:
+    """`value` as JSON data, by its own class.
+
+    Takes JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names that their
+    constructors take), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
+    bytes (base64), mappings (keys: text, integers, booleans, enums of those and whatever is written as text),
+    sets (sorted), sequences, the models of pydantic and msgspec (as they write themselves), and classes with a hook.
+
+    Raises:
+        TypeError: Something in it has no JSON form.
+        ValueError: NaN, an infinity, a cycle, two keys with one text, or more than 64 levels.
+            Both name the path: `"items[3].when: ..."`.
+    """
+    try:
+        return _writer_of(type(value))(value, ())
+    except _UnwritableError as error:
+        raise error.kind(f"{path_text(error.path)}: {error}") from None
+
+
+@lru_cache(maxsize=1024)
+def _writer_of(cls: type[Any]) -> _Writer:
+    """What writes the values of a class; raises `_UnwritableError` where they have no JSON form."""
+    if cls in _AS_IT_IS:
+        return same
+    if issubclass(cls, float):
+        return _write_float
+    if issubclass(cls, enum.Enum):
+        return lambda value, above: _writer_of(cast("type[Any]", type(value.value)))(value.value, above)
+    if (write := _scalar_writer(cls)) is not None:
+        return lambda value, _: write(value)
+    return _inside_writer(cls)
+
+
+def _inside_writer(cls: type[Any]) -> _Writer:
+    """What writes values that hold others, or that others know how to write."""
+    is_container = issubclass(cast("Any", cls), Mapping | AbstractSet | Sequence)
+    if not is_container and (foreign := foreign_writer(cls)) is not None:
+        return _foreign_writer(foreign)
+    if (names := written_names(cls)) is not None:
+        attributes = [name for name, _ in names]
+        # One name alone would give no tuple.
+        read: Callable[[Any], Any] = attrgetter(*attributes, attributes[0]) if names else lambda _: ()
+        return _container_writer(read, keys=[key for _, key in names])
+    if not is_container:
+        what = f"{cls.__module__}.{cls.__qualname__} has no JSON form; return text, numbers, lists, dicts, or an "
+        raise _UnwritableError(TypeError, f"{what}attrs class or dataclass of those")
+    if issubclass(cls, Mapping):
+        return _container_writer(_entries)
+    return _container_writer(enumerate, make=_in_order if issubclass(cls, AbstractSet) else list)
+
+
+def _container_writer(
+    read: Callable[[Any], Iterable[Any]],
+    *,
+    keys: Sequence[str] | None = None,
+    make: Callable[[Iterable[Any]], list[Any]] | None = None,
+) -> _Writer:
+    """What writes values that hold others.
+
+    Args:
+        read: Gives the pairs of key and value, or of position and item.
+        keys: Those that belong to what `read` gives, if it gives no pairs.
+        make: Makes an array of what was written; else it is an object.
+    """
+
+    def write_container(value: Any, above: _Above) -> Any:
+        if id(value) in above or len(above) >= MAX_DEPTH:
+            raise _endless(value, above)
+        above = (*above, id(value))
+        done: dict[Any, Any] = {}
+        try:
+            pairs = read(value)
+        except AttributeError as error:
+            raise _UnwritableError(TypeError, f"the attribute {error.name} isn't set") from None
+        step: Any = ""
+        try:
+            for step, item in pairs if keys is None else zip(keys, pairs, strict=False):
+                done[step] = item if type(item) in _AS_IT_IS else _writer_of(cast("type[Any]", type(item)))(item, above)
+        except _UnwritableError as error:
+            error.path = (step, *error.path)
+            raise
+        return done if make is None else make(done.values())
+
+    return write_container
+
+
+def _foreign_writer(write: Callable[[Any], Any]) -> _Writer:
+    def write_foreign(value: Any, above: _Above) -> Any:
+        if id(value) in above or len(above) >= MAX_DEPTH:
+            raise _endless(value, above)
+        written = write(value)
+        return _writer_of(cast("type[Any]", type(written)))(written, (*above, id(value)))
+
+    return write_foreign
+
+
+def _endless(value: Any, above: _Above) -> _UnwritableError:
+    what = "contains itself" if id(value) in above else f"nested more than {MAX_DEPTH} levels deep"
+    return _UnwritableError(ValueError, what)
+
+
+def _entries(value: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
+    """Key and value of a mapping, each key as text."""
+    if all(type(key) is str for key in value):
+        return value.items()
+    named: dict[str, Any] = {}
+    for key, item in value.items():
+        if (name := _key_text(key)) in named:
+            raise _UnwritableError(ValueError, f"two keys are both written as {name!r}")
+        named[name] = item
+    return named.items()
+
+
+def _in_order(items: Iterable[Any]) -> list[Any]:
+    """What a set is written as: sorted, so that it is the same in every process."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=canonical_json)
+
+
+def _scalar_writer(cls: type[Any]) -> Callable[[Any], str | int] | None:
+    """What writes values as text or as an integer, or `None` for those of a class that hold others."""
+    if issubclass(cls, str):
+        return str.__str__
+    if issubclass(cls, int):
+        return int.__int__
+    if (notation := nearest_notation(cls)) is None:
+        return None
+
+    def write_text(value: Any) -> str:
+        try:
+            return notation.write(value)
+        except ValueError as error:
+            raise _UnwritableError(ValueError, str(error)) from None
+
+    return write_text
+
+
+def _write_float(value: float, _above: _Above) -> float:
+    if not math.isfinite(value):
+        raise _UnwritableError(ValueError, f"{float(value)} is no JSON number")
+    return float.__float__(value)
+
+
+def _key_text(key: Any) -> str:
+    while isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    cls = cast("type[Any]", type(key))
+    if (write := _scalar_writer(cls)) is None:
+        raise _UnwritableError(TypeError, f"a key of type {cls.__qualname__} has no text")
+    return str(write(key))
+
+
+def written_names(cls: type[Any]) -> tuple[tuple[str, str], ...] | None:
+    """Of an attrs class, dataclass or named tuple: each attribute that its constructor takes, and the key for it."""
+    if attrs.has(cls):
+        return tuple((each.name, each.alias or each.name) for each in attrs.fields(cls) if each.init)
+    if dataclasses.is_dataclass(cls) and not is_pydantic(cls):
+        return tuple((each.name, each.name) for each in dataclasses.fields(cls) if each.init)
+    if tuple in cls.__mro__ and hasattr(cls, "_fields"):
+        return tuple((name, name) for name in cast("Any", cls)._fields)
+    return None
