@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
@@ -176,10 +175,6 @@ class PublishedTools:
         return attrs.evolve(self, tools=tuple(tools))
 
 
-def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))
-
-
 @frozen(eq=False)
 class Catalogue:
     """Immutable catalogue of what was contributed, and by which plugin. A change gives a new one; readers keep theirs.
@@ -203,9 +198,9 @@ class Catalogue:
     toolsets: tuple[Toolset, ...] = ()
     extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
-    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
-    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
-    plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
+    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any])
+    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any])
+    plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord])
     problems: tuple[Problem, ...] = ()
     published: Mapping[str, PublishedTools] = field(factory=dict[str, PublishedTools])
     lazy_plugins: Mapping[str, LazyPlugin] = field(factory=dict[str, LazyPlugin])
@@ -312,10 +307,6 @@ class Catalogue:
         """A catalogue with these problems, too, each once."""
         return self.evolve(problems=tuple(dict.fromkeys((*self.problems, *problems))))
 
-    def with_host_callbacks(self, stage: str, callbacks: tuple[Callback, ...]) -> Catalogue:
-        """A catalogue with these callbacks of the host's for a stage, in place of those that it has."""
-        return self.evolve(host_callbacks={**self.host_callbacks, stage: callbacks})
-
     def with_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
         """A catalogue with these toolsets behind the others."""
         return self.evolve(toolsets=(*self.toolsets, *toolsets)) if toolsets else self
@@ -383,14 +374,29 @@ class _ToolTable:
         if earlier is None:
             self.tools[tool.name] = tool
             return tool
-        if earlier.origin.plugin is None and tool.origin.plugin is not None:
+        plugin, held_by = tool.origin.plugin, earlier.origin.plugin
+        if held_by is None and plugin is not None:
             # Held back behind the host's, it returns when that one goes.
             self.shadowed[tool.name] = (tool, *self.shadowed.get(tool.name, ()))
-            return self.keep(tool, earlier)
-        if earlier.origin.plugin is not None and tool.origin.plugin is None:
+            policy = "keep"
+        elif plugin is None and held_by is not None:
+            policy = "shadow"
+        if policy == "prefix":
+            named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
+            # Taken, too, what a plugin brings is held back, and of the host's it is an error.
+            return self.add(named, "error" if plugin is None else "keep")
+        if policy == "error":
+            raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
+        if policy == "keep":
+            self.problems.append(_held_back(tool, by=earlier))
+            return tool
+        is_anothers = earlier.origin != tool.origin if policy == "replace" else held_by is not None
+        if is_anothers:
             self.problems.append(_held_back(earlier, by=tool))
-            return self.shadow(tool, earlier)
-        return _SETTLED[policy](self, tool, earlier)
+        if policy == "shadow":
+            self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
+        self.tools[tool.name] = tool
+        return tool
 
     def remove(self, tool: Tool) -> None:
         """Removes exactly this tool; what it shadowed returns."""
@@ -407,34 +413,6 @@ class _ToolTable:
         else:
             self.shadowed.pop(name, None)
 
-    def refuse(self, tool: Tool, earlier: Tool) -> Tool:
-        raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
-
-    def keep(self, tool: Tool, earlier: Tool) -> Tool:
-        self.problems.append(_held_back(tool, by=earlier))
-        return tool
-
-    def replace(self, tool: Tool, earlier: Tool) -> Tool:
-        self.tools[tool.name] = tool
-        if earlier.origin != tool.origin:
-            self.problems.append(_held_back(earlier, by=tool))
-        return tool
-
-    def shadow(self, tool: Tool, earlier: Tool) -> Tool:
-        if earlier.origin.plugin is not None and tool.origin.plugin is not None:
-            self.problems.append(_held_back(earlier, by=tool))
-        self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
-        self.tools[tool.name] = tool
-        return tool
-
-    def prefix(self, tool: Tool, _earlier: Tool) -> Tool:
-        plugin = tool.origin.plugin
-        named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
-        if (taken := self.tools.get(named.name)) is not None:  # by another plugin's own, what one brings is held back
-            return self.refuse(named, taken) if plugin is None else self.keep(named, taken)
-        self.tools[named.name] = named
-        return named
-
     def _forget(self, returned: Tool) -> None:
         """Drops the problem of a tool that was held back, now that it is back, or gone."""
         gone = returned.name, returned.origin.plugin
@@ -449,12 +427,3 @@ def _held_back(tool: Tool, *, by: Tool) -> Problem:
         fix = f'in pegboard.toml, [prefix] {plugin} = "{plugin}_" gives its tools a prefix'
     cause = f"tool {name!r} is held back: {by.origin} has the name; {fix}"
     return Problem(plugin, tool.origin.distribution, cause, name)
-
-
-_SETTLED: Final[dict[ConflictPolicy, Callable[[_ToolTable, Tool, Tool], Tool]]] = {
-    "error": _ToolTable.refuse,
-    "keep": _ToolTable.keep,
-    "replace": _ToolTable.replace,
-    "shadow": _ToolTable.shadow,
-    "prefix": _ToolTable.prefix,
-}

@@ -265,7 +265,11 @@ class Contributions:
             self._subscribers = tuple(each for each in self._subscribers if each is not subscriber)
 
     def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
-        self.change(lambda now: now.with_host_callbacks(stage, change(now.host_callbacks.get(stage, ()))))
+        def changed(now: Catalogue) -> Catalogue:
+            own = change(now.host_callbacks.get(stage, ()))
+            return now.evolve(host_callbacks={**now.host_callbacks, stage: own})
+
+        self.change(changed)
 
     def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))

@@ -32,6 +32,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_every_module_imports_alone() -> None:
     """Each in a process that has loaded nothing of pegboard, so that none relies on another's having been imported."""
     names = [name for name in MODULES if not name.endswith("__main__")]

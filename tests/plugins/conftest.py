@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from installed import GREETER, install, write
-from pegboard.plugins import discovery
+from pegboard.plugins import discovery, load
 from pegboard.plugins.manifest import manifest_path, write_manifest
 from pegboard.plugins.probe import probe
 
@@ -25,7 +25,8 @@ def site(tmp_path, monkeypatch):
     monkeypatch.delenv("PEGBOARD_AUTOLOAD", raising=False)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     real = discovery.discover
-    monkeypatch.setattr(discovery, "discover", lambda: real([str(folder)]))
+    for module in (discovery, load):
+        monkeypatch.setattr(module, "discover", lambda: real([str(folder)]))
     made: set[str] = set()
 
     def add(name: str, code: str | None = None, *, version: str = "1.0") -> None:

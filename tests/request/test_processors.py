@@ -68,10 +68,10 @@ def speaking(given, name="t", tools=None):
     return toolset
 
 
-def asked(*toolsets, static=(), context=EMPTY_CONTEXT, where=None, seconds=30, **facts):
+def asked(*toolsets, static=(), context=EMPTY_CONTEXT, where=None, **facts):
     tools = asyncio.run(resolve_tools(static, toolsets, context, where=where))
     request = ModelRequest("a", tools=tools, **facts)
-    return asyncio.run(_instructions(request, context, Runner(timeout=seconds)))
+    return asyncio.run(_instructions(request, context, Runner()))
 
 
 @quick
@@ -174,7 +174,6 @@ class Unwilling(PlainToolset):
     ("toolset", "cause"),
     [
         (speaking(raises), "toolset 't': ValueError: no luck"),
-        (speaking(lambda: asyncio.Event().wait()), "toolset 't': TimeoutError: gave no answer within 1 s"),
         (speaking(lambda nosuch: None), "asks for 'nosuch'; there are context"),
         (speaking(5), "toolset 't': TypeError: instructions have to be a text or a list of texts, not int"),
         (speaking(["a", 5]), "toolset 't': TypeError: instructions have to be a text or a list of texts, not list"),
@@ -183,7 +182,7 @@ class Unwilling(PlainToolset):
     ],
 )
 def test_what_a_toolset_does_wrong_costs_only_its_own_word(toolset, cause, origin):
-    made = asked(OwnedToolset(toolset, origin), speaking("heard", "u"), seconds=1 if "no answer" in cause else 30)
+    made = asked(OwnedToolset(toolset, origin), speaking("heard", "u"))
     assert made.instructions == ("heard",)
     (problem,) = made.problems
     assert cause in problem.cause
@@ -210,9 +209,9 @@ def says(text):
     return quick(lambda request: request.with_instructions(text))
 
 
-def processed(*tools, context=EMPTY_CONTEXT, seconds=30, **facts):
+def processed(*tools, context=EMPTY_CONTEXT, **facts):
     request = ModelRequest("a", tools=asyncio.run(resolve_tools(tools)), **facts)
-    return asyncio.run(_tool_requests(request, context, Runner(timeout=seconds)))
+    return asyncio.run(_tool_requests(request, context, Runner()))
 
 
 def test_tools_process_the_request_in_their_order():
@@ -270,15 +269,13 @@ async def ends():
     [
         (raises, "ValueError: no luck"),
         (ends, "SystemExit: 3"),
-        (lambda: asyncio.Event().wait(), "TimeoutError: gave no answer within 1 s"),
         (lambda: "text", "TypeError: gave str; it may give a ModelRequest or None"),
         (lambda nosuch: None, "asks for 'nosuch'; there are request, context"),
     ],
 )
 def test_what_one_does_wrong_costs_only_its_own_part(function, cause, plugin):
     bad = make_tool("bad", plugin=plugin).evolve(process_request=function)
-    seconds = 1 if "no answer" in cause else 30
-    made = processed(Tool.processor("a", says("a")), bad, Tool.processor("c", says("c")), seconds=seconds)
+    made = processed(Tool.processor("a", says("a")), bad, Tool.processor("c", says("c")))
     assert made.instructions == ("a", "c")
     (problem,) = made.problems
     assert (problem.processor, problem.tool, problem.origin.plugin) == ("tool_requests", "bad", plugin)
@@ -821,7 +818,7 @@ def test_long_histories_take_no_longer_for_their_length():
 @pytest.mark.parametrize("name", ["a", "other"])
 def test_many_calls_of_one_id_take_no_longer_for_their_number(name):
     """Each finds its result without a look at all the others, whatever name the results have."""
-    asked = Message.assistant(*(ToolCall("a", id="a") for _ in range(20_000)))
-    answered = Message("tool", [ResultPart("a", name, ToolResult(str(place))) for place in range(20_001)])
+    asked = Message.assistant(*(ToolCall("a", id="a") for _ in range(5_000)))
+    answered = Message("tool", [ResultPart("a", name, ToolResult(str(place))) for place in range(5_001)])
     _, made = repaired([asked, answered])
-    assert [part.result.text for part in made.results[::19_999]] == ["0", "20000"]
+    assert [part.result.text for part in made.results[::4_999]] == ["0", "5000"]

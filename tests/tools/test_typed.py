@@ -228,13 +228,14 @@ def test_own_schemas_are_checked_and_the_type_judges_too():
         Broken().as_tool()
 
 
-def test_an_own_schema_that_forgets_the_one_argument_is_no_crash():
+def test_an_own_schema_that_forgets_the_one_argument_is_refused():
     class Own(TypedTool[int, int]):
         input_schema = {"type": "object"}  # noqa: RUF012
 
         def call(self, context: ToolContext, value: int) -> int: ...
 
-    assert Own().as_tool().check({}) == ("value: required, missing",)
+    with pytest.raises(DefinitionError, match="'value': the function needs it"):
+        Own().as_tool()
 
 
 @pytest.mark.parametrize(

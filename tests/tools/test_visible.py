@@ -157,23 +157,10 @@ def spec_of(schema=None, **facts):
             {"schema": {"properties": {"a": {"anyOf": [{"title": "x\u2066"}], "$comment": "\U000e0041"}}}},
             {"schema": {"properties": {"a": {"anyOf": [{"title": "x\\u{2066}"}], "$comment": "\\u{e0041}"}}}},
         ),
-        ({"schema": {"pattern": "[\u200b\\\u200c]\\\\\u200d"}}, {"schema": {"pattern": "[\\u200b\\u200c]\\\\\\u200d"}}),
-        ({"schema": {"patternProperties": {"^\ufeff": {}}}}, {"schema": {"patternProperties": {"^\\ufeff": {}}}}),
     ],
 )
 def test_what_is_hidden_in_a_definition_is_escaped(given, seen):
     assert visible_spec(spec_of(**given)) == spec_of(**seen)
-
-
-def test_an_escaped_pattern_means_the_same():
-    given = spec_of({"properties": {"a": {"pattern": "^[\u200b\U000e0041]$"}}})
-    for validator in (Tool(given).validator, Tool(visible_spec(given)).validator):
-        assert [validator.accepts({"a": text}) for text in ("\u200b", "\U000e0041", "u", "2")] == [
-            True,
-            True,
-            False,
-            False,
-        ]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +172,8 @@ def test_an_escaped_pattern_means_the_same():
         ({"schema": {"properties": {"a": {"default": ["\x00"]}}}}, "default"),
         ({"schema": {"required": ["a\u200b"]}}, "required"),
         ({"schema": {"x-note\u200b": 1}}, "x-note"),
+        ({"schema": {"pattern": "[\u200b]"}}, "pattern"),
+        ({"schema": {"patternProperties": {"^\ufeff": {}}}}, "patternProperties"),
         ({"output_schema": {"type": "object", "$defs": {"A\u200b": {}}}}, "\\$defs"),
         ({"provider_options": {"openai": {"description": "a\u202eb"}}}, "provider_options"),
         ({"kind": "freeform", "grammar": Grammar("regex", "\u200b")}, "grammar"),

@@ -109,7 +109,7 @@ def test_a_text_means(text, predicate):
         ("name:a'b'", 6, "quoted as a whole"),
         ("name:'a'b", 8, "quoted as a whole"),
         ('edit"x"', 4, "quoted as a whole"),
-        ("state.'a'", 0, "no predicate"),
+        ("state.'a'", 6, "quoted as a whole"),
         ("<custom>", 0, "isn't registered"),
     ],
 )

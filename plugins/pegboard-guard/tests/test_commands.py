@@ -150,9 +150,5 @@ def test_the_command_finds_it(path, capsys):
     """As installed: the manifest names the command, and the plugin adds it."""
     assert main(["guard", "verify", str(path)]) == 0
     assert "6 records" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("nowhere")
-def test_a_missing_file_is_wrong_use(capsys):
     assert main(["guard", "log", "nowhere"]) == 2
     assert "does not exist" in capsys.readouterr().err

@@ -75,6 +75,7 @@ async def silence(vendor, ask, begun=b"", **options):
         return said
 
 
+@pytest.mark.slow
 def test_a_turn_that_runs_out_of_time_keeps_what_was_said(streaming, registry):
     async def ask(model):
         return await streaming.turn(model, "Hi", registry, limits=TurnLimits(seconds=2))

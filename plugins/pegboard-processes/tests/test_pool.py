@@ -256,6 +256,7 @@ def test_an_endless_loop_is_ended_at_the_limit(call):
     assert call("add", a=1).structured_content == {"result": 3}
 
 
+@pytest.mark.slow
 def test_a_tool_that_ignores_the_signal_to_end_is_killed(call, tmp_path):
     file = tmp_path / "pid"
     call("add", a=1)  # the child is there
@@ -264,6 +265,7 @@ def test_a_tool_that_ignores_the_signal_to_end_is_killed(call, tmp_path):
     assert not is_there(int(file.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["sleep_well", "wait_well"])
 def test_a_tool_that_listens_to_it_may_tidy_up(fresh, call, tmp_path, tool):
     pool = fresh(grace=PATIENCE)
@@ -548,6 +550,7 @@ def test_a_call_whose_turn_never_comes_says_so_at_its_limit(fresh, tmp_path):
     assert response.error == "add was not run: every child process was busy for 0.05 s. Try again later."
 
 
+@pytest.mark.slow
 def test_closing_aborts_what_runs_and_leaves_no_process(fresh, tmp_path):
     pool = fresh()
 
@@ -570,6 +573,7 @@ def test_after_closing_a_call_starts_a_new_child(fresh, call):
     assert pid_of(call, pool=pool) != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["os._exit, 3", "time.sleep, FOREVER"])
 def test_a_child_that_ends_in_its_own_way_is_ended_all_the_same(fresh, call, arguments):
     pool = fresh()
@@ -603,6 +607,7 @@ def test_a_fork_of_the_parent_starts_children_of_its_own(fresh, call):
     assert len(pool._idle) == 1
 
 
+@pytest.mark.slow
 def test_no_zombie_is_left(fresh, call):
     pool = fresh()
     do(call, "os._exit(1)", pool=pool)

@@ -276,6 +276,7 @@ def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):
     assert talk("ask", context, timeout=1.0, permission="edit").output == "allowed"
 
 
+@pytest.mark.slow
 def test_several_people_stop_the_time_until_the_last_has_answered_and_then_it_runs_again(talk):
     class Slow(Host):
         async def ask(self, context, permission, *_):
@@ -332,6 +333,7 @@ def started_in(loop, pool, file):
     return task, int(file.read_text())
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_closed_in_the_middle_of_a_call_leaves_no_process(fresh, tmp_path):
     task, pid = started_in(asyncio.new_event_loop(), fresh(), tmp_path / "pid")
     task.get_coro().close()
@@ -340,6 +342,7 @@ def test_a_loop_that_is_closed_in_the_middle_of_a_call_leaves_no_process(fresh, 
     until(lambda: not is_there(pid))
 
 
+@pytest.mark.slow
 def test_closing_the_pool_ends_what_was_left_in_a_closed_loop(fresh, tmp_path):
     pool = fresh()
     task, pid = started_in(asyncio.new_event_loop(), pool, tmp_path / "pid")

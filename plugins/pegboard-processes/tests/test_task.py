@@ -85,6 +85,7 @@ def test_code_that_has_changed_since_is_not_run(fresh, plain_file, tmp_path):
     assert "isn't what it was when the parent loaded it; start the program again" in response.detail
 
 
+@pytest.mark.slow
 def test_a_child_that_has_imported_an_older_version_is_replaced(fresh, plain_file):
     pool = fresh()
     assert run(pool, plain_file(GREET.format(word="hello"))).output == "hello Ann"
@@ -137,6 +138,7 @@ def test_a_program_that_would_run_again_in_the_child_says_at_once_what_to_do(tmp
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_program_that_goes_on_for_ever_in_the_child_says_what_to_do_at_the_limit(tmp_path):
     """As a server does that its own file starts."""
     text = PROGRAM.replace("@tool(", "@tool(timeout=1.5, ").replace("result.detail or result.text", "result.text")
@@ -152,6 +154,7 @@ def test_what_was_typed_in_says_what_to_do(tmp_path):
     assert "it was typed in, and stands in no file. Put it into a module" in done.stdout
 
 
+@pytest.mark.slow
 def test_asserts_are_left_out_there_where_they_are_here(tmp_path):
     """Code is another one with -O; it would be taken for changed."""
     (tmp_path / "app.py").write_text(PROGRAM.replace('"Greets."', '"Greets."\n    assert not name'))

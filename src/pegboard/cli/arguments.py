@@ -30,9 +30,6 @@ _SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "
 _TYPE_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
-WORDS: Final[Mapping[str, Any]] = {"null": None, "true": True, "false": False}
-_NUMBERS: Final = (("integer", "number"), (int, float))
-_OPENS: Final[Mapping[str, Any]] = {"[": (("array",), (list,)), "{": (("object",), (dict,))}
 
 
 def json_type(value: Any) -> str:
@@ -210,14 +207,11 @@ def typed(text: str, hint: SchemaType) -> Any:
     for member in hint.members:
         if text == (member if isinstance(member, str) else json.dumps(member)):
             return member
-    if text in WORDS and json_type(WORDS[text]) in hint.types:
-        return WORDS[text]
-    names, kinds = _OPENS.get(text[:1], _NUMBERS)
-    if not hint.types.isdisjoint(names) and (kinds is not _NUMBERS[1] or text == text.strip()):
-        with suppress(ValueError):
-            value = _strict(text)
-            if type(value) in kinds:  # a boolean is no number
-                return value
+    with suppress(ValueError):
+        value = _strict(text if text == text.strip() else "")
+        kind = json_type(value)
+        if kind != "string" and hint.types & ({"integer", "number"} if kind in ("integer", "number") else {kind}):
+            return value
     return text
 
 

@@ -144,13 +144,7 @@ def _asked(context: click.Context) -> Iterator[tuple[str, str]]:
         session = open_session(context.ensure_object(Options))
     except PegboardError:  # the help is for those whose configuration is broken, too
         return
-    yield from command_lines(session)
-
-
-def command_lines(session: Session) -> Iterator[tuple[str, str]]:
-    """Name and short help of each command that a plugin brings."""
-    for name, (found, text) in command_owners(session).items():
-        yield name, text or f"From plugin {found.name}."
+    yield from ((name, text) for name, (_, text) in command_owners(session).items())
 
 
 def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
@@ -166,7 +160,7 @@ def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:
             for name, text in command_helps(found, session).items():
                 # A name that doesn't show as it is could pass for another.
                 if name not in OWN and visible(name) == name and claims.has("commands", name, found.origin):
-                    owners.setdefault(name, (found, visible(text)))
+                    owners.setdefault(name, (found, visible(text) or f"From plugin {found.name}."))
     return owners
 
 

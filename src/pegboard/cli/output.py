@@ -459,16 +459,19 @@ def report_error(error: Exception, options: Options) -> int:
     return 2 if isinstance(error, (click.ClickException, *MISUSES)) else 1
 
 
+def write_error(text: str) -> None:
+    """Writes to standard error, at once, a text with the colours that it takes."""
+    click.echo(text, nl=False, err=True, color=stderr_screen().colour)
+
+
 def complain(text: str) -> None:
     """Writes an error to standard error, in red where that shows."""
-    screen = stderr_screen()
-    click.echo(block(f"error: {text}", screen, style="red"), nl=False, err=True, color=screen.colour)
+    write_error(block(f"error: {text}", stderr_screen(), style="red"))
 
 
 def remark(text: str, *, is_visible: bool = False) -> None:
     """Writes a line that isn't an error to standard error."""
-    screen = stderr_screen()
-    click.echo(block(text, screen, is_visible=is_visible), nl=False, err=True, color=screen.colour)
+    write_error(block(text, stderr_screen(), is_visible=is_visible))
 
 
 def _worded(error: Exception) -> str:

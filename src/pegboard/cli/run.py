@@ -17,7 +17,7 @@ import attrs
 import click
 
 from pegboard.cli.arguments import SchemaType, typed
-from pegboard.cli.output import Status, json_line, quiet, remark, stderr_screen, write_through
+from pegboard.cli.output import Status, json_line, quiet, remark, stderr_screen, write_error, write_through
 from pegboard.cli.table import cells
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
@@ -98,9 +98,9 @@ class TerminalPrompt:
             # Its own descriptor: a thread that waits in `sys.stdin` holds a lock that the interpreter wants at exit.
             with Path(TERMINAL).open("rb", buffering=0) as terminal:
                 flush_input(terminal.fileno())
-                write_question(next(asking))
+                write_error(next(asking))
                 while line := terminal.readline(MOST_LINE):
-                    write_question(asking.send(line.decode(errors="replace")))
+                    write_error(asking.send(line.decode(errors="replace")))
         except StopIteration as ended:
             return ended.value
         except OSError:
@@ -119,7 +119,7 @@ def show_request(request: ApprovalRequest) -> Reject | None:
         return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
     screen = stderr_screen()
     for line in text.split("\n"):
-        write_question("".join(screen.styled(part, "bold") + "\n" for part in whole(line, screen.width)))
+        write_error("".join(screen.styled(part, "bold") + "\n" for part in whole(line, screen.width)))
     return None
 
 
@@ -158,12 +158,6 @@ def _filled_in(form: SchemaType) -> Generator[str, str, Answer]:
             answers[name] = default
     fits = not validator_of(json_text(form.schema)).problems(answers)
     return Once(answers) if fits else Reject(" / ".join(words) or None)
-
-
-def write_question(text: str) -> None:
-    """Writes to standard error at once."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
 
 
 def whole(line: str, width: int | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ import click
 from attrs import evolve, frozen
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete, split_arg_string
 
-from pegboard.cli.arguments import WORDS, SchemaType, json_type, place, read_words
+from pegboard.cli.arguments import SchemaType, place, read_words
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
@@ -374,17 +374,11 @@ def names_of_plugins(registry: ToolRegistry, discovery: Discovery) -> set[str]:
 
 
 def _check_settings(registry: ToolRegistry, options: Options, discovery: Discovery) -> None:
-    """Refuses `--set` for no plugin; remarks on texts that may have been meant as JSON, where their plugin fails."""
-    problems = registry.problems() if options.settings else ()
-    failed = {problem.plugin for problem in problems if "unknown key" not in problem.cause}
-    for word, value in read_words(options.settings).items():
+    """Refuses `--set` for no plugin."""
+    for word in read_words(options.settings):
         plugin, known = word.partition(".")[0], names_of_plugins(registry, discovery)
         if not is_named(plugin, plugin, known):
             raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
-        if plugin in failed and isinstance(value, str):
-            with suppress(ValueError, RecursionError):
-                json.loads(value)
-                remark(f"--set {word}=... gives a text; for a number or other JSON, write {word}:=...")
 
 
 def show_log() -> None:
@@ -502,7 +496,8 @@ def _names(before: str, hint: SchemaType, taken: set[str]) -> list[tuple[str, st
 def _values(hint: SchemaType) -> list[str]:
     """The values that a schema names, as they are written on the command line."""
     members = [member if isinstance(member, str) else json.dumps(member) for member in hint.members]
-    few = () if hint.is_open else (word for word, value in WORDS.items() if json_type(value) in hint.types)
+    words = {"null": ("null",), "boolean": ("true", "false")}
+    few = () if hint.is_open else (word for kind, named in words.items() if kind in hint.types for word in named)
     items = _values(hint.item(0)) if _repeats(hint) else []
     return [visible(word) for word in dict.fromkeys((*members, *few, *items))]
 

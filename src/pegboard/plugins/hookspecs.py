@@ -423,13 +423,3 @@ def unmarked(plugin: object) -> list[str]:
 
 
 _MARKS: Final = {"pegboard_impl", "pegboard_spec"}  # by pluggy
-REGISTER_HOOKS: Final = (  # called at load, in this order, for each plugin
-    "pegboard_register_tools",
-    "pegboard_register_toolsets",
-    "pegboard_register_predicates",
-    "pegboard_register_processors",
-    "pegboard_register_exporters",
-    "pegboard_register_executors",
-    "pegboard_register_models",
-    "pegboard_register_services",
-)

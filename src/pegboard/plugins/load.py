@@ -7,22 +7,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem, Where
 from pegboard.config.config import Config, autoload_in, is_named, normalised
 from pegboard.errors import ManifestError, operator_log
+from pegboard.plugins.cache import CachedManifests
+from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
 from pegboard.plugins.manager import PluginManager
+from pegboard.plugins.manifest import PluginManifest, read_manifest, stale_manifest
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
-
-if TYPE_CHECKING:
-    from pegboard.plugins.cache import CachedManifests
-    from pegboard.plugins.discovery import Discovery, FoundPlugin
-    from pegboard.plugins.manifest import PluginManifest
 
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
@@ -68,10 +66,7 @@ def load(
     registry = ToolRegistry(limits=limits, where=[config.where, where])
     if not is_wanted(config, autoload):
         return registry
-    if discovery is None:
-        from pegboard.plugins.discovery import discover
-
-        discovery = discover()
+    discovery = discover() if discovery is None else discovery
     entries = [
         evolve(found, trusted=not is_named(found.name, found.distribution, config.untrusted))
         for found in discovery.entries
@@ -104,16 +99,7 @@ class _Loading:
     project_block: tuple[str, ...]
     refresh: bool = field(kw_only=True)
     progress: Progress | None = field(kw_only=True)
-    _cache: CachedManifests | None = field(default=None, init=False)
-
-    @property
-    def cache(self) -> CachedManifests:
-        """What earlier loads showed; one for all plugins, as it works out its key once."""
-        if self._cache is None:
-            from pegboard.plugins.cache import CachedManifests
-
-            self._cache = CachedManifests()
-        return self._cache
+    cache: CachedManifests = field(factory=CachedManifests, init=False)
 
     def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
         """The plugins to load, in load order; the others are recorded with the reason."""
@@ -246,8 +232,6 @@ def brought_by(
         cache: What earlier loads showed.
         faults: Gets what is wrong with the manifest.
     """
-    from pegboard.plugins.manifest import read_manifest
-
     known = cache.get(found, settings)
     if settings or not isinstance(known, str | None):
         return known
@@ -285,9 +269,6 @@ def installed() -> ToolRegistry:
 
 @cache
 def _installed(_block: str, _autoload: str) -> ToolRegistry:
-    from pegboard.plugins.discovery import Discovery, discover  # as in `load`
-    from pegboard.plugins.manifest import stale_manifest
-
     registry = ToolRegistry()
     manager = registry.plugin_manager = PluginManager(registry)
     discovery = discover() if is_wanted(NO_CONFIG, None) else Discovery()

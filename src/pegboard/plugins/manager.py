@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,17 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import ONLY, Callback, by_name, quick
-from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, LazyPlugin, PluginRecord, Problem, Status, limit_of
+from pegboard.catalogue import (
+    CALLBACK_STAGES,
+    EMPTY,
+    EXTRAS,
+    Catalogue,
+    LazyPlugin,
+    PluginRecord,
+    Problem,
+    Status,
+    limit_of,
+)
 from pegboard.config.config import with_secrets
 from pegboard.errors import (
     InvalidNameError,
@@ -45,14 +55,6 @@ if TYPE_CHECKING:
 
 _MOST_NAME: Final = 1_000
 GUARDS: Final = "pegboard_guards_calls"
-_KINDS: Final = {
-    "pegboard_register_predicates": "predicates",
-    "pegboard_register_processors": "processors",
-    "pegboard_register_exporters": "exporters",
-    "pegboard_register_executors": "executors",
-    "pegboard_register_models": "models",
-    "pegboard_register_services": "services",
-}
 
 
 @define(eq=False)
@@ -127,14 +129,12 @@ def gather(origin: Origin, thing: Any, settings: Mapping[str, Any]) -> LoadedPlu
 
 
 def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
-    from pegboard.plugins.hookspecs import REGISTER_HOOKS
-
     if inspect.isclass(loaded.plugin):
         loaded.plugin = by_name(loaded.plugin, ("settings",))(handed)
     _find_implementations(loaded)
     errors = [
         error
-        for hook in REGISTER_HOOKS
+        for hook in _REGISTERS
         if hook in loaded.implementations and (error := _ask(loaded, hook, handed)) is not None
     ]
     if errors and not loaded.brought_anything:
@@ -176,7 +176,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
 def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
     """Calls one register hook; what it raises costs what it hadn't registered yet, and is given back."""
-    offered = {"register": _REGISTERS[hook](loaded, hook), "settings": settings}
+    offered = {"register": partial(_REGISTERS[hook], loaded), "settings": settings}
     implementation = loaded.implementations[hook]
     try:
         answer = implementation.function(*(offered[name] for name in implementation.argnames))
@@ -192,19 +192,15 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
     return None
 
 
-def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[..., None]:
-    def register(*things: Any) -> None:
-        for thing in things:
-            take(thing)
+def _register_tools(loaded: LoadedPlugin, *things: Any) -> None:
+    from pegboard.tools.typed import as_tools
 
-    def take(thing: Any) -> None:
-        from pegboard.tools.typed import as_tools
-
+    for thing in things:
         try:
             tools = as_tools(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything when it is looked at
             loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, loaded.secrets))
-            return
+            continue
         for tool in tools:
             if any(earlier.name == tool.name for earlier in loaded.tools):
                 loaded.faults.append(f"tool {tool.name!r} is registered twice; the first is kept")
@@ -214,59 +210,47 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[..., None]:
             except SchemaError as error:
                 loaded.faults.append(str(error))
 
-    return register
+
+def _register_toolset(loaded: LoadedPlugin, toolset: Any) -> None:
+    if is_toolset(toolset):
+        loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
+    else:
+        loaded.faults.append(f"{toolset!r} is no toolset: it needs a name and an async method tools(context)")
 
 
-def _register_toolset(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
-    def register(toolset: Any) -> None:
-        if is_toolset(toolset):
-            loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
-        else:
-            loaded.faults.append(f"{toolset!r} is no toolset: it needs a name and an async method tools(context)")
-
-    return register
-
-
-def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], None]:
-    kind = _KINDS[hook]
-
-    def register(name: str, thing: Any) -> None:
-        of_kind = loaded.extras.setdefault(kind, {})
-        if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
-            loaded.faults.append(f"a name among {kind} has to be a text of 1 to {_MOST_NAME:,} characters")
-        elif name in of_kind:
-            loaded.faults.append(f"{kind[:-1]} {name!r} is registered twice; the first is kept")
-        else:
-            try:
-                EMPTY.with_extra(kind, name, thing, loaded.origin)
-            except ValueError as error:
-                loaded.faults.append(str(error))
-            else:
-                of_kind[name] = thing
-
-    return register
-
-
-def _register_service(loaded: LoadedPlugin, hook: str) -> Callable[..., None]:
-    def register(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
-        from pegboard.tools.services import Services, path_of_kind
-
+def _register_extra(of: str, loaded: LoadedPlugin, name: str, thing: Any) -> None:
+    of_kind = loaded.extras.setdefault(of, {})
+    if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
+        loaded.faults.append(f"a name among {of} has to be a text of 1 to {_MOST_NAME:,} characters")
+    elif name in of_kind:
+        loaded.faults.append(f"{of[:-1]} {name!r} is registered twice; the first is kept")
+    else:
         try:
-            given = Services().provide(kind, thing, scope=scope)
-        except TypeError as error:
+            EMPTY.with_extra(of, name, thing, loaded.origin)
+        except ValueError as error:
             loaded.faults.append(str(error))
         else:
-            _register_extra(loaded, hook)(path_of_kind(kind), given)
-
-    return register
+            of_kind[name] = thing
 
 
-_REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]] = {
-    "pegboard_register_tools": _register_tool,
+def _register_service(loaded: LoadedPlugin, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
+    from pegboard.tools.services import Services, path_of_kind
+
+    try:
+        given = Services().provide(kind, thing, scope=scope)
+    except TypeError as error:
+        loaded.faults.append(str(error))
+    else:
+        _register_extra("services", loaded, path_of_kind(kind), given)
+
+
+_REGISTERS: Final[dict[str, Callable[..., None]]] = {
+    "pegboard_register_tools": _register_tools,
     "pegboard_register_toolsets": _register_toolset,
-    **dict.fromkeys(_KINDS, _register_extra),
+    **{f"pegboard_register_{kind}": partial(_register_extra, kind) for kind in EXTRAS},
     "pegboard_register_services": _register_service,
 }
+"""The `register` of each hook that is called at load, which gets the plugin first; they are called in this order."""
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}

@@ -328,8 +328,6 @@ def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[
     for each in positional:
         if each.is_positional:
             args.append(values.pop(each.name, each.default))
-            if args[-1] is EMPTY:
-                raise StructureError("required, missing", (each.key,))
         else:
             args.extend(values.pop(each.name, ()))
     return args

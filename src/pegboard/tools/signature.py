@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from keyword import iskeyword
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -216,7 +216,9 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     bound = _bound_names(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
     parameters = tuple(_parameter(each, function, tool) for each in written)
-    _check_context([each for each in parameters if each.is_context], tool)
+    if len(contexts := [each.name for each in parameters if each.is_context]) > 1:
+        what = "a second parameter takes the context."
+        raise DefinitionError(what, tool=tool, parameter=contexts[1], hint="Keep one of them.")
     keys = Counter(each.key for each in parameters if not each.is_hidden)
     if twice := next((key for key, count in keys.items() if count > 1), ""):
         raise DefinitionError("two parameters have this name in JSON.", tool=tool, parameter=twice)
@@ -250,20 +252,14 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
         hint = "Annotate it ToolContext; the request is its `request`."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
-    if service is not None:
-        _check_injected(written, service, annotation, tool)
-    return Parameter(written.name, annotation, written.default, written.kind, service)
-
-
-def _check_injected(written: inspect.Parameter, service: Any, annotation: Any, tool: str) -> None:
-    if not is_kind(service) or _is_kind_of_context(service):
+    if service is not None and (not is_kind(service) or _is_kind_of_context(service)):
         what = f"a service is found by its class or protocol, and {service} is neither."
         hint = "Write Injected[SomeClass]."
-    elif written.kind in STARRED:
-        what, hint = "a service can't be starred.", "Give it a parameter of its own."
-    else:
-        return
-    raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
+        raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
+    if written.kind in STARRED and (service is not None or annotation is ToolContext):
+        what = f"{'the context' if service is None else 'a service'} can't be starred."
+        raise DefinitionError(what, tool=tool, parameter=written.name, hint="Give it a parameter of its own.")
+    return Parameter(written.name, annotation, written.default, written.kind, service)
 
 
 def _is_context(annotation: Any) -> bool:
@@ -278,16 +274,6 @@ def _is_context(annotation: Any) -> bool:
 
 def _is_kind_of_context(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, (ReadonlyContext, ToolContext))
-
-
-def _check_context(found: Sequence[Parameter], tool: str) -> None:
-    if len(found) > 1:
-        hint = "Keep one of them."
-        raise DefinitionError("a second parameter takes the context.", tool=tool, parameter=found[1].name, hint=hint)
-    for each in found:
-        if each.kind in STARRED:
-            hint = "Give it a parameter of its own."
-            raise DefinitionError("the context can't be starred.", tool=tool, parameter=each.name, hint=hint)
 
 
 def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Parameter]:

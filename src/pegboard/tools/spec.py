@@ -12,7 +12,7 @@ from attrs import Factory, field, frozen
 
 from pegboard.errors import InvalidNameError, one_of
 from pegboard.schema.converter import JsonRecord, json_name
-from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault
+from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault, unicode_text
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 Keep: TypeAlias = Literal["head", "tail", "middle"]
@@ -255,7 +255,7 @@ def _repaired_text(text: str) -> str:
     """A text for people and models: what UTF-8 can't say (lone surrogates) becomes U+FFFD."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
         raise TypeError(f"description and title must be texts, got {text!r:.100}")
-    return text if is_unicode(text) else "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in text)
+    return unicode_text(text)
 
 
 def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:

@@ -209,6 +209,7 @@ class CallArtifacts:
 
 
 MOST_ENTRIES: Final = 10_000  # entries that `_InMemoryMemory` keeps by default, of all users together
+_WORD: Final = re.compile(r"\w+")
 MOST_CHARACTERS: Final = 20_000  # characters of one entry that `_InMemoryMemory` keeps; the rest is cut off
 
 
@@ -266,12 +267,6 @@ class Memory(Protocol):
         ...
 
 
-@frozen
-class _Kept:
-    entry: MemoryEntry
-    words: frozenset[str]
-
-
 @define(eq=False)
 class _InMemoryMemory(Memory):
     """Remembers until the process ends, and finds by the words that a query and an entry share.
@@ -283,19 +278,18 @@ class _InMemoryMemory(Memory):
     """
 
     most: int = MOST_ENTRIES
-    _kept: dict[str | None, deque[_Kept]] = field(factory=dict[str | None, deque[_Kept]], init=False)
-    _count: int = field(default=0, init=False)
+    _kept: dict[str | None, deque[tuple[MemoryEntry, frozenset[str]]]] = field(factory=dict[Any, Any], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def search(
         self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
     ) -> tuple[MemoryEntry, ...]:
         """What shares the most words with the query, the newest first among equals; nothing for no shared word."""
-        wanted = _words(query)
+        wanted = frozenset(_WORD.findall(query.casefold()))
         with self._lock:
             kept = list(self._kept.get(user, ()))
-        here = [each for each in reversed(kept) if session is None or each.entry.session == session]
-        scored = [(len(wanted & each.words), each.entry) for each in here]
+        here = [each for each in reversed(kept) if session is None or each[0].session == session]
+        scored = [(len(wanted & words), entry) for entry, words in here]
         found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
         return tuple(entry for _, entry in found[: max(limit, 0)])
 
@@ -310,21 +304,15 @@ class _InMemoryMemory(Memory):
     ) -> MemoryEntry:
         """Remembers the first 20,000 characters of a text."""
         entry = MemoryEntry(text[:MOST_CHARACTERS], user, session, author, time.time(), dict(metadata or {}))
-        kept = _Kept(entry, _words(entry.text))
+        words = frozenset(_WORD.findall(entry.text.casefold()))
         with self._lock:
-            self._kept.setdefault(user, deque()).append(kept)
-            self._count += 1
-            if self._count > self.most:
+            self._kept.setdefault(user, deque()).append((entry, words))
+            if sum(map(len, self._kept.values())) > self.most:
                 fullest, theirs = max(self._kept.items(), key=lambda item: len(item[1]))
                 theirs.popleft()
-                self._count -= 1
                 if not theirs:
                     del self._kept[fullest]
         return entry
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.casefold()))
 
 
 @frozen

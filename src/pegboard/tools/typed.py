@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
-from pegboard.schema.json import JsonText, StructureError, json_text, problem
+from pegboard.schema.json import JsonText, StructureError, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, binder_of, checked_schema, takes_context
+from pegboard.tools.handler import Binder, Handler, binder_of, checked_schema, input_schema_of, takes_context
 from pegboard.tools.options import CommonOptions, checked_options
 from pegboard.tools.signature import EMPTY, Kind, Parameter, Signature, lenient, resolved
 from pegboard.tools.spec import NO_INPUT
@@ -94,24 +94,22 @@ def _is_typed_class(thing: object) -> bool:
 
 def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[Callable[[], Binder], JsonText]:
     """What binds arguments to `call`, made once, and their schema: the tool's own, else what the type gives."""
-    from pegboard.schema.types import Property, object_schema, schema_of
+    from pegboard.schema.types import schema_of
 
     parameters = list(inspect.signature(tool.call, **lenient()).parameters)
     if len(parameters) != 2 or "call" not in _written(type(tool)):
         hint = "Write call(self, context, input)."
         raise DefinitionError("it has no call that takes a context and an input.", tool=name, hint=hint)
     own: JsonSchema | None = getattr(tool, "input_schema", None)
-    text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")
     if takes is None or takes is _NONE:
+        text = NO_INPUT if own is None else checked_schema(own, name, "input_schema")
         return (lambda: lambda context, _: ((context, None), {})), text
     context, one = (
         Parameter(each, annotation, EMPTY, Kind.POSITIONAL_ONLY)
         for each, annotation in zip(parameters, (ToolContext, takes), strict=True)
     )
-    schema = schema_of(takes, tool=name)
-    of_fields = schema.get("type") == "object"
-    if own is None:
-        text = json_text(schema if of_fields else object_schema([Property(one.key, takes)], tool=name))
+    of_fields = schema_of(takes, tool=name).get("type") == "object"
+    text = input_schema_of({"input_schema": own}, [one], {}, name, of_fields=of_fields)
     signature = Signature((context, one), EMPTY)
     return cache(partial(binder_of, signature, strict=own is not None, of_fields=of_fields)), text
 

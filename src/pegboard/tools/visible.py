@@ -136,17 +136,15 @@ def html_of(text: str, *, again: bool = False) -> str:
 
 # Definitions of tools that aren't the host's own ----------------------------------------------------------------------
 
-_IN_PATTERN: Final = re.compile(r"\\[\x20-\x7e]|\\?([^\x20-\x7e])")
-
 
 def visible_spec(spec: ToolSpec) -> ToolSpec:
     r"""What a tool declares, with hidden characters of its texts and schemas escaped; itself where there are none.
 
-    Descriptions, titles and comments get `\u{202e}`, patterns the `\u202e` that means the same in them.
+    Descriptions, titles and comments get `\u{202e}`.
 
     Raises:
-        SchemaError: A name or a value of a schema, a grammar or what a provider gets as it is has some; escaped, it
-            would be another.
+        SchemaError: A name, a value or a pattern of a schema, a grammar or what a provider gets as it is has some;
+            escaped, it would be another.
     """
     changed: dict[str, Any] = {}
     for name in ("description", "title"):
@@ -169,23 +167,11 @@ def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
     for keyword, rule in new.items():
         if keyword in ("description", "title", "$comment") and isinstance(rule, str):
             new[keyword] = revealed(rule)
-        elif keyword == "pattern" and isinstance(rule, str):
-            new[keyword] = _IN_PATTERN.sub(_pattern_escaped, rule)
-        elif keyword == "patternProperties" and isinstance(rule, dict):
-            patterns = cast("dict[str, Any]", rule)
-            new[keyword] = {_IN_PATTERN.sub(_pattern_escaped, each): part for each, part in patterns.items()}
         elif keyword in NAMED and isinstance(rule, dict):
             _refuse_hidden(keyword, list(cast("dict[str, Any]", rule)), tool)
         elif keyword not in ONE | SOME:
             _refuse_hidden(keyword, [keyword, rule], tool)
     return new
-
-
-def _pattern_escaped(match: re.Match[str]) -> str:
-    character = match[1]
-    if character is None or not _is_hidden(match.string, match.start(1)):
-        return match[0]
-    return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else _escape(character)
 
 
 def _refuse_hidden(what: str, data: Any, tool: str) -> None:

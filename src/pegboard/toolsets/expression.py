@@ -30,7 +30,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 
-from attrs import define
+from attrs import define, field
 
 from pegboard.errors import ExpressionError, PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.toolsets.predicates import (
@@ -50,11 +50,11 @@ from pegboard.toolsets.predicates import (
 )
 
 _MAX_LENGTH: Final = 65_536
-_SPACE: Final = re.compile(r"\s*")
-_WORD: Final = re.compile(r"""[^\s()"':]+""")
-_BARE: Final = re.compile(r"""[^\s()"']*""")
-_DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_SINGLE: Final = re.compile(r"'[^']*'")
+_QUOTED: Final = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
+_TOKEN: Final = re.compile(rf"""\s*([()]|(?:[^\s()"']+|{_QUOTED})+|["'])""", re.DOTALL)
+_KEYED: Final = re.compile(rf"""({STATE}\.(?:{_QUOTED})|[^"':]+):(.*)""", re.DOTALL)
+_WORD: Final = re.compile(r"""[^"':]*""")
+_VALUE: Final = re.compile(rf"""{_QUOTED}|[^"']*""", re.DOTALL)
 
 
 def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predicate:
@@ -75,7 +75,7 @@ def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predic
     try:
         return parser.whole()
     except PredicateError as error:
-        raise ExpressionError(str(error), text=text, position=parser.term_start) from None
+        raise ExpressionError(str(error), text=text, position=parser.position) from None
 
 
 def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredicates | None = None) -> Predicate:
@@ -96,15 +96,30 @@ class _Parser:
 
     text: str
     custom: CustomPredicates
-    position: int = 0
-    term_start: int = 0
+    tokens: list[tuple[str, int]] = field(init=False)  # each with its position; an empty one is the end
+    at: int = 0
     depth: int = 0
 
+    def __attrs_post_init__(self) -> None:
+        self.tokens = [(found[1], found.start(1)) for found in _TOKEN.finditer(self.text)]
+        for token, position in self.tokens:
+            if token in ("'", '"'):
+                self.refuse("this quote isn't closed", position)
+        self.tokens.append(("", len(self.text)))
+
+    @property
+    def here(self) -> str:
+        return self.tokens[self.at][0]
+
+    @property
+    def position(self) -> int:
+        return self.tokens[self.at][1]
+
     def whole(self) -> Predicate:
-        if self.next_character() == "":
+        if not self.here:
             self.refuse("nothing is asked: write a predicate such as 'read_only and name:git_*'", 0)
         predicate = self.any()
-        if self.next_character():
+        if self.here:
             self.refuse_rest()
         return predicate
 
@@ -121,83 +136,53 @@ class _Parser:
         return all_of(*members)
 
     def one(self) -> Predicate:
-        opened = self.next_character() == "("
         start = self.position
         if self.takes("not"):
             return ~self.deeper(self.one, start)
-        if not opened:
+        if not self.takes("("):
             return self.term()
-        self.position += 1
         predicate = self.deeper(self.any, start)
-        if self.next_character() != ")":
-            if self.here():
+        if not self.takes(")"):
+            if self.here:
                 self.refuse_rest()
             self.refuse("this '(' isn't closed", start)
-        self.position += 1
         return predicate
 
     def term(self) -> Predicate:
-        start = self.term_start = self.position
-        word = self.matched(_WORD)
-        if word == f"{STATE}." and self.here() in ("'", '"'):
-            word += self.value(word)
-        if self.here() != ":" or not word:
-            return self.flag(word, start)
-        self.position += 1
-        return self.matching(word, start)
+        term, keyed = self.here, _KEYED.fullmatch(self.here)
+        if keyed is not None:
+            key, value = keyed.groups()
+            place = self.position + keyed.start(2)
+            if not value:
+                before = f"{key}:"[:80]
+                self.refuse(f"nothing stands after {before!r}: write {before}VALUE without a space; '' is empty", place)
+            self.check_whole(_VALUE, value, place)
+            if key[-1] in ("'", '"'):
+                key = f"{STATE}.{self.unquoted(key.removeprefix(f'{STATE}.'), self.position)}"
+            predicate: Predicate = Matches(key, self.unquoted(value, place))
+        else:
+            self.check_word(term)
+            predicate = Flag(term) if term in FLAGS else Custom(self.custom[term], term)
+        self.at += 1
+        return predicate
 
-    def flag(self, word: str, start: int) -> Predicate:
-        self.check_end(start)
-        if word in FLAGS:
-            return Flag(word)
-        if word not in self.custom:
-            self.refuse_word(word, start)
-        return Custom(self.custom[word], word)
+    def check_whole(self, pattern: re.Pattern[str], text: str, place: int) -> None:
+        if rest := pattern.sub("", text, count=1):
+            what = "a value is either quoted as a whole or not at all, and holds no quote where it isn't"
+            self.refuse(what, place + len(text) - len(rest))
 
-    def matching(self, key: str, start: int) -> Predicate:
-        pattern = self.value(f"{key}:")
-        self.check_end(start)
-        return Matches(key, pattern)
-
-    def value(self, before: str) -> str:
-        start = self.position
-        if self.here() == '"':
-            return self.json_string(start)
-        if self.here() == "'":
-            return (self.matched(_SINGLE) or self.refuse("this quote isn't closed", start))[1:-1]
-        return self.matched(_BARE) or self.refuse(
-            f"nothing stands after {before[:80]!r}: write {before[:80]}VALUE without a space; '' is empty", start
-        )
-
-    def json_string(self, start: int) -> str:
-        raw = self.matched(_DOUBLE) or self.refuse("this quote isn't closed", start)
+    def unquoted(self, text: str, place: int) -> str:
+        if text[0] == "'":
+            return text[1:-1]
         try:
-            return json.loads(raw, strict=False)
+            return json.loads(text, strict=False) if text[0] == '"' else text
         except ValueError as error:
-            self.refuse(f"between double quotes stands a JSON string, and this is none ({error})", start)
+            self.refuse(f"between double quotes stands a JSON string, and this is none ({error})", place)
 
-    def here(self) -> str:
-        return self.text[self.position : self.position + 1]
-
-    def next_character(self) -> str:
-        self.matched(_SPACE)
-        return self.here()
-
-    def matched(self, pattern: re.Pattern[str]) -> str:
-        """Takes what the pattern matches here; nothing where it doesn't."""
-        match = pattern.match(self.text, self.position)
-        if match is None:
-            return ""
-        self.position = match.end()
-        return match.group()
-
-    def takes(self, operator: str) -> bool:
-        self.matched(_SPACE)
-        match = _WORD.match(self.text, self.position)
-        if match is None or match.group() != operator or self.text[match.end() : match.end() + 1] == ":":
-            return False
-        self.position = match.end()
-        return True
+    def takes(self, token: str) -> bool:
+        is_next = self.here == token
+        self.at += is_next
+        return is_next
 
     def deeper(self, rule: Callable[[], Predicate], start: int) -> Predicate:
         self.depth += 1
@@ -207,30 +192,27 @@ class _Parser:
         self.depth -= 1
         return predicate
 
-    def check_end(self, start: int) -> None:
-        if self.here() and not self.here().isspace() and self.here() not in "()" and self.position > start:
-            self.refuse("a value is either quoted as a whole or not at all, and holds no quote where it isn't")
-
     def refuse_rest(self) -> NoReturn:
-        if self.here() == ")":
+        if self.here == ")":
             self.refuse("this ')' closes nothing")
-        match = _WORD.match(self.text, self.position)
-        word = match.group() if match else ""
-        near = _OTHER_WORDS.get(word) or next(iter(suggest(word[:80], ("and", "or"))), "")
+        near = _OTHER_WORDS.get(self.here) or next(iter(suggest(self.here[:80], ("and", "or"))), "")
         self.refuse(f"expected 'and' or 'or' before this.{did_you_mean([near] if near else [])}")
 
-    def refuse_word(self, word: str, start: int) -> NoReturn:
-        if not word or word in OPERATORS:
-            found = repr(word or self.here()) if word or self.here() else "the end"
-            self.refuse(f"expected a word or key:value here, found {found}", start)
-        if word == "<custom>":
-            self.refuse("a callable that isn't registered under a name has no text", start)
+    def check_word(self, word: str) -> None:
+        """Refuses what is neither a flag nor the name of a predicate."""
+        if word in (*OPERATORS, ")", "") or word[0] in "\"':":
+            found = repr(word if word in OPERATORS else word[0]) if word else "the end"
+            self.refuse(f"expected a word or key:value here, found {found}")
+        self.check_whole(_WORD, word, self.position)
+        if word in FLAGS or word in self.custom:
+            return
         if word in KEYS or word == STATE:
-            self.refuse(f"{word!r} needs a value: {word}{'.KEY' if word == STATE else ''}:VALUE", start)
-        known = (*FLAGS, *self.custom, *OPERATORS)
+            self.refuse(f"{word!r} needs a value: {word}{'.KEY' if word == STATE else ''}:VALUE")
+        if word == "<custom>":
+            self.refuse("a callable that isn't registered under a name has no text")
         other = _OTHER_WORDS.get(word)
-        near = did_you_mean([other]) if other else near_or_known(word[:80], known)
-        self.refuse(f"there is no predicate {word[:80]!r}.{near}", start)
+        near = did_you_mean([other]) if other else near_or_known(word[:80], (*FLAGS, *self.custom, *OPERATORS))
+        self.refuse(f"there is no predicate {word[:80]!r}.{near}")
 
     def refuse(self, reason: str, position: int | None = None) -> NoReturn:
         raise ExpressionError(reason, text=self.text, position=self.position if position is None else position)

@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from attrs import Converter, Factory, field, frozen
 
@@ -95,10 +95,10 @@ class Predicate(ABC):
         return ""
 
     def __and__(self, other: Predicate) -> Predicate:
-        return And((self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
+        return _Joined("and", (self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def __or__(self, other: Predicate) -> Predicate:
-        return Or((self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
+        return _Joined("or", (self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def __invert__(self) -> Predicate:
         return Not(self)
@@ -121,9 +121,9 @@ def _check_members(_joined: Any, _attribute: Any, members: tuple[Predicate, ...]
 
 
 def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
-    """The members, with those of a member of the same kind in its place."""
+    """The members, with those of a member of the same word in its place."""
     nested = (
-        member.members if isinstance(member, _Joined) and type(member) is type(joined) else (member,)
+        member.members if isinstance(member, _Joined) and member.word == joined.word else (member,)
         for member in members
     )
     return tuple(part for parts in nested for part in parts)
@@ -143,17 +143,16 @@ def _calls_functions(predicate: _Joined | Not) -> bool:
 
 @frozen(repr=False)
 class _Joined(Predicate):
-    """Two or more predicates joined by a word; evaluated in order, up to the first that decides."""
+    """Two or more predicates joined by a word, `and` or `or`; evaluated in order, up to the first that decides."""
 
-    word: ClassVar[str]
-    decisive: ClassVar[bool]
+    word: Literal["and", "or"]
     members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True), validator=_check_members)
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
     calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
 
     def bound(self, context: ReadonlyContext) -> _Test:
         tests = [member.bound(context) for member in self.members]
-        decisive = self.decisive
+        decisive = self.word == "or"
 
         def test(tool: Tool) -> bool:
             for each in tests:  # twice as fast as any() or all() of a generator
@@ -165,7 +164,7 @@ class _Joined(Predicate):
 
     def deciding(self, tool: Tool, context: ReadonlyContext, /) -> Predicate:
         for member in self.members:
-            if member(tool, context) is self.decisive:
+            if member(tool, context) is (self.word == "or"):
                 return member.deciding(tool, context)
         return self
 
@@ -174,24 +173,10 @@ class _Joined(Predicate):
 
     def __str__(self) -> str:
         # Only an `or` within an `and` needs brackets: members of the same word are flattened.
-        bracketed = Or if self.word == "and" else ()
-        return f" {self.word} ".join(f"({each})" if isinstance(each, bracketed) else str(each) for each in self.members)
-
-
-@frozen(repr=False)
-class And(_Joined):
-    """All of its members."""
-
-    word = "and"
-    decisive = False
-
-
-@frozen(repr=False)
-class Or(_Joined):
-    """Any of its members."""
-
-    word = "or"
-    decisive = True
+        brackets = "({})" if self.word == "and" else "{}"
+        return f" {self.word} ".join(
+            brackets.format(each) if isinstance(each, _Joined) else str(each) for each in self.members
+        )
 
 
 @frozen(repr=False)
@@ -565,7 +550,7 @@ def custom(function: PredicateFunction, name: str | None = None) -> Predicate:
     return Custom(function, name)
 
 
-# Joined -----------------------------------------------------------------------------------------------------------
+# _Joined -----------------------------------------------------------------------------------------------------------
 
 everything: Final = named("*")  # every tool
 nothing: Final = ~everything  # no tool
@@ -573,46 +558,15 @@ nothing: Final = ~everything  # no tool
 
 def all_of(*predicates: Predicate) -> Predicate:
     """All of them; of none, everything."""
-    return _joined(And, predicates, everything)
+    return _joined("and", predicates, everything)
 
 
 def any_of(*predicates: Predicate) -> Predicate:
     """At least one of them; of none, nothing."""
-    return _joined(Or, predicates, nothing)
+    return _joined("or", predicates, nothing)
 
 
-def _joined(kind: type[And | Or], predicates: tuple[Predicate, ...], of_none: Predicate) -> Predicate:
+def _joined(word: Literal["and", "or"], predicates: tuple[Predicate, ...], of_none: Predicate) -> Predicate:
     if len(predicates) > 1:
-        return kind(predicates)
+        return _Joined(word, predicates)
     return predicates[0] if predicates else of_none
-
-
-__all__ = [
-    "CustomPredicates",
-    "Predicate",
-    "PredicateFunction",
-    "all_of",
-    "any_of",
-    "custom",
-    "deferred",
-    "destructive",
-    "edit",
-    "everything",
-    "for_agent",
-    "for_model",
-    "for_provider",
-    "for_user",
-    "from_distribution",
-    "from_plugin",
-    "from_toolset",
-    "has_property",
-    "idempotent",
-    "kind",
-    "long_running",
-    "named",
-    "nothing",
-    "open_world",
-    "read_only",
-    "state",
-    "tagged",
-]

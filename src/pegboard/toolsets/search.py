@@ -72,7 +72,7 @@ class ToolIndex:
 
     Kept in memory by SQLite's FTS5 and ranked by BM25: a word weighs most in a name, then in title, tags and names of
     parameters (nested ones too), then in the description. A word finds whatever begins with it, without regard to
-    case and accents. May be used by several threads.
+    case, accents and English endings. May be used by several threads.
 
     Args:
         specs: What to begin with.

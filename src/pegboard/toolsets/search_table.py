@@ -68,40 +68,19 @@ def question_names(text: str) -> list[str]:
 
 
 def expression(word: str) -> str:
-    """A word of `question_words` in FTS5's query language: what begins with its stem; a single character as it is.
+    """A word of `question_words` in FTS5's query language: what begins with it; a single character as it is.
 
     The words hold no ASCII but letters and digits, so nothing in them is syntax.
     """
     if _is_ideograph(word[0]):
         pairs = [f"{word[at]} {word[at + 1]}" for at in range(len(word) - 1)] or [word]
         return " OR ".join([f'"{pair}"' for pair in pairs])
-    stem = _stem(word) if word.isascii() else word
-    return f'"{stem}"*' if len(word) > 1 else f'"{stem}"'
+    return f'"{word}"*' if len(word) > 1 else f'"{word}"'
 
 
 def _is_ideograph(character: str) -> bool:
     """Whether it is a Chinese character or Japanese kana; Korean words have spaces between them."""
     return "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff" or character >= "\U00020000"
-
-
-def _stem(word: str) -> str:
-    """The word without an English ending, where enough is left: `searching`, `searches` and `search` find the same."""
-    for ending, replaced, least in _ENDINGS:
-        if word.endswith(ending) and len(word) - replaced >= least:
-            return word[: len(word) - replaced]
-    return word
-
-
-_ENDINGS = (  # an ending, how much of it goes, and how much must stay
-    ("ss", 0, 0),
-    ("ies", 3, 3),
-    ("ches", 2, 3),
-    ("shes", 2, 3),
-    ("sses", 2, 3),
-    ("xes", 2, 3),
-    ("s", 1, 3),
-    ("ing", 3, 4),
-)
 
 
 def _segments(text: str) -> list[str]:
@@ -146,7 +125,7 @@ if TYPE_CHECKING:
 _CREATION = """
 CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE INDEX by_name ON tools (name COLLATE NOCASE);
-CREATE VIRTUAL TABLE words USING fts5 (name, labels, description, tokenize = 'unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE words USING fts5 (name, labels, description, tokenize = 'porter unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE known_words USING fts5vocab (words, col);
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(10.0, 4.0, 1.0)');
 """

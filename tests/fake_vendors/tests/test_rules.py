@@ -172,7 +172,6 @@ PLANTED = [
     ("openai", [chat(with_keyword(format="uri"), strict=True)], "f/properties/a: there is no format 'uri'"),
     ("openai", [chat(with_keyword(enum=[f"v{n}" for n in range(1_001)]), strict=True)], "f: 1001 values in enums"),
     ("openai", [chat(with_keyword(enum=["v" * 120_000]), strict=True)], "f: 120001 characters in names and values"),
-    ("openai", [chat(closed(**{f"p{n}": TEXT for n in range(5_001)}), strict=True)], "f: 5001 properties"),
     # OpenAI responses
     ("openai-responses", [response(closed(a={"type": "array"}))], "f/properties/a: an array needs items"),
     ("openai-responses", [response(None, strict=True)], "f: strict without parameters"),

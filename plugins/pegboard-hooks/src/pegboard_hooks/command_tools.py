@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, cast
 from attrs import field, frozen
 
 from pegboard import Preview, Tool, ToolContext, ToolError, ToolResult
-from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.dispatch.permissions.commands import HOLE
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import is_valid_name
 from pegboard_hooks.interpreters import interpreters

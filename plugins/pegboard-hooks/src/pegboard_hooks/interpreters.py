@@ -11,13 +11,10 @@ from typing import Final
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.commands import INTERPRETERS, SHELLS, WRAPPERS, program_of, wrapped_commands
-from pegboard.dispatch.permissions.rule import HOLE
-from pegboard.dispatch.permissions.shell import Command
+from pegboard.dispatch.permissions.commands import HOLE, LANGUAGES, SHELLS, Command, program_of, wrapped_commands
 
 _MOST_LEVELS: Final = 4
-_FINDERS: Final = frozenset({"find", "fd", "fdfind", "npx", "pipx"})
-_EVALUATE: Final = (INTERPRETERS | {"cmd"}) - WRAPPERS.keys() - _FINDERS
+_EVALUATE: Final = SHELLS | LANGUAGES | {"eval", "source", ".", "trap", "cmd"}
 _WORDS_ARE_TEXT: Final = {"ssh": 1, "rsh": 1, "mosh": 1, "watch": 0, "eval": 0}
 """Programs that have a shell evaluate their words, and how many words of their own stand before these."""
 

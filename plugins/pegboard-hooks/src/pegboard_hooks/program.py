@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, ToolsetBase
 from pegboard.config.config import may_bind, trust_file
-from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.dispatch.permissions.commands import HOLE
 from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from pegboard_hooks.interpreters import PYTHONS, code_files, interpreters
 

@@ -13,8 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from pegboard import Permissions, Rule, Tool
-from pegboard.dispatch.permissions.rule import HOLE, UnreadableError
-from pegboard.dispatch.permissions.shell import read_line
+from pegboard.dispatch.permissions.commands import HOLE, UnreadableError, read_line
 
 _READERS: Final = """
     [ arch basename cat cd cksum cmp column comm cut df diff dirname du echo egrep expand expr false fgrep file fmt fold

@@ -22,6 +22,7 @@ from pegboard.cli.output import (
     stderr_screen,
     stdout_screen,
     write,
+    write_error,
     write_through,
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_calls, write_event
@@ -173,7 +174,7 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> None:
         write(result_text(result, stdout_screen()))
         write(pictures(result, stdout_screen()))
     else:
-        _red(failure_text(result, stderr_screen()))
+        write_error(failure_text(result, stderr_screen()))
     if result.is_error and result.detail:
         _report_operator(result, result.detail, options, as_json=as_json)
 
@@ -183,7 +184,7 @@ def _report_operator(result: ToolResult, detail: str, options: Options, *, as_js
     cause, failed_to_load = _cause(detail), detail.startswith("plugin ")
     # A `ToolError` speaks for itself: the result has its text already.
     if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):
-        _red(block(cause, stderr_screen(), indent="  ", style="red"))
+        write_error(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
         remark("  'registry doctor' lists what failed; once it is corrected: registry list --refresh")
     if options.debug and "Traceback (" not in detail:  # a traceback stands in the log, which --debug shows
@@ -199,10 +200,6 @@ def _cause(detail: str) -> str:
         return lines[0] if lines else ""
     frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
     return "\n".join(lines[frames[-1] + 1 :] if frames else lines[-1:])
-
-
-def _red(text: str) -> None:
-    click.echo(text, nl=False, err=True, color=stderr_screen().colour)
 
 
 _MOST_CALLS_INPUT: Final = 50_000_000

@@ -97,20 +97,16 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
     Without FILE, the one that commands find from here.
     """
-    chosen = file or _found_here()
+    found = file or project_file(str(Path.cwd()))
+    if found is None:
+        raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
+    chosen = Path(found)
     if undo:
         remark(f"{chosen} {'is no longer trusted' if distrust(chosen) else 'was not trusted'}")
     else:
         trust(chosen)
         remark(f"{chosen} is trusted as it is now; once it changes, it has to be trusted again")
     return 0
-
-
-def _found_here() -> Path:
-    found = project_file(str(Path.cwd()))
-    if found is None:
-        raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
-    return Path(found)
 
 
 @click.group("keys")

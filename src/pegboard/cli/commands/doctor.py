@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pegboard.cli.commands.manifest import manifest_files, plugins_of
+from pegboard.cli.commands.manifest import manifest_differences, manifest_files, plugins_of
 from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
 from pegboard.cli.output import Finding, Status, block, json_rows, remark, rows_text, stdout_screen, write
@@ -222,20 +222,20 @@ def _of_groups() -> Iterator[Finding]:
 
 def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
     """Those that are there, of distributions whose plugins all load; what fails to load is reported elsewhere."""
-    for _, of_one in groupby(entries, lambda found: found.distribution):
+    for distribution, of_one in groupby(entries, lambda found: found.distribution):
         plugins = list(of_one)
         if not all(found.name in well for found in plugins):
             continue
         try:
-            files = [file for file in manifest_files(plugins) if file.path.exists()]
+            files = manifest_files(plugins)
         except ManifestError:  # the package is found by an import hook only
             continue
-        for file in files:
+        for path, of_file in files:
             notes: list[str] = []
-            for difference in file.differences(notes):
-                yield Finding(str(file.path), difference, "As its author: registry manifest write.")
+            for difference in manifest_differences(path, of_file, notes) if path.exists() else ():
+                yield Finding(str(path), difference, "As its author: registry manifest write.")
             for note in notes:
-                yield Finding(f"distribution {file.distribution}", note, "Ask its author to correct it.")
+                yield Finding(f"distribution {distribution}", note, "Ask its author to correct it.")
 
 
 def cache_findings() -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import click
 from attrs import evolve, frozen
 
 from pegboard.catalogue import Problem
-from pegboard.cli.main import OWN, command_lines
+from pegboard.cli.main import OWN, command_owners
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
     from pegboard.request.exporter import ExportedTools, Exporter, Loss
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
 
 QUARANTINE_SECONDS: Final = 3600
@@ -108,7 +107,7 @@ class SnapshotWriter:
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
         commands = {name: text for name, (_, text) in OWN.items()}
-        commands |= dict(command_lines(session))
+        commands |= {name: text for name, (_, text) in command_owners(session).items()}
         known = session.registry.problems()
         sections = sections_of(offered.tools, known, commands=commands.items(), notices=notices, index=index)
         return write_snapshot(self.place, sections, self.stamps, until)
@@ -144,7 +143,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session = open_session(options, writer.discovery if writer else None)
     live = any(is_literal(name) and session.asks_live(name) for name in names)
     asked = context_of(**context)
-    offered = session.processed(session.resolved(*_wanted(names, plugin), where, context=asked, live=live), asked)
+    wanted = (any_of(*map(named, names)) if names else None, from_plugin(plugin) if plugin else None)
+    offered = session.processed(session.resolved(*wanted, where, context=asked, live=live), asked)
     for name in names:  # one that a predicate leaves out, and a pattern, may match nothing
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
@@ -162,13 +162,6 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if writer is not None:
         writer.keep(session, offered, notices(session, offered))
     return 0
-
-
-def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
-    if names:
-        yield any_of(*map(named, names))
-    if plugin:
-        yield from_plugin(plugin)
 
 
 def report_misses(session: Session, offered: ResolvedTools) -> None:

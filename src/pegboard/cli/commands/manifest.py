@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from attrs import frozen
 
 from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
@@ -18,6 +17,7 @@ from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import find_manifest, manifest_in, manifest_path, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
 from pegboard.plugins.side_effects import noted
+from pegboard.schema.json import counted
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -98,71 +98,47 @@ def new_command(name: str, path: Path) -> int:
     return 0
 
 
-@frozen
-class ManifestFile:
-    """One manifest file, there or not, and the plugins of one distribution that it is for.
+def made_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
+    """What the plugins' code brings now, loaded in a child process.
 
-    Attributes:
-        path: The file.
-        plugins: At least one.
+    Raises:
+        ManifestError: A plugin failed.
     """
-
-    path: Path
-    plugins: tuple[FoundPlugin, ...]
-
-    @property
-    def distribution(self) -> str:
-        """Whose it is."""
-        return self.plugins[0].distribution
-
-    def made(self) -> list[PluginManifest]:
-        """What the plugins' code brings now, loaded in a child process.
-
-        Raises:
-            ManifestError: A plugin failed.
-        """
-        manifests: list[PluginManifest] = []
-        for probed in probe(self.plugins, {}):
-            if probed.manifest is None:
-                raise ManifestError(f"plugin {probed.found.name!r} failed to load: {probed.cause}")
-            manifests.append(probed.manifest)
-        return manifests
-
-    def write(self) -> int:
-        """Writes it from the code; gives how many tools it lists.
-
-        Raises:
-            ManifestError: A plugin failed or isn't whole, or the file can't be written.
-        """
-        manifests = self.made()
-        write_manifest(self.path, manifests)
-        return sum(len(manifest.tools) for manifest in manifests)
-
-    def differences(self, notes: list[str]) -> list[str]:
-        """In what the code differs from the file, a sentence each; empty where that is true.
-
-        Args:
-            notes: Gets what loading the code changed in the process, a sentence each.
-        """
-        try:
-            file = read_manifest_file(self.path)
-            listed = [(found, manifest_in(file, found)) for found in self.plugins]
-            made = self.made()
-        except ManifestError as error:
-            return [str(error)]
-        notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in made for note in one.notes]
-        extra = sorted({*file["plugins"]} - {found.name for found in self.plugins})
-        differences = [f"plugin {name!r} is in it, and the package has none of that name" for name in extra]
-        for (found, then), now in zip(listed, made, strict=True):
-            if then is None:
-                differences.append(f"plugin {found.name!r} is not in it")
-            elif changes := now.differences(then):
-                differences.append(f"plugin {found.name!r}: {', '.join(changes)}")
-        return differences
+    manifests: list[PluginManifest] = []
+    for probed in probe(plugins, {}):
+        if probed.manifest is None:
+            raise ManifestError(f"plugin {probed.found.name!r} failed to load: {probed.cause}")
+        manifests.append(probed.manifest)
+    return manifests
 
 
-def manifest_files(plugins: Iterable[FoundPlugin]) -> list[ManifestFile]:
-    """The manifest files of these plugins, where they are or would be.
+def manifest_differences(path: Path, plugins: Sequence[FoundPlugin], notes: list[str]) -> list[str]:
+    """In what the plugins' code differs from their manifest file, a sentence each; empty where that is true.
+
+    Args:
+        path: The file.
+        plugins: Those that it is for.
+        notes: Gets what loading the code changed in the process, a sentence each.
+    """
+    try:
+        file = read_manifest_file(path)
+        listed = [(found, manifest_in(file, found)) for found in plugins]
+        made = made_manifests(plugins)
+    except ManifestError as error:
+        return [str(error)]
+    notes += [f"plugin {one.plugin!r}: {noted(note)}" for one in made for note in one.notes]
+    extra = sorted({*file["plugins"]} - {found.name for found in plugins})
+    differences = [f"plugin {name!r} is in it, and the package has none of that name" for name in extra]
+    for (found, then), now in zip(listed, made, strict=True):
+        if then is None:
+            differences.append(f"plugin {found.name!r} is not in it")
+        elif changes := now.differences(then):
+            differences.append(f"plugin {found.name!r}: {', '.join(changes)}")
+    return differences
+
+
+def manifest_files(plugins: Iterable[FoundPlugin]) -> list[tuple[Path, list[FoundPlugin]]]:
+    """The manifest files of these plugins, where they are or would be, and those of one distribution that each is for.
 
     Raises:
         ManifestError: A plugin's package can't be found.
@@ -171,7 +147,7 @@ def manifest_files(plugins: Iterable[FoundPlugin]) -> list[ManifestFile]:
     for found in plugins:
         path = find_manifest(found) or manifest_path(found)
         by_place.setdefault((found.distribution, path), []).append(found)
-    return [ManifestFile(path, tuple(of_file)) for (_, path), of_file in by_place.items()]
+    return [(path, of_file) for (_, path), of_file in by_place.items()]
 
 
 @click.group("manifest")
@@ -190,15 +166,17 @@ def write_manifests(packages: tuple[str, ...]) -> int:
 
     PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml; by default this one.
     """
-    for file in _files(packages or (".",)):
-        if not all(plugin.editable for plugin in file.plugins):
+    for path, plugins in _files(packages or (".",)):
+        distribution = plugins[0].distribution
+        if not all(plugin.editable for plugin in plugins):
             raise click.UsageError(
-                f"{file.distribution} isn't installed from its sources: run 'pip install -e' on them first"
+                f"{distribution} isn't installed from its sources: run 'pip install -e' on them first"
             )
         with Status() as status:
-            status.show(f"loading {file.distribution}")
-            count = file.write()
-        write(f"{file.path}: {count} tool{'' if count == 1 else 's'}\n")
+            status.show(f"loading {distribution}")
+            manifests = made_manifests(plugins)
+            write_manifest(path, manifests)
+        write(f"{path}: {counted(sum(len(manifest.tools) for manifest in manifests), 'tool')}\n")
     return 0
 
 
@@ -213,19 +191,19 @@ def check_manifests(packages: tuple[str, ...]) -> int:
     PACKAGE is as for 'write'.
     """
     code = 0
-    for file in _files(packages or (".",)):
+    for path, plugins in _files(packages or (".",)):
         with Status() as status:
-            status.show(f"loading {file.distribution}")
-            differences = file.differences([])
+            status.show(f"loading {plugins[0].distribution}")
+            differences = manifest_differences(path, plugins, [])
         for difference in differences:
-            complain(f"{file.path}: {difference}")
+            complain(f"{path}: {difference}")
             code = 1
         if not differences:
-            write(f"{file.path}: up to date\n")
+            write(f"{path}: up to date\n")
     return code
 
 
-def _files(packages: Sequence[str]) -> list[ManifestFile]:
+def _files(packages: Sequence[str]) -> list[tuple[Path, list[FoundPlugin]]]:
     entries = discover().entries
     return [file for package in packages for file in manifest_files(plugins_of(package, entries))]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from posixpath import normpath
 from typing import Final, TypeAlias
@@ -16,7 +17,19 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from pegboard.dispatch.permissions.rule import HOLE, Match, Part, Rule, UnreadableError, Wildcard, wildcard
-from pegboard.dispatch.permissions.shell import Command, Line, read_line
+from pegboard.dispatch.permissions.shell import ASSIGNMENT, Command, Line, read_line
+
+__all__ = [
+    "HOLE",
+    "LANGUAGES",
+    "SHELLS",
+    "Command",
+    "Line",
+    "UnreadableError",
+    "program_of",
+    "read_line",
+    "wrapped_commands",
+]
 
 Wrapped: TypeAlias = "Command | str"
 """What is run: a command, or a text that a shell reads."""
@@ -107,7 +120,6 @@ _GNU: Final = frozenset(_NAMES["of GNU"].split())
 
 _ASSIGN: Final = frozenset({"export", "declare", "typeset", "local", "readonly", *WRAPPERS})
 _ENDS_OF_EXEC: Final = (";", "+")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SETS: Final = re.compile("[^-=][^=]*=")  # an assignment to `env`, which takes any name
 _NAMES_PROGRAM: Final = {"coreutils": re.compile(r"^--coreutils-prog(?:-shebang)?="), "cmd": re.compile(r"^/+[A-Za-z]")}
 """What stands before a program's name in one word with it."""
@@ -138,8 +150,10 @@ _SPLITS: Final = re.compile(r"-[A-Za-z0-9]*S.*|--s.*")  # the option of `env` wh
 _EVALUATES: Final = frozenset(_NAMES["evaluate texts"].split())
 """A shell's own commands that take a text for a variable or a sum, and so run what stands in its index."""
 
-_LANGUAGES: Final = frozenset(_NAMES["have a language"].split())
-_TEXTUAL: Final = _LANGUAGES | frozenset(_NAMES["have options that run texts"].split())
+LANGUAGES: Final = frozenset(_NAMES["have a language"].split())
+"""Interpreters that aren't shells."""
+
+_TEXTUAL: Final = LANGUAGES | frozenset(_NAMES["have options that run texts"].split())
 """Run other programs by texts that aren't a shell's."""
 
 _NO_WORD: Final = re.compile(r"[^\w./-]")
@@ -326,7 +340,7 @@ _SUBCOMMANDS: Final = {
 """How many words name what is done, where it is more than one."""
 
 INTERPRETERS: Final = frozenset(
-    {*WRAPPERS, *SHELLS, *_LANGUAGES, "eval", "source", ".", "trap", "find", "fd", "fdfind", "npx", "pipx"}
+    {*WRAPPERS, *SHELLS, *LANGUAGES, "eval", "source", ".", "trap", "find", "fd", "fdfind", "npx", "pipx"}
 )
 """Programs that run whatever their arguments tell them to."""
 
@@ -410,7 +424,7 @@ class CommandPart(Part):
             return Match.NO
         if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)):
             return Match.PERHAPS
-        return Match.PERHAPS if self.told and _meant(rule).matches(self.told) else Match.NO
+        return Match.PERHAPS if self.told and _meant(rule.pattern).matches(self.told) else Match.NO
 
 
 _ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True)
@@ -456,12 +470,11 @@ def _spaced(text: str) -> str:
     return f" {_BETWEEN_WORDS.sub(' ', text)} "
 
 
-def _meant(rule: Rule) -> Wildcard:
+@lru_cache(1_024)
+def _meant(pattern: str) -> Wildcard:
     """A rule's pattern, for words wherever they stand in a text; nothing for one that is about no single command."""
-    if "told" not in rule.compiled:
-        is_command = _SPANS.isdisjoint(rule.pattern) and not _ASSIGNMENT.match(rule.pattern)
-        rule.compiled["told"] = wildcard(f"*{_spaced(rule.pattern).rstrip(' *')} *" if is_command else "")
-    return rule.compiled["told"]
+    is_command = _SPANS.isdisjoint(pattern) and not ASSIGNMENT.match(pattern)
+    return wildcard(f"*{_spaced(pattern).rstrip(' *')} *" if is_command else "")
 
 
 def _written(words: list[str]) -> str:

@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import sys
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -263,12 +263,12 @@ class Host:
     Attributes:
         name: In lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form.
         is_address: Whether it is an IP address, which has no subdomains.
-        is_here: Whether it leads to this machine, and so to the same as its other names: only to deny and to ask.
+        also: Other names and addresses that lead to the same: only to deny and to ask.
     """
 
     name: str
     is_address: bool = False
-    is_here: bool = False
+    also: tuple[Host, ...] = ()
 
     def __str__(self) -> str:
         return f"[{self.name}]" if ":" in self.name else self.name
@@ -281,8 +281,8 @@ def host_of(text: str) -> Host:
         text: A name, an IPv4 address, or an IPv6 address in brackets.
 
     Raises:
-        UnreadableError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, one
-            within an IPv6 address, letters that are changed on their way to ASCII.
+        UnreadableError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, letters
+            that are changed on their way to ASCII.
     """
     if text.startswith("[") and text.endswith("]"):
         return _address(text[1:-1])
@@ -292,7 +292,7 @@ def host_of(text: str) -> Host:
         raise UnreadableError("no host")
     if _NUMBER.fullmatch(labels[-1]):
         return _address(name)
-    return Host(name, is_here=labels[-1] in _LOOPBACK_NAMES)
+    return Host(name, also=_LOOPBACK if labels[-1] in _LOOPBACK_NAMES else ())
 
 
 def ascii_name(name: str) -> str:
@@ -322,12 +322,17 @@ def _address(text: str) -> Host:
         if address.scope_id is not None:
             raise UnreadableError("no address")
         address = address.ipv4_mapped or address
-    is_here = address.is_loopback or address.is_unspecified
-    if isinstance(address, ipaddress.IPv6Address) and not is_here:
-        is_isatap = int(address) >> 32 & _ISATAP[0] == _ISATAP[1]
-        if is_isatap or any(address in network for network in _EMBEDDING):
-            raise UnreadableError("an address within another")
-    return Host(str(address), is_address=True, is_here=is_here)
+    also: tuple[Host, ...] = ()
+    if isinstance(address, ipaddress.IPv6Address):
+        bits, inner = int(address), [address.sixtofour, *(address.teredo or ())]
+        if any(address in network for network in _EMBEDDING) or bits >> 32 & _ISATAP[0] == _ISATAP[1]:
+            inner.append(ipaddress.IPv4Address(bits & 0xFFFFFFFF))
+        if address in _EMBEDDING[1]:  # or in the bits behind the 48 of the network, but for 64-71
+            inner.append(ipaddress.IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
+        also = tuple(_address(str(each)) for each in inner if each is not None)
+    if address.is_loopback or address.is_unspecified:
+        also += _LOOPBACK
+    return Host(str(address), is_address=True, also=also)
 
 
 _LOOPBACK_NAMES: Final = ("localhost", "ip6-localhost", "ip6-loopback")
@@ -337,62 +342,34 @@ _LOOPBACK: Final = (
 )
 """What `localhost`, a loopback address and the unspecified address lead to."""
 
-_EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/32", "2001::/32", "2002::/16", "::/64")))
-"""Networks of IPv6 whose addresses have one of IPv4 within them, to which they may lead."""
+_EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
+"""Networks of IPv6 whose last 32 bits are an address of IPv4."""
 
 _ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
-"""Mask and value of the third 32 bits of another such address, which are 0000:5efe or 0200:5efe."""
+"""Mask and value of the third 32 bits of such an address, which are 0000:5efe or 0200:5efe."""
 
 
-@frozen
-class HostPattern:
-    """A pattern of hosts: a name means its subdomains, too.
+def _host_pattern(pattern: str) -> Wildcard:
+    """A pattern as it is written: a name, also with a dot before it; an address in any spelling; a wildcard."""
+    pattern = pattern.lower().removeprefix(".")
+    bare = pattern.removeprefix("[").removesuffix("]")
+    try:
+        return wildcard(host_of(f"[{bare}]" if _is_ipv6(bare) else pattern).name)
+    except UnreadableError:
+        pass
+    if _NUMBER.fullmatch(pattern.rpartition(".")[2]) and (spelt := _spelt_ipv4(pattern)):
+        return wildcard(spelt)
+    return wildcard(".".join(map(_ascii_label, bare.removesuffix(".").split("."))))
 
-    Attributes:
-        names: The names, and the addresses in their shortest form.
-        network: In place of them: a network of addresses.
-    """
 
-    names: Wildcard
-    network: IPv4Network | IPv6Network | None = None
-
-    @classmethod
-    def of(cls, pattern: str) -> HostPattern:
-        """A pattern as it is written: a name, also with a dot before it; an address in any spelling; a wildcard."""
-        pattern = pattern.lower().removeprefix(".")
-        bare = pattern.removeprefix("[").removesuffix("]")
-        try:
-            return cls(wildcard(host_of(f"[{bare}]" if _is_ipv6(bare) else pattern).name))
-        except UnreadableError:
-            pass
-        if _NUMBER.fullmatch(pattern.rpartition(".")[2]) and (spelt := _spelt_ipv4(pattern)):
-            return cls(wildcard(spelt))
-        labels = bare.removesuffix(".").split(".")
-        return cls(wildcard(".".join(map(_ascii_label, labels))))
-
-    @classmethod
-    def of_network(cls, pattern: str) -> HostPattern | None:
-        """A pattern such as `10.0.0.0/8` or `2001:db8::/32`; `None` where it is none."""
-        if not _NETWORK.fullmatch(pattern):
-            return None
-        try:
-            network = ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
-        except ValueError:
-            return None
-        return cls(wildcard("*"), network)
-
-    def matches(self, host: Host) -> bool:
-        """Whether the host, or one that it is a subdomain of, is meant."""
-        if self.network is not None:
-            return host.is_address and ipaddress.ip_address(host.name) in self.network
-        if host.is_address:
-            return self.names.matches(host.name)
-        labels = host.name.split(".")
-        return any(self.names.matches(".".join(labels[place:])) for place in range(len(labels)))
-
-    def touches(self, host: Host) -> bool:
-        """Whether it, or another host that it leads to, is meant."""
-        return self.matches(host) or (host.is_here and any(map(self.matches, _LOOPBACK)))
+def _network(pattern: str) -> IPv4Network | IPv6Network | None:
+    """A network, such as `10.0.0.0/8` or `2001:db8::/32`; `None` where it is none."""
+    if not _NETWORK.fullmatch(pattern):
+        return None
+    try:
+        return ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
+    except ValueError:
+        return None
 
 
 _NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}", re.IGNORECASE)
@@ -433,16 +410,16 @@ def pattern_problem(rule: Rule, kind: str) -> str | None:
 
 def _url_problem(rule: Rule, pattern: str) -> str | None:
     read = UrlPattern.of(pattern)
-    name = read.host.names.pattern
+    name = read.names.pattern
     if read.has_user and rule.allows:
         return "a URL with a user name is never allowed: it matches nothing."
     if odd := _NO_HOST.search(name):
         return f"no host has the character {odd[0]!r}: it matches nothing."
-    if read.host.network is None and _NETWORK.fullmatch(pattern.partition("://")[2] or pattern):
+    if read.network is None and _NETWORK.fullmatch(pattern.partition("://")[2] or pattern):
         return "there is no such network: it is about a path of that host."
     if _EMPTY_HOST.match(pattern):
         return "it names no host, and is about every one."
-    if read.host.network is None and exactly(name) and not _is_host(name):
+    if read.network is None and exactly(name) and not _is_host(name):
         return f"no host is called {name!r}: it matches nothing."
     return None
 
@@ -544,7 +521,7 @@ class Url(Part):
 
     def match(self, rule: Rule) -> Match:
         """By host first, then by the rest of the pattern."""
-        pattern = rule.compiled.get("url") or rule.compiled.setdefault("url", UrlPattern.of(rule.pattern))
+        pattern = url_pattern(rule.pattern)
         if pattern.covers(self):
             return Match.SURELY
         return Match.PERHAPS if not rule.allows and pattern.touches(self) else Match.NO
@@ -563,14 +540,16 @@ class UrlPattern:
 
     Attributes:
         scheme: Of the scheme, or `None`.
-        host: Of the host, its subdomains included; or a network, `10.0.0.0/8`.
+        names: Of the host, by its name, which means its subdomains, too, or by its address in its shortest form.
+        network: In place of them: a network of addresses.
         port: Or `None`.
         path: Of path and query, or `None`.
         has_user: Whether it names a user, which no URL that can be read has: it allows nothing.
     """
 
     scheme: Wildcard | None
-    host: HostPattern
+    names: Wildcard
+    network: IPv4Network | IPv6Network | None
     port: Wildcard | None
     path: Wildcard | None
     has_user: bool = False
@@ -582,8 +561,8 @@ class UrlPattern:
         if not mark:
             scheme, rest = "", pattern.strip().removeprefix("//")
         kind = wildcard(scheme.lower()) if scheme else None
-        if network := HostPattern.of_network(rest):
-            return cls(kind, network, None, None)
+        if network := _network(rest):
+            return cls(kind, wildcard("*"), network, None, None)
         start, slash, path = rest.partition("/")
         user, at, start = start.rpartition("@")
         bare = _is_ipv6(start.replace("*", "0").replace("?", "0").lower())
@@ -591,15 +570,24 @@ class UrlPattern:
         host = start[: port.start()] if port else start
         return cls(
             kind,
-            HostPattern.of(host or "*"),
+            _host_pattern(host or "*"),
+            None,
             wildcard(port[1]) if port else None,
             wildcard(f"/{path}") if slash else None,
             bool(user or at),
         )
 
+    def means(self, host: Host) -> bool:
+        """Whether the host, or one that it is a subdomain of, is meant."""
+        if self.network is not None:
+            return host.is_address and ipaddress.ip_address(host.name) in self.network
+        labels = [] if host.is_address else host.name.split(".")
+        names = [".".join(labels[place:]) for place in range(len(labels))] or [host.name]
+        return any(map(self.names.matches, names))
+
     def covers(self, url: Url) -> bool:
         """Whether the URL is surely meant."""
-        if self.has_user or not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.host.matches(url.host)):
+        if self.has_user or not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.means(url.host)):
             return False
         if not _fits(self.port, url.port, otherwise=True):
             return False
@@ -611,13 +599,18 @@ class UrlPattern:
             return False
         if not (url.port is None or _fits(self.port, url.port, otherwise=True)):
             return False
-        if self.path is None or not self.host.touches(url.host):
-            return self.host.touches(url.host)
+        if not any(map(self.means, (url.host, *url.host.also))):
+            return False
+        if self.path is None:
+            return True
         # Servers answer alike without a query and what ends a name, and some of them in either case.
         bare = [_NAME_ENDS.split(path)[0] for path in url.paths]
         forms = (*url.paths, *bare, *(path.rstrip("/. ") for path in bare))
         pattern = wildcard(self.path.pattern.casefold())
         return any(pattern.matches(path.casefold()) for path in forms)
+
+
+url_pattern: Final = lru_cache(1_024)(UrlPattern.of)
 
 
 def _fits(pattern: Wildcard | None, value: str | int | None, otherwise: bool) -> bool:

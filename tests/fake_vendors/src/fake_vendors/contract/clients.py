@@ -10,7 +10,6 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-import pegboard
 from fake_vendors import Error, ModelServer, Round
 from fake_vendors.contract.vendor import NOWHERE, needs
 from pegboard import ModelError, ModelRequest, NamedTool, ToolRegistry, TurnLimits, run_turn, stream_turn, turn_of
@@ -265,34 +264,32 @@ def test_the_plugin_keeps_the_contract(vendor):
     check_plugin(vendor.plugin)
 
 
-def test_a_registry_makes_the_model_with_the_hosts_options(vendor, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    registry = pegboard.load(config=pegboard.Config())
-    model = registry.model(vendor.path, **vendor.made)
-    asyncio.run(model.aclose())
-    assert isinstance(model, vendor.kind)
-    assert (model.name, model.provider) == (vendor.model, vendor.provider)
-    assert registry.exporter(vendor.provider).name == vendor.provider
-    if vendor.needs_key and vendor.keys:
-        with pytest.raises(ModelError, match=vendor.keys[0][1]):
-            registry.model(vendor.path)
-
-
-def test_neither_the_sdk_nor_an_exporter_is_imported_before_a_model_is_asked_for(vendor, tmp_path):
-    package = vendor.package.__name__
+@pytest.mark.slow
+def test_a_registry_makes_the_model_and_only_then_are_sdk_and_exporter_imported(vendor, tmp_path):
+    """With the host's options; in a process that has imported nothing."""
+    package, kind = vendor.package.__name__, vendor.kind.__name__
     wires = tuple(f"{package}.{wire}" for wire in vendor.wires)
+    options = {name: fact for name, fact in vendor.made.items() if isinstance(fact, str)}
     script = f"""
-import sys, pegboard, {package}.plugin
+import asyncio, sys, pegboard, {package}.plugin
 registry = pegboard.load(config=pegboard.Config())
 try: registry.model('nobody/x')
 except pegboard.ModelError as error: print({vendor.path.partition("/")[0]!r} in str(error))
 print([name for name in sys.modules if name.startswith({(*vendor.sdk, *wires)!r})])
-from {package} import {vendor.kind.__name__}
+from {package} import {kind}
 print([name for name in sys.modules if name.startswith({vendor.sdk!r})])
+try: registry.model({vendor.path!r})
+except pegboard.ModelError as error: print(error)
+model = registry.model({vendor.path!r}, **{options!r})
+asyncio.run(model.aclose())
+print(type(model) is {kind}, model.name, model.provider, registry.exporter(model.provider).name)
 """
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
-    assert done.stdout == "True\n[]\n[]\n"
+    known, before, by_class, *error, made = done.stdout.splitlines()
+    assert (known, before, by_class) == ("True", "[]", "[]")
+    assert made == f"True {vendor.model} {vendor.provider} {vendor.provider}"
+    assert not (vendor.needs_key and vendor.keys) or vendor.keys[0][1] in error[0]
 
 
 def test_every_name_of_the_package_is_there_and_nothing_else(vendor):

@@ -23,7 +23,6 @@ _NOT_STRICT: Final = frozenset(
 _STRICT_FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 )
-_MOST_PROPERTIES: Final = 5_000
 _MOST_LEVELS: Final = 10
 _MOST_VALUES: Final = 1_000
 _MOST_CHARACTERS: Final = 120_000
@@ -98,8 +97,6 @@ def strict_faults(schema: dict[str, Any]) -> Faults:
     every = list(places(schema))
     for place in every:
         found += [f"{place.path}: {fault}" for fault in _strict_place(place)]
-    if (properties := sum(len(place.words.get("properties", ())) for place in every)) > _MOST_PROPERTIES:
-        found.append(f": {properties} properties, of at most {_MOST_PROPERTIES}")
     if (level := max(place.level for place in every)) > _MOST_LEVELS:
         found.append(f": {level} levels, of at most {_MOST_LEVELS}")
     if (values := sum(len(place.words.get("enum", ())) for place in every)) > _MOST_VALUES:
