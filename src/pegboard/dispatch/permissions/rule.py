@@ -53,21 +53,23 @@ class Wildcard:
         pattern: As it was written, but for stars side by side, which are one.
         is_everything: Whether it matches whatever there is.
         tail: A blank, where it ends with `" *"` and so matches the bare word, too: what a text is taken to end with.
+        test: Whether it matches a text without holes.
     """
 
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
     is_everything: bool = field(init=False, repr=False, eq=False)
     tail: str = field(init=False, repr=False, eq=False)
-    _test: Test = field(init=False, repr=False, eq=False)
+    test: Test = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.is_everything = self.pattern == "*"
         self.tail = " " if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE) else ""
-        self._test = matcher(self.pattern)
+        test = matcher(self.pattern)
+        self.test = (lambda text: test(f"{text} ")) if self.tail else test
 
     def matches(self, text: str) -> bool:
-        """Whether it matches a text without holes."""
-        return bool(self._test(text + self.tail))
+        """The same as a boolean."""
+        return bool(self.test(text))
 
     def match(self, text: str) -> Match:
         """Surely, where it matches whatever fills the text's holes; perhaps, where it matches what could fill them."""
