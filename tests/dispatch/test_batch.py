@@ -102,12 +102,6 @@ def registry():
     return made
 
 
-def test_no_calls_have_no_results(registry):
-    outcome = dispatched(registry, [])
-    assert outcome.results == ()
-    assert outcome.ended is None
-
-
 def test_results_stand_in_call_order(registry):
     made = [ToolCall("echo", {"text": f"{number}"}, f"{number}") for number in range(20)]
     outcome = dispatched(registry, made)
@@ -369,14 +363,6 @@ async def test_leaving_a_stream_aborts_what_runs():
             break
     await events.aclose()
     assert kinds(batch.outcome) == ["aborted"]
-
-
-def test_a_listener_hears_all_events(registry):
-    events = []
-    dispatched(registry, calls("echo"), listener=events.append)
-    assert [event.type for event in events] == ["call_pending", "call_running", "call_completed"]
-    assert isinstance(events[-1], CallEnded)
-    assert events[-1].seconds >= 0
 
 
 # What calls ask of the host -----------------------------------------------------------------------------------------
