@@ -178,7 +178,7 @@ class ToolPolicy:
                     return None
                 if self.spec.is_encoded(rule.field):
                     return None
-                found += [(rule.field, test) for test in rule.wildcard.tests]
+                found.append((rule.field, rule.wildcard.test))
         else:
             if self.may_ask and not bypass and not self.accepts_edits:
                 return None
