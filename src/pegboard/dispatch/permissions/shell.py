@@ -82,19 +82,6 @@ _BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
 
 
-@define
-class Word:
-    """One word.
-
-    Attributes:
-        text: Without quotes, with holes.
-        is_bare: Whether it holds no quotes and no escapes, and so may be one of the shell's own words.
-    """
-
-    text: str
-    is_bare: bool
-
-
 _REST: Final = "\udfff"
 """Stands where the shell replaces the rest of a word; no text from outside can hold it (it is no Unicode)."""
 
@@ -158,7 +145,7 @@ class _Reader:
     line: Line
     level: int = 0
     inside: bool = False
-    place: int = field(default=0, init=False)
+    place: int = 0
     current: Command = field(factory=Command, init=False)
     span: tuple[int, int] | None = field(default=None, init=False)
     is_whole: bool = field(default=True, init=False)
@@ -166,21 +153,22 @@ class _Reader:
     cases: int = field(default=0, init=False)
     waiting: list[tuple[str, bool, bool, Command]] = field(factory=list[Any], init=False)
 
-    def read(self, closing: str) -> None:
-        """Reads up to `closing`, which is passed over, or up to the end."""
+    def read(self, closing: str) -> int:
+        """Reads up to `closing` or the end, and gives the place behind that."""
         self.deeper()
-        if self.waiting:
-            raise UnreadableError("a here-document before a bracket")
-        outer, self.cases = self.cases, 0
         self.renew()
         while not self.ends(closing):
             self.step()
         self.flush()
         if self.waiting:
             raise UnreadableError("a here-document isn't there")
-        self.place += len(closing)
-        self.cases = outer
-        self.level -= 1
+        return self.place + len(closing)
+
+    def within(self, text: str, place: int, closing: str, *, inside: bool) -> int:
+        """Reads what stands in brackets, or in backticks, which are a text of their own; gives the place behind it."""
+        if self.waiting and closing:
+            raise UnreadableError("a here-document before a bracket")
+        return _Reader(text, self.line, self.level, inside, place).read(closing)
 
     def ends(self, closing: str) -> bool:
         """Whether this is the end; `)` may also stand behind the pattern of a case."""
@@ -221,11 +209,11 @@ class _Reader:
         if self.at("(("):
             inner = self.must(_ARITHMETIC, "arithmetic")[1]
             self.flush()
-            self.nested(inner)
+            self.within(inner, 0, "", inside=True)
             return
         self.flush()
-        start, self.place = self.place, self.place + 1
-        self.read(")")
+        start = self.place
+        self.place = self.within(self.text, start + 1, ")", inside=self.inside)
         if joined and self.text[self.place : self.place + 1] not in _ENDS and not _FUNCTION.match(self.text, start):
             raise UnreadableError("a word that goes on behind a bracket")
 
@@ -233,33 +221,33 @@ class _Reader:
         self.is_whole = False
         self.is_closed = self.is_closed or sign.startswith("&")
         self.must(_BLANK, "")
-        word = self.whole_word()
-        if word.text == "" and word.is_bare:
+        text, is_bare = self.whole_word()
+        if text == "" and is_bare:
             raise UnreadableError("a redirection to nothing")
         if sign in ("<<", "<<-"):
-            if HOLE in word.text or "\n" in word.text:
+            if HOLE in text or "\n" in text:
                 raise UnreadableError("a here-document whose end isn't known")
-            self.waiting.append((word.text, not word.is_bare, sign == "<<-", self.current))
+            self.waiting.append((text, not is_bare, sign == "<<-", self.current))
         elif sign == "<<<":
-            self.current.scripts.append(word.text)
-        elif not (sign in ("<&", ">&") and _DESCRIPTOR.fullmatch(word.text)) and word.text not in _HARMLESS:
-            self.line.add(Command([_SIGNS.get(sign, sign), word.text], inside=self.inside, is_program=False))
+            self.current.scripts.append(text)
+        elif not (sign in ("<&", ">&") and _DESCRIPTOR.fullmatch(text)) and text not in _HARMLESS:
+            self.line.add(Command([_SIGNS.get(sign, sign), text], inside=self.inside, is_program=False))
 
     def take_word(self) -> None:
         if self.is_closed:
             raise UnreadableError("a word behind '&>', where some shells start another command")
         start = self.place
-        word = self.whole_word()
+        text, is_bare = self.whole_word()
         words = self.current.words
         at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
-        if at_front and word.is_bare and self.is_own(word.text):
+        if at_front and is_bare and self.is_own(text):
             self.line.is_plain = self.line.is_plain and not words
             return
-        if not self.current.words and ASSIGNMENT.match(word.text):
-            self.current.assignments.append(word.text)
-            self.line.add(Command([word.text], inside=self.inside, is_program=False))
+        if not self.current.words and ASSIGNMENT.match(text):
+            self.current.assignments.append(text)
+            self.line.add(Command([text], inside=self.inside, is_program=False))
         else:
-            self.current.words.append(word.text)
+            self.current.words.append(text)
             self.span = (start if self.span is None else self.span[0], self.place)
 
     def is_own(self, word: str) -> bool:
@@ -279,7 +267,8 @@ class _Reader:
             raise UnreadableError("a coprocess")
         return word in _AROUND
 
-    def whole_word(self) -> Word:
+    def whole_word(self) -> tuple[str, bool]:
+        """The word that starts here, as `word`."""
         start = self.place
         word = self.word()
         if self.waiting and "\n" in self.text[start : self.place]:
@@ -301,7 +290,9 @@ class _Reader:
         waiting, self.waiting = self.waiting, []
         for end, is_literal, has_tabs, command in waiting:
             body = self.body(end, is_literal=is_literal, has_tabs=has_tabs)
-            command.scripts.append(body if is_literal else self.filled(body))
+            if not is_literal:  # it has holes where the shell fills it in
+                body = _Reader(body, self.line, self.level, self.inside).quoted("")
+            command.scripts.append(body)
 
     def body(self, last: str, *, is_literal: bool, has_tabs: bool) -> str:
         """The lines of a here-document; behind it goes on what is behind its last line."""
@@ -317,21 +308,11 @@ class _Reader:
                 break
         raise UnreadableError("where a here-document ends isn't known")
 
-    def filled(self, body: str) -> str:
-        """A here-document with holes where the shell fills it in."""
-        reader = _Reader(body, self.line, self.level, self.inside)
-        reader.deeper()
-        return reader.quoted("")
-
-    def nested(self, text: str) -> None:
-        _Reader(text, self.line, self.level, inside=True).read("")
-
-    def substitution(self) -> None:
+    def substitution(self) -> str:
+        """What stands behind `$(`, `<(` or `>(`."""
         self.line.is_plain = False
-        outer = (self.current, self.span, self.is_whole, self.is_closed, self.inside)
-        self.inside = True
-        self.read(")")
-        self.current, self.span, self.is_whole, self.is_closed, self.inside = outer
+        self.place = self.within(self.text, self.place + 2, ")", inside=True)
+        return HOLE
 
     # Words ---------------------------------------------------------------------------------------------------------
 
@@ -359,8 +340,11 @@ class _Reader:
         if self.level > MOST_LEVELS:
             raise UnreadableError("too deep")
 
-    def word(self) -> Word:
-        """The word that starts here; empty where none does."""
+    def word(self) -> tuple[str, bool]:
+        """The word that starts here, without quotes, with holes; empty where none does.
+
+        And whether it has no quotes and no escapes, and so may be one of the shell's own words.
+        """
         start, parts = self.place, list[str]()
         while self.place < len(self.text):
             if ordinary := self.take(_ORDINARY):
@@ -373,15 +357,13 @@ class _Reader:
         source = self.text[start : self.place]
         if _REST in text:
             text = text[: text.index(_REST)] + HOLE
-        return Word(text, is_bare=not any(mark in source for mark in "\\'\""))
+        return text, not any(mark in source for mark in "\\'\"")
 
     def _special(self, *, at_start: bool) -> str:
         """A part of a word that isn't ordinary."""
         character = self.text[self.place]
         if character in "<>":
-            self.place += 2
-            self.substitution()
-            return HOLE
+            return self.substitution()
         if character in _SPECIAL:
             return _SPECIAL[character](self)
         self.place += 1
@@ -453,7 +435,7 @@ class _Reader:
         if quoted and '\\"' in inner:
             raise UnreadableError("an escaped quote in backticks in quotes")
         self.line.is_plain = False
-        self.nested(re.sub(r"\\([$`\\])", r"\1", inner))
+        self.within(re.sub(r"\\([$`\\])", r"\1", inner), 0, "", inside=True)
         return HOLE
 
     def dollar(self, *, quoted: bool = False) -> str:
@@ -465,9 +447,7 @@ class _Reader:
             self.line.is_plain = False
             return HOLE
         if self.at("$("):
-            self.place += 2
-            self.substitution()
-            return HOLE
+            return self.substitution()
         if self.at("${"):
             return self._braced(quoted=quoted)
         if self.at("$[") or (not quoted and self.at("$'")):
