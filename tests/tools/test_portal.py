@@ -28,10 +28,6 @@ async def value():
     return asyncio.get_running_loop()
 
 
-async def failing():
-    raise ValueError("no")
-
-
 async def never():
     await asyncio.Event().wait()
 

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import types
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
@@ -295,12 +295,6 @@ def test_a_nan_default_never_reaches_a_schema():
     assert made.spec.input_schema["properties"] == {"a": {"type": "number"}, "b": {"type": "number"}}
     assert "required" not in made.spec.input_schema
     assert run(made, {}) == (pytest.approx(math.nan, nan_ok=True), math.inf)
-
-
-class Options(TypedDict, total=False):
-    """Unpacked."""
-
-    depth: int
 
 
 def test_stars_are_arrays_and_open_objects():
