@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from typing import Annotated, Any, Generic, Literal, Optional, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Generic, Optional, TypedDict, TypeVar, Unpack
 
 import attrs
 import pydantic
@@ -346,29 +346,6 @@ def test_a_factory_may_speak_to_the_model_and_may_end_the_turn(error):
     with pytest.raises(type(error)) as caught:
         called(lookup, {}, {Database: fails})
     assert caught.value is error
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("def function(db: Injected[int | str]): ...", "a service is found by its class or protocol"),
-        ("def function(db: Injected[Literal[1]]): ...", "a service is found by its class or protocol"),
-        ("def function(db: Injected[ReadonlyContext]): ...", "a service is found by its class or protocol"),
-        ("def function(*db: Injected[Database]): ...", "a service can't be starred"),
-        ("def function(**db: Injected[Database]): ...", "a service can't be starred"),
-    ],
-)
-def test_what_cannot_be_injected_is_refused_at_definition(source, message):
-    names = {
-        "Injected": Injected,
-        "Database": Database,
-        "Literal": Literal,
-        "ReadonlyContext": ReadonlyContext,
-    }
-    exec(source, names)
-    with pytest.raises(DefinitionError, match=message) as caught:
-        Tool.from_function(names["function"])
-    assert caught.value.parameter == "db"
 
 
 def test_the_marker_shows_itself():
