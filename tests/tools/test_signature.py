@@ -27,7 +27,7 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.types import schema_of
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Injected
 from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
 
