@@ -1,21 +1,10 @@
 from __future__ import annotations
 
-import asyncio
 import functools
 
 import pytest
 
-from pegboard.callbacks import Callback, ChainError, by_name, quick, settle
-
-
-def test_settle_awaits_only_what_has_to_be_awaited():
-    async def slowly():
-        await asyncio.sleep(0)
-        return 1
-
-    assert asyncio.run(settle(slowly())) == 1
-    assert asyncio.run(settle(2)) == 2
-
+from pegboard.callbacks import Callback, ChainError, by_name, quick
 
 NAMES = ("context", "tool", "arguments")
 
@@ -148,14 +137,6 @@ def test_what_is_handed_some_of_the_arguments_is_judged_by_what_it_is():
         return None
 
     assert [Callback(by_name(each, NAMES)).blocking for each in (asks, says, lambda tool: None)] == [False, False, True]
-
-
-def test_quick_gives_back_the_function():
-    assert quick(plain_too) is plain_too
-
-
-def plain_too():
-    return None
 
 
 @pytest.mark.parametrize("function", [print, Asks().method])

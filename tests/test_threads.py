@@ -49,10 +49,6 @@ async def given_up(task):
         await task
 
 
-def test_it_gives_what_the_function_gives(threads):
-    assert asyncio.run(threads.run(lambda one, two: (one, two), 1, two=2)) == (1, 2)
-
-
 def test_the_function_runs_in_a_daemon_thread(threads):
     """Daemons, so that a tool that never ends can't keep the program from ending."""
     runner = asyncio.run(threads.run(threading.current_thread))

@@ -374,14 +374,29 @@ class _ToolTable:
         if earlier is None:
             self.tools[tool.name] = tool
             return tool
-        if earlier.origin.plugin is None and tool.origin.plugin is not None:
+        plugin, held_by = tool.origin.plugin, earlier.origin.plugin
+        if held_by is None and plugin is not None:
             # Held back behind the host's, it returns when that one goes.
             self.shadowed[tool.name] = (tool, *self.shadowed.get(tool.name, ()))
-            return self.keep(tool, earlier)
-        if earlier.origin.plugin is not None and tool.origin.plugin is None:
+            policy = "keep"
+        elif plugin is None and held_by is not None:
+            policy = "shadow"
+        if policy == "prefix":
+            named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
+            # Taken, too, what a plugin brings is held back, and of the host's it is an error.
+            return self.add(named, "error" if plugin is None else "keep")
+        if policy == "error":
+            raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
+        if policy == "keep":
+            self.problems.append(_held_back(tool, by=earlier))
+            return tool
+        is_anothers = earlier.origin != tool.origin if policy == "replace" else held_by is not None
+        if is_anothers:
             self.problems.append(_held_back(earlier, by=tool))
-            return self.shadow(tool, earlier)
-        return _SETTLED[policy](self, tool, earlier)
+        if policy == "shadow":
+            self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
+        self.tools[tool.name] = tool
+        return tool
 
     def remove(self, tool: Tool) -> None:
         """Removes exactly this tool; what it shadowed returns."""
@@ -398,34 +413,6 @@ class _ToolTable:
         else:
             self.shadowed.pop(name, None)
 
-    def refuse(self, tool: Tool, earlier: Tool) -> Tool:
-        raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
-
-    def keep(self, tool: Tool, earlier: Tool) -> Tool:
-        self.problems.append(_held_back(tool, by=earlier))
-        return tool
-
-    def replace(self, tool: Tool, earlier: Tool) -> Tool:
-        self.tools[tool.name] = tool
-        if earlier.origin != tool.origin:
-            self.problems.append(_held_back(earlier, by=tool))
-        return tool
-
-    def shadow(self, tool: Tool, earlier: Tool) -> Tool:
-        if earlier.origin.plugin is not None and tool.origin.plugin is not None:
-            self.problems.append(_held_back(earlier, by=tool))
-        self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
-        self.tools[tool.name] = tool
-        return tool
-
-    def prefix(self, tool: Tool, _earlier: Tool) -> Tool:
-        plugin = tool.origin.plugin
-        named = tool.with_spec(name=mapped_name(f"{plugin or 'host'}_{tool.name}"))
-        if (taken := self.tools.get(named.name)) is not None:  # by another plugin's own, what one brings is held back
-            return self.refuse(named, taken) if plugin is None else self.keep(named, taken)
-        self.tools[named.name] = named
-        return named
-
     def _forget(self, returned: Tool) -> None:
         """Drops the problem of a tool that was held back, now that it is back, or gone."""
         gone = returned.name, returned.origin.plugin
@@ -440,12 +427,3 @@ def _held_back(tool: Tool, *, by: Tool) -> Problem:
         fix = f'in pegboard.toml, [prefix] {plugin} = "{plugin}_" gives its tools a prefix'
     cause = f"tool {name!r} is held back: {by.origin} has the name; {fix}"
     return Problem(plugin, tool.origin.distribution, cause, name)
-
-
-_SETTLED: Final[dict[ConflictPolicy, Callable[[_ToolTable, Tool, Tool], Tool]]] = {
-    "error": _ToolTable.refuse,
-    "keep": _ToolTable.keep,
-    "replace": _ToolTable.replace,
-    "shadow": _ToolTable.shadow,
-    "prefix": _ToolTable.prefix,
-}

@@ -125,11 +125,7 @@ def test_size():
     assert not PLAIN.is_terminal
     assert screen_of(io.StringIO(), {"FORCE_COLOR": "1"}) == Screen(colour=True)
     assert not screen_of(FakeTerminal(), {"NO_COLOR": "1"}).colour
-
-
-def test_a_stream_that_is_closed_is_no_terminal():
-    stream = io.StringIO()
-    stream.close()
+    (stream := io.StringIO()).close()
     assert screen_of(stream, {}) == PLAIN
 
 
@@ -167,15 +163,13 @@ def paged(monkeypatch):
     return texts
 
 
-@pytest.mark.parametrize(("screen", "lines"), [(PLAIN, 99), (Screen(80, 10), 9)])
-def test_what_fits_is_written(paged, capsys, screen, lines):
-    write_long("x\n" * lines, screen)
-    assert (paged, capsys.readouterr().out) == ([], "x\n" * lines)
-
-
-def test_what_is_longer_than_the_terminal_is_paged(paged, capsys):
-    write_long("x\n" * 10, Screen(80, 10, colour=True))
-    assert (paged, capsys.readouterr().out) == ([("x\n" * 9 + "x", True)], "")
+@pytest.mark.parametrize(
+    ("screen", "lines", "is_paged"), [(PLAIN, 99, False), (Screen(80, 10), 9, False), (Screen(80, 10), 10, True)]
+)
+def test_what_is_longer_than_the_terminal_is_paged(paged, capsys, screen, lines, is_paged):
+    text = "x\n" * lines
+    write_long(text, screen)
+    assert (paged, capsys.readouterr().out) == ([(text[:-1], False)] if is_paged else [], "" if is_paged else text)
 
 
 # The line that tells how far long work is ----------------------------------------------------------------------------
@@ -189,18 +183,18 @@ def test_a_terminal_sees_it_and_it_goes_away(capsys, monkeypatch):
     assert capsys.readouterr().err == ("\rloading plugin files" + "\rx\\u{1b}" + " " * 13 + "\r" + " " * 7 + "\r")
 
 
-def test_a_bar_shows_how_much_is_done(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("text", "done", "shown"),
+    [
+        ("half", 0.5, "\r[##########----------] half"),
+        ("over", 7, "\r[####################] over"),
+        ("x" * 99, None, "\r" + "x" * 28 + "…"),  # it never wraps
+    ],
+)
+def test_a_bar_shows_how_much_is_done(capsys, monkeypatch, text, done, shown):
     monkeypatch.setenv("TERM", "xterm")
-    Status(TERMINAL).show("half", 0.5)
-    assert capsys.readouterr().err == "\r[##########----------] half"
-    Status(TERMINAL).show("over", 7)
-    assert capsys.readouterr().err == "\r[####################] over"
-
-
-def test_it_never_wraps(capsys, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    Status(TERMINAL).show("x" * 99)
-    assert len(capsys.readouterr().err) == 30
+    Status(TERMINAL).show(text, done)
+    assert capsys.readouterr().err == shown
 
 
 def test_what_else_is_written_stands_on_a_line_of_its_own(capsys, monkeypatch):

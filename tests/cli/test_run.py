@@ -22,13 +22,6 @@ from pegboard.cli.table import cells
 from pegboard.dispatch.approval.request import Always, Once, Reject
 
 
-def test_it_gives_what_the_coroutine_gives_and_closes_the_loop():
-    async def work():
-        return asyncio.get_running_loop()
-
-    assert run_to_end(work()).is_closed()
-
-
 def test_an_exception_passes_through_and_the_loop_is_closed():
     loops = []
 

@@ -96,11 +96,9 @@ class TestFunctions:
         assert told in err
         assert "Traceback" not in err
 
-    def test_a_file_that_is_no_python(self, say, tmp_path):
+    def test_a_file_that_is_no_python_or_isnt_there(self, say, tmp_path):
         (tmp_path / "fns.txt").write_text("")
         assert "its name has to end in .py" in say("list", "--functions", str(tmp_path / "fns.txt"))[2]
-
-    def test_a_file_that_is_not_there(self, say):
         assert say("list", "--functions", "nowhere.py")[0] == 2
 
     def test_the_later_file_counts(self, say, file, tmp_path):
@@ -178,46 +176,36 @@ def ask(registry, say, monkeypatch):
 
 
 class TestShells:
+    """What the warm command declines is answered by click."""
+
     @pytest.mark.parametrize("shell", ["bash", "fish"])
     def test_commands(self, ask, shell):
         assert [line.split("\t")[0] for line in ask(shell, "registry sh")] == ["plain,show"]
 
-    @pytest.mark.parametrize("command", ["show", "schema", "explain", "call", "list"])
-    def test_tools(self, ask, command):
-        assert ask("bash", f"registry {command} rea") == ["plain,read_file"]
+    @pytest.mark.parametrize(
+        ("line", "answers"),
+        [
+            *((f"{command} rea", ["read_file"]) for command in ("show", "schema", "explain", "call", "list")),
+            ("list remove rea", ["read_file"]),
+            ("call read_file ", NAMES),
+            ("call read_file mode=f", ["mode=fast"]),
+            ("call read_file path='a b' mo", ["mode="]),
+            ("call read_file --input", ["--input-json"]),
+            ("call read_file path=@n", ["path=@new/", "path=@notes.txt"]),
+            ("list --where read_o", ["read_only"]),
+            ("search x --where 'destructive or read_o", ["destructive or read_only"]),
+            ("list --where kind:f", ["kind:function"]),
+            *((line, []) for line in ("list --where user:", "call read_file path=@no/such/", "list --plugin ")),
+        ],
+    )
+    def test_what_may_stand_at_the_cursor(self, ask, home, line, answers):
+        (home / "here" / "new").mkdir()
+        (home / "here" / "notes.txt").write_text("")
+        assert ask("bash", f"registry {line}") == ([f"plain,{each}" for each in answers] or [""])
 
     def test_tools_with_what_they_do(self, ask):
         assert ask("fish", "registry show re") == ["plain,read_file\tRead.", "plain,remove\tRemove\\u{1b}."]
         assert ask("zsh", "registry show rea") == ["plain", "read_file", "Read."]
-
-    def test_several_tools_of_a_list(self, ask):
-        assert ask("bash", "registry list remove rea") == ["plain,read_file"]
-
-    def test_arguments(self, ask):
-        assert ask("bash", "registry call read_file ") == [f"plain,{name}" for name in NAMES]
-        assert ask("bash", "registry call read_file mode=f") == ["plain,mode=fast"]
-        assert ask("bash", "registry call read_file path='a b' mo") == ["plain,mode="]
-
-    def test_options(self, ask):
-        assert "plain,--input-json" in ask("bash", "registry call read_file --input")
-
-    @pytest.mark.parametrize("line", ["list --where read_o", "search x --where 'destructive or read_o"])
-    def test_words_of_a_predicate(self, ask, line):
-        (item,) = ask("bash", f"registry {line}")
-        assert item.endswith("read_only")
-
-    def test_values_of_a_predicate(self, ask):
-        assert ask("bash", "registry list --where kind:f") == ["plain,kind:function"]
-        assert ask("bash", "registry list --where user:") == [""]
-
-    def test_files_of_an_argument(self, ask, home):
-        (home / "here" / "new").mkdir()
-        (home / "here" / "notes.txt").write_text("")
-        assert ask("bash", "registry call read_file path=@n") == ["plain,path=@new/", "plain,path=@notes.txt"]
-        assert ask("bash", "registry call read_file path=@no/such/") == [""]
-
-    def test_plugins(self, ask):
-        assert ask("bash", "registry list --plugin ") == [""]
 
     @pytest.mark.parametrize("line", ["registry call nothing ", "registry nothing x"])
     def test_where_nothing_can_be_said_nothing_is_said(self, say, registry, monkeypatch, line):
@@ -234,15 +222,10 @@ class TestShells:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_printed_whole(say, shell):
+def test_the_script_is_printed_whole_and_the_help_tells_how_to_put_it_to_use(say, shell):
     code, out, _ = say("completion", shell)
-    assert code == 0
-    assert "_REGISTRY_COMPLETE=" in out
-    assert out.endswith("\n")
-
-
-def test_how_to_put_it_to_use_is_told(say):
-    assert 'eval "$(registry completion bash)"' in say("completion", "--help")[1]
+    assert (code, "_REGISTRY_COMPLETE=" in out, out[-1]) == (0, True, "\n")
+    assert f"registry completion {shell}" in say("completion", "--help")[1]
 
 
 def test_a_real_bash_completes(say, site, tmp_path):

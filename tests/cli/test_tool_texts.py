@@ -53,8 +53,13 @@ READ = Tool(
 BARE = Tool(ToolSpec("bare"))
 
 
-def test_a_tools_object_has_every_key():
-    (tool,) = json.loads(listing_json([READ]))["tools"]
+def test_a_tools_object_has_every_key_that_is_known():
+    head, bare, read, end = listing_json([BARE, READ]).splitlines()  # a tool a line
+    assert (head, end, list(json.loads(bare.rstrip(",")))) == (
+        *('{"tools":[', '],"problems":[]}'),
+        ["name", "description", "inputSchema", "kind", "digest"],
+    )
+    tool = json.loads(read)
     assert tool == {
         "name": "read_file",
         "title": "Read a file",
@@ -72,11 +77,6 @@ def test_a_tools_object_has_every_key():
     }
 
 
-def test_what_is_not_known_is_left_out():
-    (tool,) = json.loads(listing_json([BARE]))["tools"]
-    assert list(tool) == ["name", "description", "inputSchema", "kind", "digest"]
-
-
 def test_problems_stand_beside_the_tools():
     data = json.loads(listing_json([], [Problem("p", "d", "c"), Problem(None, None, "x\u202e", "tool")]))
     assert data == {
@@ -86,14 +86,6 @@ def test_problems_stand_beside_the_tools():
             {"cause": "x\u202e", "tool": "tool"},
         ],
     }
-
-
-def test_the_json_has_a_tool_a_line():
-    lines = listing_json([BARE, READ]).splitlines()
-    assert lines[0] == '{"tools":['
-    assert json.loads(lines[1].rstrip(","))["name"] == "bare"
-    assert json.loads(lines[2])["name"] == "read_file"
-    assert lines[3] == '],"problems":[]}'
 
 
 def test_a_plain_list_has_a_tool_a_line():
@@ -117,9 +109,6 @@ def test_a_plain_list_has_a_tool_a_line():
 )
 def test_the_summary_is_the_first_sentence(description, summary):
     assert summary_of(ToolSpec("t", description)) == summary
-
-
-def test_without_a_description_the_title_is_the_summary():
     assert summary_of(ToolSpec("t", title="Title")) == "Title"
 
 
@@ -140,15 +129,9 @@ HOSTILE = Tool(
 )
 
 
-@pytest.mark.parametrize("name", ["listing_plain", "listing_json"])
-def test_nothing_hidden_is_listed(name):
-    text = getattr(tool_texts, name)([HOSTILE])
-    assert not any(character in text for character in "\x1b\x07\u202e\u2066\u200b")
-
-
-@pytest.mark.parametrize("name", ["show_text", "show_json", "schema_text"])
-def test_nothing_hidden_is_shown(name):
-    text = getattr(tool_texts, name)(HOSTILE)
+@pytest.mark.parametrize("name", ["listing_plain", "listing_json", "show_text", "show_json", "schema_text"])
+def test_nothing_hidden_is_listed_or_shown(name):
+    text = getattr(tool_texts, name)([HOSTILE] if name.startswith("listing") else HOSTILE)
     assert not any(character in text for character in "\x1b\x07\u202e\u2066\u200b")
 
 

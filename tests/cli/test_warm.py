@@ -90,30 +90,26 @@ def said(capsys):
 class TestAnswers:
     """Each is what `listing` makes for the whole command."""
 
-    @pytest.mark.parametrize("argv", [(), ("list",)])
-    def test_the_list(self, said, argv):
-        assert said(*argv) == (0, listing_plain(TOOLS), NOTICE)
-
-    def test_the_list_as_json(self, said):
-        assert said("list", "--json") == (0, listing_json(TOOLS, PROBLEMS), "")
-
-    def test_the_names(self, said):
-        assert said("list", "--names") == (0, "alpha\nalpha2\nbeta\nhost_tool\n", NOTICE)
-
-    def test_some_tools_in_the_boards_order(self, said):
-        assert said("list", "beta", "alpha", "beta") == (0, listing_plain([TOOLS[0], TOOLS[2]]), NOTICE)
-
-    def test_some_tools_as_json(self, said):
-        assert said("list", "--json", "beta", "alpha") == (0, listing_json([TOOLS[0], TOOLS[2]], PROBLEMS), "")
+    @pytest.mark.parametrize(
+        ("argv", "out", "err"),
+        [
+            ((), listing_plain(TOOLS), NOTICE),
+            (("list",), listing_plain(TOOLS), NOTICE),
+            (("list", "--json"), listing_json(TOOLS, PROBLEMS), ""),
+            (("list", "--names"), "alpha\nalpha2\nbeta\nhost_tool\n", NOTICE),
+            (("list", "beta", "alpha", "beta"), listing_plain([TOOLS[0], TOOLS[2]]), NOTICE),  # in the registry's order
+            (("list", "--json", "beta", "alpha"), listing_json([TOOLS[0], TOOLS[2]], PROBLEMS), ""),
+            (("--version",), f"registry (pegboard) {own_version()}\n", ""),
+        ],
+    )
+    def test_the_list_and_the_version(self, said, argv, out, err):
+        assert said(*argv) == (0, out, err)
 
     @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
     def test_a_tool(self, said, tool):
         assert said("show", tool.name) == (0, show_text(tool), "")
         assert said("show", "--json", tool.name) == (0, show_json(tool), "")
         assert said("schema", tool.name) == (0, schema_text(tool), "")
-
-    def test_the_version(self, said):
-        assert said("--version") == (0, f"registry (pegboard) {own_version()}\n", "")
 
     def test_no_error_output_no_notice(self, said, monkeypatch):
         monkeypatch.setattr(sys, "stderr", None)
@@ -242,33 +238,6 @@ def test_a_list_longer_than_the_terminal_is_left_to_be_paged(monkeypatch, lines,
     assert answer(["list"]) == code
 
 
-@pytest.mark.usefixtures("kept")
-def test_a_real_terminal(watched):
-    """With the variables as the child has them, and its own `sys.path`: so it keeps its own snapshot first."""
-    ours, theirs = pty.openpty()
-    environ = {**os.environ, "COLUMNS": "60", "LINES": "20", "NO_COLOR": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from pathlib import Path
-from test_warm import TOOLS, keep
-from pegboard.cli.warm import answer
-keep(Path({str(watched)!r}), TOOLS, [])
-sys.exit(answer(["list"]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], stdout=theirs, stderr=subprocess.PIPE, env=environ, check=False)
-    os.close(theirs)
-    seen = b""
-    try:
-        while part := os.read(ours, 1000):
-            seen += part
-    except OSError:  # Linux's way of saying that the other end is closed
-        pass
-    os.close(ours)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert seen.decode().replace("\r\n", "\n") == tool_table(listing_rows(TOOLS), width=60)
-
-
 # A reader that goes away
 
 
@@ -323,24 +292,35 @@ def completed(said, monkeypatch):
     return complete
 
 
+ALL_COMMANDS = ["plain,call", "plain,list", "plain,lint:all", "plain,show"]
+TOOLS_FOR_ZSH = [
+    *("plain", "alpha", "Does alpha.", "plain", "alpha2", "Dö alpha2."),
+    *("plain", "beta", "漢字。", "plain", "host_tool", "_"),
+]
+
+
 @pytest.mark.usefixtures("kept")
 class TestCompletion:
-    def test_commands_for_bash(self, completed):
-        assert completed("bash", "registry li", "") == ["plain,list", "plain,lint:all"]
-
-    def test_all_commands(self, completed):
-        assert completed("bash", "registry ", "") == ["plain,call", "plain,list", "plain,lint:all", "plain,show"]
-
-    def test_commands_for_zsh(self, completed):
-        assert completed("zsh", "registry l", "1") == [
-            *("plain", "list", "List the tools."),
-            *("plain", r"lint\:all", "Odd name."),
-        ]
-        assert completed("zsh", "registry sh", "1") == ["plain", "show", "_"]
-
-    def test_commands_for_fish(self, completed):
-        assert completed("fish", "registry c", "c") == ["plain,call\tCall a tool."]
-        assert completed("fish", "registry sh", "sh") == ["plain,show"]
+    @pytest.mark.parametrize(
+        ("shell", "words", "at", "lines"),
+        [
+            ("bash", "registry li", "", ["plain,list", "plain,lint:all"]),
+            ("bash", "registry ", "", ALL_COMMANDS),
+            ("bash", "registry", "", ALL_COMMANDS),
+            ("bash", "registry list ", "", ["plain,alpha", "plain,alpha2", "plain,beta", "plain,host_tool"]),
+            ("bash", "registry list alpha b", "", ["plain,beta"]),
+            ("bash", "registry show zzz", "", [""]),
+            ("zsh", "registry l", "1", ["plain", "list", "List the tools.", "plain", r"lint\:all", "Odd name."]),
+            ("zsh", "registry sh", "1", ["plain", "show", "_"]),
+            ("zsh", "registry show b", "2", ["plain", "beta", "漢字。"]),
+            ("zsh", "registry show", "2", TOOLS_FOR_ZSH),
+            ("zsh", "registry show ", "2", TOOLS_FOR_ZSH),
+            ("fish", "registry c", "c", ["plain,call\tCall a tool."]),
+            ("fish", "registry sh", "sh", ["plain,show"]),
+        ],
+    )
+    def test_each_shell_in_its_own_form(self, completed, shell, words, at, lines):
+        assert completed(shell, words, at) == lines
 
     @pytest.mark.parametrize("command", ["list", "show", "schema", "explain", "call"])
     def test_tools(self, completed, command):
@@ -351,27 +331,6 @@ class TestCompletion:
             "plain,beta\t漢字。",
             "plain,host_tool",
         ]
-
-    def test_the_next_word_for_bash(self, completed):
-        assert completed("bash", "registry list ", "") == [
-            "plain,alpha",
-            "plain,alpha2",
-            "plain,beta",
-            "plain,host_tool",
-        ]
-        assert completed("bash", "registry", "") == completed("bash", "registry ", "")
-
-    def test_the_next_word_for_zsh(self, completed):
-        assert completed("zsh", "registry show", "2") == completed("zsh", "registry show ", "2")
-
-    def test_tools_for_zsh(self, completed):
-        assert completed("zsh", "registry show b", "2") == ["plain", "beta", "漢字。"]
-
-    def test_more_tools_of_a_list(self, completed):
-        assert completed("bash", "registry list alpha b", "") == ["plain,beta"]
-
-    def test_nothing_fits(self, completed):
-        assert completed("bash", "registry show zzz", "") == [""]
 
     @pytest.mark.parametrize(
         ("shell", "words", "at"),

@@ -232,12 +232,6 @@ def test_what_is_wrong_in_an_untrusted_project_is_left_out_and_reported(user, pr
             load_config(project=project)
 
 
-def test_a_config_is_read_only(user):
-    user.write_text("rename.a = 'b'")
-    with pytest.raises(TypeError):
-        load_config().rename["x"] = "y"  # pyright: ignore[reportIndexIssue]
-
-
 def test_the_process_environment_is_the_default(monkeypatch):
     monkeypatch.setitem(os.environ, "PEGBOARD_BLOCK", "z")
     assert load_config().block == ("z",)

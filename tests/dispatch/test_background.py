@@ -212,9 +212,13 @@ def test_what_it_raises_is_its_result(state):
     async def cancel_itself():
         raise asyncio.CancelledError
 
+    async def time_out():
+        raise TimeoutError
+
     assert going_on(Operations(), state(SHORT), fail()).result.text == "no paper"
     assert going_on(Operations(), state(SHORT), leave()).result.text == "build failed: SystemExit."
     assert going_on(Operations(), state(SHORT), cancel_itself()).result.kind == "aborted"
+    assert going_on(Operations(), state(SHORT), time_out()).result.kind == "tool_failure"
 
 
 def test_it_has_a_limit(state):
@@ -233,13 +237,6 @@ async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     while operations.pending:  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0.001)
     assert operations.take("s1")[0].result.kind == "timeout"
-
-
-def test_its_own_time_out_is_its_own(state):
-    async def fail():
-        raise TimeoutError
-
-    assert going_on(Operations(), state(SHORT), fail()).result.kind == "tool_failure"
 
 
 async def test_closing_ends_it_and_it_has_its_result(state):

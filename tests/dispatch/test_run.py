@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import functools
 import threading
 
 import pytest
@@ -99,14 +97,6 @@ def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(mak
     assert call(make(tool, blocking=False)) == [True]
 
 
-async def test_context_variables_are_seen_off_the_loop(make, prepare):
-    variable = contextvars.ContextVar("variable", default="unset")
-    variable.set("set by the host")
-    state = prepare(make(variable.get))
-    await run_stages(state)
-    assert state.value == "set by the host"
-
-
 def test_an_async_handler_may_give_any_awaitable(make, call):
     def tool():
         future = asyncio.get_running_loop().create_future()
@@ -118,19 +108,6 @@ def test_an_async_handler_may_give_any_awaitable(make, call):
 
 def with_nothing(context, arguments):
     return (), {}
-
-
-@pytest.mark.parametrize(
-    ("function", "flavour"),
-    [
-        (print, Flavour.PLAIN),
-        (functools.partial(never), Flavour.ASYNC),
-        (generating(1), Flavour.GENERATOR),
-        (async_generating(1), Flavour.ASYNC_GENERATOR),
-    ],
-)
-def test_the_flavour_is_settled_at_definition(function, flavour):
-    assert Handler(function, lambda: with_nothing).flavour is flavour
 
 
 # What comes out -------------------------------------------------------------------------------------------------------
@@ -303,10 +280,6 @@ def test_a_thread_past_its_limit_goes_on_and_the_result_says_so(make, send, thre
     assert seen == []
 
 
-def test_a_tool_that_ends_in_time_is_not_touched_by_its_limit(make, call):
-    assert call(make(lambda: "quick"), limits=Limits(timeout=PATIENCE)) == "quick"
-
-
 def test_a_coroutine_that_waits_for_nothing_costs_no_timer(make, call, monkeypatch):
     """A timer costs as much as the rest of a call."""
 
@@ -315,14 +288,6 @@ def test_a_coroutine_that_waits_for_nothing_costs_no_timer(make, call, monkeypat
 
     monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "call_later", no_timer)
     assert call(make(current_thread_is_main_async)) is True
-
-
-def test_no_limit_can_be_set(make, call):
-    async def tool():
-        await asyncio.sleep(0)
-        return "patient"
-
-    assert call(make(tool), limits=Limits(timeout=None)) == "patient"
 
 
 def test_the_tools_own_limit_decides_before_the_registrys(make, send):

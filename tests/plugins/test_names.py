@@ -11,7 +11,7 @@ import pytest
 
 import pegboard
 from installed import GREETER, install, write
-from pegboard import PluginError, RegistrationError, tool
+from pegboard import ModelRequest, PluginError, RegistrationError, tool
 from pegboard.config.config import Config
 from pegboard.plugins.names import accept, accepted_names
 
@@ -126,22 +126,21 @@ def test_the_hosts_own_tool_wins_over_both(both, live) -> None:
 
 
 @LOADING
-def test_a_model_and_its_keys_go_to_the_accepted_distribution_only(both, live) -> None:
-    both("models")
-    with pytest.raises(PluginError, match="model 'same' is held back: dist-second brings one, too"):
-        pegboard.load(live=live).model("same/x")
-    accept({"models": {"same": "dist-second"}})
-    model = pegboard.load(live=live).model("same/x")
-    assert asyncio.run(model.respond(pegboard.ModelRequest("Hi"))).text == "from second"
-
-
-@LOADING
-def test_exporters_likewise(both, live) -> None:
-    both("exporters")
-    with pytest.raises(PluginError, match="exporter 'same' is held back"):
-        pegboard.load(live=live).exporter("same")
-    accept({"exporters": {"same": "dist-second"}})
-    assert type(pegboard.load(live=live).exporter("same")).__module__ == "second_made_up"
+@pytest.mark.parametrize(
+    ("kind", "find", "found"),
+    [
+        ("models", lambda each: asyncio.run(each.model("same/x").respond(ModelRequest("Hi"))).text, "from second"),
+        ("exporters", lambda each: type(each.exporter("same")).__module__, "second_made_up"),
+    ],
+)
+def test_a_model_with_its_keys_or_an_exporter_goes_to_the_accepted_distribution_only(
+    both, live, kind, find, found
+) -> None:
+    both(kind)
+    with pytest.raises(PluginError, match=f"{kind[:-1]} 'same' is held back: dist-second brings one, too"):
+        find(pegboard.load(live=live))
+    accept({kind: {"same": "dist-second"}})
+    assert find(pegboard.load(live=live)) == found
 
 
 @LOADING
@@ -221,17 +220,12 @@ def test_no_other_plugin_gets_the_names_of_tools_of_one_that_is_held_back(site) 
 @pytest.mark.parametrize("settling", ["accepted", "enable", "block"])
 def test_the_accepted_plugin_has_the_name_and_its_settings(twins, live, settling) -> None:
     settings = {"same": {"of": "the name"}, "Two": {"of": "the distribution"}}
-    configs = {
-        "accepted": Config(plugins=settings),
-        "enable": Config(plugins=settings, enable=("two",)),
-        "block": Config(plugins=settings, block=("one", "SAME")),
-    }
-    if settling == "accepted":
+    config = Config(plugins=settings, enable=("two",) if settling == "enable" else None)
+    if settling == "block":  # "SAME" is the distribution, in another case
+        config = Config(plugins=settings, block=("one", "SAME"))
+    elif settling == "accepted":
         accept({"plugins": {"same": "two"}})
-    elif settling == "block":  # "SAME" is the distribution, in another case
-        assert pegboard.load(config=configs["block"], live=live).get("by_two")
-        return
-    registry = pegboard.load(config=configs[settling], live=live)
+    registry = pegboard.load(config=config, live=live)
     assert [each.name for each in registry.tools()] == ["by_two"]
     assert registry.plugin_manager.settings["same"] == {"of": "the distribution"}
 
@@ -258,7 +252,7 @@ def test_names_that_are_pegboards_own_cant_be_taken(site, live) -> None:
 # What was accepted ----------------------------------------------------------------------------------------------------
 
 
-def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(site, tmp_path) -> None:
+def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(site, tmp_path, monkeypatch) -> None:
     accept({"tools": {"a": "dist"}})
     file = tmp_path / "state" / "pegboard" / "accepted.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -266,19 +260,13 @@ def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(site, tm
     for content in ("", "[]", "{}", '{"format":1}', '{"format":1,"environments":{"x":3}}', "[" * 99_999):
         file.write_text(content)
         assert accepted_names() == {}
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "prefix", str(tmp_path / "gone"))
+        accept({"tools": {"a": "dist"}})
     accept({"tools": {"b": "dist"}})
+    assert list(json.loads(file.read_text())["environments"]) == [sys.prefix]  # one that is gone is forgotten
     file.chmod(0o644)
     assert accepted_names() == {}
-
-
-def test_environments_that_are_gone_are_forgotten(site, tmp_path, monkeypatch) -> None:
-    file = tmp_path / "state" / "pegboard" / "accepted.json"
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "gone"))
-    accept({"tools": {"a": "dist"}})
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    accept({"tools": {"b": "dist"}})
-    assert list(json.loads(file.read_text())["environments"]) == [sys.prefix]
 
 
 @LOADING
@@ -299,12 +287,11 @@ def test_loading_writes_nothing_down(both, tmp_path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("config", [Config(), Config(conflicts="keep")])
+@pytest.mark.parametrize(
+    "config", [Config(project_block=("second",)), Config(project_block=("second",), conflicts="keep")]
+)
 def test_an_untrusted_project_cant_free_a_name(both, config) -> None:
     both("tools")
-    import attrs
-
     accept({"tools": {"same": "dist-second"}})
-    registry = pegboard.load(config=attrs.evolve(config, project_block=("second",)))
-    held = {} if config.conflicts else {"first"}
-    assert set(causes(registry, "tools")) == set(held)
+    registry = pegboard.load(config=config)
+    assert set(causes(registry, "tools")) == (set() if config.conflicts else {"first"})

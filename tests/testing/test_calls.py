@@ -53,16 +53,6 @@ def test_a_plain_function_is_called_through_the_stages() -> None:
     assert (result.is_error, result.kind) == (True, "invalid_arguments")
 
 
-def test_an_async_tool_is_awaited() -> None:
-    @tool
-    async def wait() -> str:
-        """Waits."""
-        await asyncio.sleep(0)
-        return "done"
-
-    assert call_tool(wait).text == "done"
-
-
 def test_what_holds_several_tools_is_refused() -> None:
     class Two:
         one = staticmethod(forecast)
@@ -125,7 +115,9 @@ class Greeter:
 
 
 def test_objects_and_classes_are_called_as_their_class_is() -> None:
-    assert [record.name for record in plugin_registry(Greeter).plugins()] == ["Greeter"]
+    registry = plugin_registry(Greeter)
+    assert [record.name for record in registry.plugins()] == ["Greeter"]
+    assert [tool.name for tool in registry.tools()] == ["greet"]  # and nothing else
     assert [record.name for record in plugin_registry(Greeter()).plugins()] == ["Greeter"]
 
 
@@ -137,10 +129,6 @@ def test_settings_reach_the_plugin_of_that_name() -> None:
 def test_installed_plugins_are_hung_by_name_and_keep_their_origin() -> None:
     registry = plugin_registry("files")
     assert registry.get("read_file").origin.distribution == "pegboard-files"
-
-
-def test_nothing_else_is_on_the_registry() -> None:
-    assert [tool.name for tool in plugin_registry(Greeter).tools()] == ["greet"]
 
 
 def test_a_plugin_that_fails_raises_with_its_cause() -> None:
@@ -195,17 +183,13 @@ class Doubler:
 def test_a_plugin_sees_every_call_with_its_result() -> None:
     calls = RecordedCalls()
     registry = plugin_registry(Doubler, calls)
-    registry.call_sync("double", {"n": 2})
+    assert registry.call_sync("double", {"n": 2}).text == "replaced"  # it changes nothing
     registry.call_sync("double", "not JSON")
     registry.call_sync("nosuch")
 
     assert calls.names == ["double", "double", "nosuch"]
     assert [call.arguments for call in calls] == [{"n": 2}, {}, {}]
     assert [call.result.kind for call in calls.calls] == [None, "invalid_arguments", "unknown_tool"]
-
-
-def test_it_changes_nothing() -> None:
-    assert plugin_registry(Doubler, RecordedCalls()).call_sync("double", {"n": 2}).text == "replaced"
 
 
 def test_a_callback_of_the_host_records_too() -> None:

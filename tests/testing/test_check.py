@@ -81,22 +81,14 @@ def test_a_good_plugin_passes_and_is_reported() -> None:
     assert report.ran == 0
     assert report.warnings == ()
     assert ["declares no examples" in note for note in report.notes] == [True]
-
-
-def test_the_same_plugin_gives_the_same_report() -> None:
-    """Nothing is left to chance."""
-    assert check_plugin(bringing(forecast)) == check_plugin(bringing(forecast))
+    assert check_plugin(bringing(forecast)) == report  # nothing is left to chance
 
 
 def test_a_plugin_is_checked_by_its_installed_name(site) -> None:
-    site("greeter", GREETER)
+    module = site("greeter", GREETER)
     report = check_plugin("greeter", run_examples=True, heavy=())
     assert report == Report("greeter", ("greet",), tried=report.tried, ran=1)
-
-
-def test_a_module_that_is_installed_is_called_by_its_entry_point(site) -> None:
-    module = __import__(site("greeter", GREETER))
-    assert check_plugin(module, heavy=()).plugin == "greeter"
+    assert check_plugin(import_module(module), heavy=()) == report  # a module is called by its entry point
 
 
 @pytest.mark.parametrize("name", ["files", "guard"])
@@ -123,15 +115,6 @@ def test_what_cant_be_imported_is_found_with_its_cause(site) -> None:
     text = findings("fils")
     assert "no installed distribution has an entry point 'fils'" in text
     assert "Did you mean 'files'" in text
-
-
-def test_everything_is_collected_before_it_fails() -> None:
-    """The author reads all of it at once, numbered."""
-    silent = Tool(ToolSpec("silent"))
-    torn = Tool(ToolSpec("torn", "Does.", annotations=ToolAnnotations(read_only_hint=True, destructive_hint=True)))
-    text = findings(bringing(silent, torn))
-    assert "plugin 'Plugin' breaks the contract (2 found):\n  1. tool 'silent' has no description" in text
-    assert "\n  2. tool 'torn' is marked both read-only and destructive" in text
 
 
 def test_a_tool_that_cant_judge_is_found_and_costs_the_others_nothing() -> None:

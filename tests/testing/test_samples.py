@@ -54,34 +54,25 @@ def test_the_bounds_of_an_array_are_among_its_samples() -> None:
     assert {1, 5} <= set(map(len, found))
 
 
-def test_an_array_without_bounds_is_tried_empty() -> None:
-    assert [] in samples_of({"type": "array", "items": {"type": "boolean"}})
-
-
 def test_items_of_a_set_are_different() -> None:
     found = samples_of({"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 3})
     assert len(set(found[0])) == 3
 
 
-def test_a_tuple_has_its_parts_in_order() -> None:
-    schema = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False, "minItems": 2}
-    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
-
-
-def test_a_tuple_as_earlier_drafts_write_it_has_its_parts_too() -> None:
-    schema = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "array",
-        "items": [{"type": "integer"}, {"type": "string"}],
-        "additionalItems": False,
-        "minItems": 2,
-    }
-    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
-
-
-def test_an_object_is_tried_in_full_and_with_what_it_requires_only() -> None:
-    schema = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
-    assert samples_of(schema) == [{"a": 1, "b": 2}, {"a": 1}]
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "items": [{"type": "integer"}, {"type": "string"}],
+            "additionalItems": False,
+        },
+    ],
+)
+def test_a_tuple_has_its_parts_in_order(more) -> None:
+    found = samples_of({"type": "array", "minItems": 2, **more})
+    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in found)
 
 
 def test_entries_beside_the_named_ones_follow_their_schema() -> None:
@@ -94,35 +85,57 @@ def test_entries_beside_the_named_ones_follow_their_schema() -> None:
     assert len(samples_of(schema)[0]) == 2
 
 
-def test_required_entries_that_no_property_names_are_made() -> None:
-    assert samples_of({"type": "object", "required": ["a"], "additionalProperties": {"const": 5}})[0]["a"] == 5
+@pytest.mark.parametrize(
+    ("schema", "first"),
+    [
+        ({"type": "string", "examples": ["Oslo", "Rome"]}, ["Oslo", "Rome"]),
+        # in full, then with what it requires only
+        (
+            {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]},
+            [{"a": 1, "b": 2}, {"a": 1}],
+        ),
+        # every option and alternative
+        ({"anyOf": [{"enum": ["x", "y"]}, {"type": "null"}, {"type": "array", "maxItems": 0}]}, ["x", "y", None, []]),
+        # a reference of an older draft hides what stands beside it
+        (
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "type": "object",
+                "properties": {"a": {"$ref": "#/definitions/a", "maxLength": 1}},
+                "definitions": {"a": {"type": "string", "const": "long"}},
+            },
+            [{"a": "long"}],
+        ),
+        ({"type": "string", "format": "date"}, ["2024-02-29"]),
+        ({"type": "string", "contentEncoding": "base64"}, ["c2FtcGxl"]),
+        ({"type": "string", "pattern": "^a{3}$"}, ["aaa"]),
+        ({"type": "string", "format": "unheard-of"}, ["sample"]),
+    ],
+)
+def test_the_first_samples_are_what_the_schema_speaks_of(schema, first) -> None:
+    assert samples_of(schema)[: len(first)] == first
 
 
-def test_the_authors_own_examples_come_first() -> None:
-    assert samples_of({"type": "string", "examples": ["Oslo", "Rome"]})[:2] == ["Oslo", "Rome"]
+NODE = {"type": "object", "properties": {"v": {"const": 1}, "next": {"$ref": "#/$defs/n"}}, "required": ["v"]}
+PARTS = {
+    "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {"const": 2}}, "required": ["b"]}],
+    "$defs": {"a": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
+}
 
 
-def test_a_default_is_tried() -> None:
-    assert "here" in samples_of({"type": "string", "maxLength": 9, "default": "here"})
-
-
-def test_every_option_and_alternative_is_tried() -> None:
-    schema = {"anyOf": [{"enum": ["x", "y"]}, {"type": "null"}, {"type": "array", "maxItems": 0}]}
-    assert samples_of(schema) == ["x", "y", None, []]
-
-
-def test_references_and_parts_are_merged() -> None:
-    schema = {
-        "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {"const": 2}}, "required": ["b"]}],
-        "$defs": {"a": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
-    }
-    assert {"a": 1, "b": 2} in samples_of(schema)
-
-
-def test_a_recursive_schema_ends() -> None:
-    node = {"type": "object", "properties": {"v": {"const": 1}, "next": {"$ref": "#/$defs/n"}}, "required": ["v"]}
-    schema = {"$ref": "#/$defs/n", "$defs": {"n": node}}
-    assert {"v": 1} in samples_of(schema)
+@pytest.mark.parametrize(
+    ("schema", "sample"),
+    [
+        ({"type": "array", "items": {"type": "boolean"}}, []),
+        ({"type": "string", "maxLength": 9, "default": "here"}, "here"),
+        (PARTS, {"a": 1, "b": 2}),  # references and parts are merged
+        ({"$ref": "#/$defs/n", "$defs": {"n": NODE}}, {"v": 1}),  # a recursive schema ends
+        # a required entry that no property names
+        ({"type": "object", "required": ["a"], "additionalProperties": {"const": 5}}, {"a": 5}),
+    ],
+)
+def test_a_sample_that_has_to_be_among_them(schema, sample) -> None:
+    assert sample in samples_of(schema)
 
 
 def test_a_schema_that_branches_without_end_is_sampled_in_bounds() -> None:
@@ -145,16 +158,6 @@ def test_a_property_without_a_value_is_left_out_and_told() -> None:
     samples = Samples(schema, compiled(json_text(schema)).is_valid)
     assert next(samples.of()) == {"a": 1}
     assert list(samples.missed) == ["b"]
-
-
-def test_a_reference_of_an_older_draft_hides_what_stands_beside_it() -> None:
-    schema = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "object",
-        "properties": {"a": {"$ref": "#/definitions/a", "maxLength": 1}},
-        "definitions": {"a": {"type": "string", "const": "long"}},
-    }
-    assert samples_of(schema)[0] == {"a": "long"}
 
 
 # Numbers and texts at the bounds of a schema --------------------------------------------------------------------------
@@ -197,19 +200,6 @@ def test_texts_of_the_least_and_the_most_length_are_tried(schema, lengths) -> No
     found = {len(text) for text in samples_of({"type": "string", **schema})}
     assert lengths <= found
     assert max(found) <= MOST_CHARACTERS
-
-
-@pytest.mark.parametrize(
-    ("schema", "text"),
-    [
-        ({"format": "date"}, "2024-02-29"),
-        ({"contentEncoding": "base64"}, "c2FtcGxl"),
-        ({"pattern": "^a{3}$"}, "aaa"),
-        ({"format": "unheard-of"}, "sample"),
-    ],
-)
-def test_a_text_looks_as_its_schema_says(schema, text) -> None:
-    assert samples_of({"type": "string", **schema})[0] == text
 
 
 @pytest.mark.parametrize("schema", [{"pattern": "^[^\\x00-\\x7f]$"}, {"minLength": MOST_CHARACTERS + 1}])

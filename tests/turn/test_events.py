@@ -8,14 +8,6 @@ from pegboard.turn import events
 from pegboard.turn.events import EventQueue
 
 
-async def test_events_come_in_order_and_then_nothing():
-    box = EventQueue()
-    box.put_nowait(1)
-    await box.put(2)
-    box.put_nowait(None)
-    assert [await box.get(), await box.get(), await box.get()] == [1, 2, None]
-
-
 async def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
     monkeypatch.setattr(events, "_MOST_WAITING", 2)
     box = EventQueue()
@@ -35,11 +27,3 @@ def test_who_can_not_wait_is_never_held_up(monkeypatch):
     for number in range(5):
         box.put_nowait(number)
     assert [asyncio.run(box.get()) for _ in range(5)] == [0, 1, 2, 3, 4]
-
-
-async def test_who_reads_waits_for_what_comes():
-    box = EventQueue()
-    reading = asyncio.ensure_future(box.get())
-    await asyncio.sleep(0)
-    box.put_nowait("here")
-    assert (await reading) == "here"

@@ -62,12 +62,6 @@ def test_the_latest_result_of_an_id_is_replaced():
     assert texts == [["a"], [], ["new", "b"]]
 
 
-def test_a_later_result_takes_the_place_of_the_pending_one():
-    turn = progress([answered("a")])
-    assert turn.complete(completion("a")) is None
-    assert turn.messages[0].results[0].result.text == "late"
-
-
 @pytest.mark.parametrize("late", [completion("gone"), completion("a", replaces=False)])
 def test_a_later_result_without_a_place_is_a_message(late):
     turn = progress([answered("a")])

@@ -124,16 +124,6 @@ class TestLoop:
         assert outcome.began == 3
         assert [message.role for message in outcome.new_messages] == ["assistant", "tool", "assistant"]
 
-    def test_usage_is_the_sum_of_all_answers(self, turn):
-        steps = [ModelResponse([ADD], "tool_calls", Usage(10, 2)), ModelResponse("3", usage=Usage(20, 1, 5))]
-        outcome, _ = turn(steps)
-        assert outcome.usage == Usage(30, 3, 5)
-
-    def test_two_calls_of_one_id_and_one_without_get_ids_of_their_own(self, turn):
-        same = [ToolCall("add", {"a": 1, "b": 1}, "x"), ToolCall("add", {"a": 2, "b": 2}, "x")]
-        outcome, _ = turn([ModelResponse(same, "tool_calls"), "ok"])
-        assert results(outcome) == [("x", "2"), ("x_2", "4")]
-
     def test_what_the_provider_has_run_is_not_run_here(self, turn):
         hosted = ToolCall("web_search", {"q": "x"}, "h1", provider_executed=True)
         outcome, _ = turn([ModelResponse(["Looking.", hosted, "Found."])])
@@ -564,13 +554,12 @@ class TestApproval:
         outcome = self.resume(registry, between, {second: Reject("not that one")}, ["Half tidied up."])
         assert results(outcome) == [("c4", "deleted a.txt"), ("c1", "3"), ("c5", "rejected")]
 
-    def resumed(self, registry, before):
-        """A turn that goes on with a yes to everything, on a model that isn't asked."""
-        answers = {call.id: Once() for call in before.pending}
-        context = ReadonlyContext(session="s")
-        return resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, context, suspended=before, answers=answers)
-
-    def test_what_ran_before_a_resumption_was_cancelled_has_its_result(self, registry):
+    @pytest.mark.parametrize(
+        ("end", "ended"),
+        [(None, ("cancelled", None)), ("enough", ("interrupted", "enough"))],
+        ids=["cancelled", "interrupted"],
+    )
+    def test_what_ran_before_a_resumed_turn_was_ended_has_its_result(self, registry, end, ended):
         waits, ran = asyncio.Event(), []
 
         @tool(requires_confirmation=True)
@@ -587,40 +576,19 @@ class TestApproval:
         before = self.suspended(registry, [calls])
 
         async def main():
-            turn = self.resumed(registry, before)
+            answers = {call.id: Once() for call in before.pending}
+            options = {"suspended": before, "answers": answers}
+            turn = resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, ReadonlyContext(session="s"), **options)
             running = asyncio.ensure_future(turn.run())
             await waits.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+            running.cancel() if end is None else turn.interrupt(end)
+            await asyncio.wait([running])
+            assert running.cancelled() is (end is None)
             return turn.outcome
 
         outcome = asyncio.run(main())
         assert results(outcome) == [("s1", "ran 1"), ("s2", "aborted")]
-        assert (len(outcome.pending), ran) == (0, [1, 2])
-
-    def test_interrupting_reaches_a_resumed_turn(self, registry):
-        waits = asyncio.Event()
-
-        @tool(requires_confirmation=True)
-        async def slow() -> str:
-            """Waits."""
-            waits.set()
-            await asyncio.Event().wait()
-            return ""
-
-        registry.register(slow)
-        before = self.suspended(registry, [ToolCall("slow", {}, "s1")])
-
-        async def main():
-            turn = self.resumed(registry, before)
-            running = asyncio.ensure_future(turn.run())
-            await waits.wait()
-            turn.interrupt("enough")
-            return await running
-
-        outcome = asyncio.run(main())
-        assert (outcome.ended, outcome.detail, results(outcome)) == ("interrupted", "enough", [("s1", "aborted")])
+        assert (outcome.ended, outcome.detail, len(outcome.pending), ran) == (*ended, 0, [1, 2])
 
     def test_what_was_used_before_is_counted_on(self, registry):
         note = ToolCall("remember", {"key": "a", "value": "1"}, "r")
@@ -875,23 +843,6 @@ class TestModelCallbacks:
 
         registry.add_callback("on_model_error", recover)
         assert turn([ModelError("down")])[0].text == "Sorry: down, scripted"
-
-    def test_wrappers_stand_round_the_model_the_first_outermost(self, registry, turn):
-        order = []
-
-        def wrapper(name):
-            async def wrap(request, call_next):
-                order.append(f"{name} before")
-                response = await call_next()
-                order.append(f"{name} after")
-                return response
-
-            return wrap
-
-        registry.add_callback("wrap_model", wrapper("outer"))
-        registry.add_callback("wrap_model", wrapper("inner"))
-        assert turn(["ok"])[0].text == "ok"
-        assert order == ["outer before", "inner before", "inner after", "outer after"]
 
     def test_a_wrapper_may_ask_again(self, registry, turn):
         async def twice(call_next):

@@ -11,10 +11,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import accumulate
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import define, field, frozen
+from attrs import evolve, frozen
 
 from pegboard.errors import HIDDEN, ConfigError, cause_of, near_or_known
 from pegboard.files import (
@@ -25,6 +24,7 @@ from pegboard.files import (
     read_bounded,
     read_state,
     reason,
+    toml_of,
     user_folder,
     write_state,
 )
@@ -44,7 +44,7 @@ def is_named(plugin: str, distribution: str | None, names: Collection[str]) -> b
 
 
 PluginSettings: TypeAlias = Mapping[str, Any]
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, Any]] = {}
 _MAX_BYTES: Final = 256 * 1024
 _MOST_TRUSTED: Final = 100_000_000
 _CONFLICTS: Final = get_args(ConflictPolicy)
@@ -151,8 +151,12 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
     Raises:
         ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
     """
+    try:
+        table = toml_of(content)
+    except ValueError as error:
+        raise ConfigError(str(error), file=file) from None
     values: dict[str, Any] = {}
-    for key, value in _toml(content, file).items():
+    for key, value in table.items():
         try:
             if key not in _CHECKS:
                 raise ConfigError(f"unknown key.{near_or_known(key, _CHECKS)}", file=file, key=key)  # noqa: TRY301  as its checks do
@@ -162,20 +166,6 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
                 raise
             wrong.append(error)
     return values
-
-
-def _toml(content: bytes, file: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(content.decode())
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"not UTF-8 (at line {line})", file=file) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not TOML: {error}", file=file) from None
-    except RecursionError:
-        raise ConfigError("nested too deep", file=file) from None
 
 
 def _wrong(wanted: str, value: object, key: str, file: str) -> ConfigError:
@@ -390,12 +380,11 @@ def load_config(
         if file is not None and place is not None and (binds or place not in sources):
             sources.pop(place, None)
             sources[place] = (str(Path(file).absolute()), binds)
-    merge = _Merge()
+    config = Config(autoload=autoload_in(environ))
     for file, binds in sources.values():
-        merge.add(file, binds=binds)
+        config = _with_file(config, file, binds=binds)
     names = environ.get("PEGBOARD_BLOCK", "").split(",")
-    merge.take("block", tuple(dict.fromkeys(name.strip() for name in names if name.strip())))
-    return merge.config(autoload=autoload_in(environ))
+    return _with(config, "block", tuple(name.strip() for name in names if name.strip()))
 
 
 def _searched(environ: Mapping[str, str]) -> str | None:
@@ -411,69 +400,50 @@ _NARROWING: Final = {"block": "project_block", "untrusted": "untrusted", "where"
 _REPLACED: Final = ("enable", "conflicts")
 
 
-@define
-class _Merge:
-    """Merge in progress of the files read so far."""
-
-    values: dict[str, Any] = field(factory=dict[str, Any])
-    files: list[str] = field(factory=list[str])
-    looked_at: list[str] = field(factory=list[str])
-    ignored: list[Ignored] = field(factory=list[Ignored])
-
-    def add(self, file: str, *, binds: bool) -> None:
-        """Reads a file that is there; one that doesn't bind is trusted first, or narrows alone."""
-        self.looked_at += [file] if binds else [file, str(trust_file())]
-        wrong = list[ConfigError]()
-        try:
-            content = read_config(file)
-            if content is None:
-                return
-            if binds and others_can_write(file):
-                raise ConfigError(OTHERS_WRITE, file=file)  # noqa: TRY301  as what reading it raises
-            self.files.append(file)
-            binds = binds or is_trusted(file, content)
-            values = parse_config(content, file, None if binds else wrong)
-        except ConfigError as error:
-            if binds:
-                raise
-            values = dict[str, Any]()
-            wrong.append(error)
-        self.ignored += [Ignored(file, error.key, error) for error in wrong]
-        for key, value in values.items():
-            if binds:
-                self.take(key, value)
-            elif key in _NARROWING:
-                self.take(_NARROWING[key], value)
-            else:
-                parts = [f"{key}.{part}" for part in value] if isinstance(value, dict) else [key]  # pyright: ignore[reportUnknownVariableType]
-                self.ignored += [Ignored(file, part) for part in parts]
-
-    def take(self, key: str, value: Any) -> None:
-        """Puts a value over the earlier files', or, where both count, beside it."""
-        earlier: Any = self.values.get(key)
-        if earlier is None or key in _REPLACED:
-            self.values[key] = value
-        elif key == "where":
-            self.values[key] = f"({earlier}) and ({value})"
-        elif key in ("block", "project_block", "untrusted"):
-            self.values[key] = tuple(dict.fromkeys((*earlier, *value)))
-        elif key == "plugins":
-            self.values[key] = {**earlier, **{name: {**earlier.get(name, {}), **each} for name, each in value.items()}}
+def _with_file(config: Config, file: str, *, binds: bool) -> Config:
+    """The configuration with what a file adds, if it is there; one that doesn't bind is trusted first, or narrows."""
+    looked_at = (*config.looked_at, file, *(() if binds else (str(trust_file()),)))
+    config = evolve(config, looked_at=tuple(dict.fromkeys(looked_at)))
+    wrong = list[ConfigError]()
+    try:
+        content = read_config(file)
+        if content is None:
+            return config
+        if binds and others_can_write(file):
+            raise ConfigError(OTHERS_WRITE, file=file)  # noqa: TRY301  as what reading it raises
+        config = evolve(config, files=(*config.files, file))
+        binds = binds or is_trusted(file, content)
+        values = parse_config(content, file, None if binds else wrong)
+    except ConfigError as error:
+        if binds:
+            raise
+        values = dict[str, Any]()
+        wrong.append(error)
+    ignored = [Ignored(file, error.key, error) for error in wrong]
+    for key, value in values.items():
+        if binds:
+            config = _with(config, key, value)
+        elif key in _NARROWING:
+            config = _with(config, _NARROWING[key], value)
         else:
-            self.values[key] = {**earlier, **value}
+            parts = [f"{key}.{part}" for part in value] if isinstance(value, dict) else [key]  # pyright: ignore[reportUnknownVariableType]
+            ignored += [Ignored(file, part) for part in parts]
+    return evolve(config, ignored=(*config.ignored, *ignored))
 
-    def config(self, *, autoload: bool) -> Config:
-        values: dict[str, Any] = {
-            key: MappingProxyType(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
-            for key, value in self.values.items()
-        }
-        return Config(
-            **values,
-            autoload=autoload,
-            files=tuple(self.files),
-            looked_at=tuple(dict.fromkeys(self.looked_at)),
-            ignored=tuple(self.ignored),
-        )
+
+def _with(config: Config, key: str, value: Any) -> Config:
+    """The configuration with a value over that of earlier files, or, where both count, beside it."""
+    earlier = getattr(config, key)
+    if earlier is not None and key not in _REPLACED:
+        if key == "where":
+            value = f"({earlier}) and ({value})"
+        elif key == "plugins":
+            value = {**earlier, **{name: {**earlier.get(name, {}), **each} for name, each in value.items()}}
+        elif isinstance(value, dict):
+            value = {**earlier, **cast("dict[str, Any]", value)}
+        else:
+            value = tuple(dict.fromkeys((*earlier, *value)))
+    return evolve(config, **{key: value})
 
 
 # Secrets --------------------------------------------------------------------------------------------------------------

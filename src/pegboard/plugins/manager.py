@@ -176,7 +176,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
 
 def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseException | None:
     """Calls one register hook; what it raises costs what it hadn't registered yet, and is given back."""
-    offered = {"register": _REGISTERS[hook](loaded), "settings": settings}
+    offered = {"register": partial(_REGISTERS[hook], loaded), "settings": settings}
     implementation = loaded.implementations[hook]
     try:
         answer = implementation.function(*(offered[name] for name in implementation.argnames))
@@ -192,19 +192,15 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
     return None
 
 
-def _register_tool(loaded: LoadedPlugin) -> Callable[..., None]:
-    def register(*things: Any) -> None:
-        for thing in things:
-            take(thing)
+def _register_tools(loaded: LoadedPlugin, *things: Any) -> None:
+    from pegboard.tools.typed import as_tools
 
-    def take(thing: Any) -> None:
-        from pegboard.tools.typed import as_tools
-
+    for thing in things:
         try:
             tools = as_tools(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything when it is looked at
             loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error, loaded.secrets))
-            return
+            continue
         for tool in tools:
             if any(earlier.name == tool.name for earlier in loaded.tools):
                 loaded.faults.append(f"tool {tool.name!r} is registered twice; the first is kept")
@@ -214,58 +210,47 @@ def _register_tool(loaded: LoadedPlugin) -> Callable[..., None]:
             except SchemaError as error:
                 loaded.faults.append(str(error))
 
-    return register
+
+def _register_toolset(loaded: LoadedPlugin, toolset: Any) -> None:
+    if is_toolset(toolset):
+        loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
+    else:
+        loaded.faults.append(f"{toolset!r} is no toolset: it needs a name and an async method tools(context)")
 
 
-def _register_toolset(loaded: LoadedPlugin) -> Callable[[Any], None]:
-    def register(toolset: Any) -> None:
-        if is_toolset(toolset):
-            loaded.toolsets.append(OwnedToolset(toolset, loaded.origin))
-        else:
-            loaded.faults.append(f"{toolset!r} is no toolset: it needs a name and an async method tools(context)")
-
-    return register
-
-
-def _register_extra(kind: str, loaded: LoadedPlugin) -> Callable[[str, Any], None]:
-    def register(name: str, thing: Any) -> None:
-        of_kind = loaded.extras.setdefault(kind, {})
-        if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
-            loaded.faults.append(f"a name among {kind} has to be a text of 1 to {_MOST_NAME:,} characters")
-        elif name in of_kind:
-            loaded.faults.append(f"{kind[:-1]} {name!r} is registered twice; the first is kept")
-        else:
-            try:
-                EMPTY.with_extra(kind, name, thing, loaded.origin)
-            except ValueError as error:
-                loaded.faults.append(str(error))
-            else:
-                of_kind[name] = thing
-
-    return register
-
-
-def _register_service(loaded: LoadedPlugin) -> Callable[..., None]:
-    def register(kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
-        from pegboard.tools.services import Services, path_of_kind
-
+def _register_extra(of: str, loaded: LoadedPlugin, name: str, thing: Any) -> None:
+    of_kind = loaded.extras.setdefault(of, {})
+    if type(name) is not str or not 0 < len(name) <= _MOST_NAME:  # pyright: ignore[reportUnnecessaryComparison]  a plugin may pass anything
+        loaded.faults.append(f"a name among {of} has to be a text of 1 to {_MOST_NAME:,} characters")
+    elif name in of_kind:
+        loaded.faults.append(f"{of[:-1]} {name!r} is registered twice; the first is kept")
+    else:
         try:
-            given = Services().provide(kind, thing, scope=scope)
-        except TypeError as error:
+            EMPTY.with_extra(of, name, thing, loaded.origin)
+        except ValueError as error:
             loaded.faults.append(str(error))
         else:
-            _register_extra("services", loaded)(path_of_kind(kind), given)
-
-    return register
+            of_kind[name] = thing
 
 
-_REGISTERS: Final[dict[str, Callable[[LoadedPlugin], Callable[..., None]]]] = {
-    "pegboard_register_tools": _register_tool,
+def _register_service(loaded: LoadedPlugin, kind: Any, thing: Any, *, scope: ServiceScope | None = None) -> None:
+    from pegboard.tools.services import Services, path_of_kind
+
+    try:
+        given = Services().provide(kind, thing, scope=scope)
+    except TypeError as error:
+        loaded.faults.append(str(error))
+    else:
+        _register_extra("services", loaded, path_of_kind(kind), given)
+
+
+_REGISTERS: Final[dict[str, Callable[..., None]]] = {
+    "pegboard_register_tools": _register_tools,
     "pegboard_register_toolsets": _register_toolset,
     **{f"pegboard_register_{kind}": partial(_register_extra, kind) for kind in EXTRAS},
     "pegboard_register_services": _register_service,
 }
-"""What makes the `register` of each hook that is called at load; they are called in this order."""
+"""The `register` of each hook that is called at load, which gets the plugin first; they are called in this order."""
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import is_
@@ -167,7 +166,6 @@ class BudgetTools:
 LEAST: Final = 200
 _NOTE: Final = "\n[... {:,} characters of this old result are left out; call {} again to see them ...]\n"
 _MOST_OF_A_NAME: Final = 64
-_NEAR: Final = 80  # how far from the limit a cut looks for the end of a line
 
 
 @frozen
@@ -226,21 +224,8 @@ def _shortened(text: str, most: int, tool: str) -> str:
     tool = tool[:_MOST_OF_A_NAME]
     note = _NOTE.format(len(text), tool)
     room = most - len(note)
-    head = text[: _end_of_line(text, room - room // 2)]
-    tail = text[len(text) - room // 2 :]
-    while tail and unicodedata.combining(tail[0]):
-        tail = tail[1:]
+    head, tail = text[: room - room // 2], text[len(text) - room // 2 :]
     return head + _NOTE.format(len(text) - len(head) - len(tail), tool) + tail
-
-
-def _end_of_line(text: str, place: int) -> int:
-    """A place not far before that one, where a line ends; else one where no character is torn from its accents."""
-    line_end = text.rfind("\n", max(place - _NEAR, 0), place)
-    if line_end >= 0:
-        return line_end
-    while place > 0 and unicodedata.combining(text[place]):
-        place -= 1
-    return place
 
 
 UNOFFERED = "it only processes requests; no model is offered it"

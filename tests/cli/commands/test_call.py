@@ -69,7 +69,7 @@ def fail() -> str:
 @tool
 def crash() -> str:
     """Fail for none."""
-    raise ValueError("a secret")
+    raise ValueError("a secret\nof two lines")
 
 
 @tool
@@ -235,17 +235,15 @@ def test_wrong_use(say, stdin, argv, data, told):
     assert told in err
 
 
-@pytest.mark.parametrize("argv", [["add", "a=x", "c=1"], ["add", "--input-json", "{"], ["add"]])
-def test_invalid_arguments_are_wrong_use_in_the_schemas_words(say, argv):
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [(["add", "a=x", "c=1"], ["- a: ", "- c: "]), (["add", "--input-json", "{"], []), (["add"], [])],
+)
+def test_invalid_arguments_are_wrong_use_in_the_schemas_words(say, argv, told):
     code, out, err = say("call", *argv)
     assert (code, out) == (2, "")
     assert err.startswith("error (invalid_arguments): ")
-
-
-def test_all_that_is_invalid_is_told(say):
-    _, _, err = say("call", "add", "a=x", "c=1")
-    assert "- a: " in err
-    assert "- c: " in err
+    assert [each for each in told if each not in err] == []
 
 
 def test_a_tool_that_fails(say):
@@ -257,19 +255,10 @@ def test_a_tool_that_fails(say):
 def test_the_operator_reads_the_cause_and_with_debug_the_traceback(say):
     code, _, err = say("call", "crash")
     assert code == 1
-    assert err == "error (tool_failure): crash failed: ValueError.\n  ValueError: a secret\n(--debug shows more)\n"
+    cause = "  ValueError: a secret\n  of two lines\n"
+    assert err == f"error (tool_failure): crash failed: ValueError.\n{cause}(--debug shows more)\n"
     _, _, err = say("call", "crash", "--debug")
     assert err.count("Traceback") == 1
-
-
-def test_a_cause_of_several_lines_is_told_whole(say, board):
-    @tool
-    def odd() -> str:
-        """Fail."""
-        raise ValueError("one\ntwo")
-
-    board.register(odd)
-    assert "  ValueError: one\n  two\n" in say("call", "odd")[2]
 
 
 def test_a_tools_own_text_is_for_people_and_json_only_for_json(say, board):
@@ -405,6 +394,7 @@ def call(name, arguments=None, call_id="1"):
 
 
 def test_results_are_printed_in_call_order(turn):
+    assert turn([]) == (0, [], "")
     code, results, err = turn([call("add", {"a": 1}, "x"), call("add", '{"a": 2, "b": 3}', "y")])
     assert (code, err) == (0, "")
     assert results == [
@@ -417,10 +407,6 @@ def test_results_are_printed_in_call_order(turn):
         }
         for call_id, value in (("x", 3), ("y", 5))
     ]
-
-
-def test_no_calls_are_no_results(turn):
-    assert turn([]) == (0, [], "")
 
 
 def test_calls_come_from_standard_input(say, monkeypatch):
@@ -460,19 +446,13 @@ def test_a_file_that_holds_no_calls_is_wrong_use(turn, text, why):
     assert why in err
 
 
-def test_what_has_to_be_confirmed_isnt_run_without_a_yes(turn):
-    code, results, _ = turn([call("erase", {"path": "a"})])
-    assert code == 1
-    assert results[0]["kind"] == "confirmation_required"
-    assert "--yes" in results[0]["content"][0]["text"]
-    assert RAN == []
-
-
-def test_yes_runs_it_and_no_rejects_it(turn):
-    assert turn([call("erase", {"path": "a"})], "--yes")[0] == 0
-    code, results, _ = turn([call("erase", {"path": "b"})], "--no")
-    assert (code, results[0]["kind"]) == (1, "rejected")
-    assert RAN == ["a"]
+@pytest.mark.parametrize(
+    ("options", "code", "kind"), [((), 1, "confirmation_required"), (("--no",), 1, "rejected"), (("--yes",), 0, None)]
+)
+def test_what_has_to_be_confirmed_is_run_with_a_yes_only(turn, options, code, kind):
+    ended, results, _ = turn([call("erase", {"path": "a"})], *options)
+    assert (ended, results[0].get("kind"), RAN) == (code, kind, [] if code else ["a"])
+    assert ("--yes" in results[0]["content"][0]["text"]) is (not options)
 
 
 def test_rules_decide_what_runs(turn, tmp_path):
@@ -491,14 +471,6 @@ def test_a_rule_that_matches_nothing_known_is_remarked(turn, tmp_path):
     code, _, err = turn([call("add", {"a": 1})], "--rules", str(rules))
     assert code == 0
     assert f"{rules}: rule deny eras: *: no tool, and no permission that a tool declares, is called 'eras'." in err
-
-
-def test_wrong_rules_are_wrong_use(turn, tmp_path):
-    rules = tmp_path / "rules.toml"
-    rules.write_text('[[rule]]\npermision = "erase"\n')
-    code, _, err = turn([], "--rules", str(rules))
-    assert code == 2
-    assert "permission" in err
 
 
 def test_a_time_limit_holds_for_each_call(turn, tmp_path):
@@ -535,15 +507,18 @@ def test_what_ends_the_turn_is_told_and_every_call_has_its_result(turn):
     assert "the disk is gone" in err
 
 
-def test_yes_and_no_together_are_wrong_use(turn):
-    code, _, err = turn([call("erase", {"path": "a"})], "--yes", "--no")
-    assert code == 2
-    assert "contradict" in err
-    assert RAN == []
-
-
-def test_a_time_limit_that_is_no_number_is_wrong_use(turn):
-    assert turn([], "--timeout", "nan")[0] == 2
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--yes", "--no"], "contradict"),
+        (["--timeout", "nan"], "no number of seconds"),
+        (["--rules", "wrong.toml"], "permission"),
+    ],
+)
+def test_options_that_are_wrong_use(turn, home, argv, told):
+    (home / "here" / "wrong.toml").write_text('[[rule]]\npermision = "erase"\n')
+    code, _, err = turn([call("erase", {"path": "a"})], *argv)
+    assert (code, told in err, RAN) == (2, True, [])
 
 
 def test_results_are_printed_whole(turn, board):

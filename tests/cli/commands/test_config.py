@@ -15,7 +15,6 @@ from pegboard.__main__ import main as registry
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands import config
 from pegboard.cli.commands.config import installer, run_installer
-from pegboard.errors import ConfigError
 
 BROKEN = "raise RuntimeError('no \\x1b[31m luck')"
 
@@ -44,13 +43,8 @@ def test_each_plugin_with_how_it_is(say, site):
 
 def test_as_a_table(say, site, monkeypatch):
     monkeypatch.setenv("PEGBOARD_BLOCK", "demo")
-    _, out, _ = say("plugins")
-    assert next(line for line in out.splitlines() if line.startswith("demo ")).split()[:4] == [
-        "demo",
-        "pegboard-demo",
-        "1.0",
-        "blocked",
-    ]
+    row = next(line for line in say("plugins")[1].splitlines() if line.startswith("demo "))
+    assert row.split()[:4] == ["demo", "pegboard-demo", "1.0", "blocked"]
 
 
 def test_live_imports_them(say, site):
@@ -95,6 +89,8 @@ class TestConflictsThatAreErrors:
         assert code == 0
         assert "conflicting" in out
         assert f'error: {file}: conflicts: is "error", and plugin' in err
+        code, out, err = say("processors")
+        assert (code, "pack_tools" in out, f"error: {file}: conflicts: " in err) == (0, True, True)
 
     def test_the_doctor_tells_the_line_and_the_conflict(self, say, file):
         code, out, _ = say("doctor")
@@ -102,14 +98,11 @@ class TestConflictsThatAreErrors:
         assert f"configuration: conflicts\n  {file}: conflicts: " in out
         assert "'wipe' is held back" in out
 
-    def test_configuration_is_shown(self, say, file):
+    def test_configuration_is_shown_and_everything_else_refused_with_the_line(self, say, file):
         shown = json.loads(say("config")[1])
         assert (shown["conflicts"], shown["rename"]) == ("error", {})
-
-    def test_everything_else_is_refused_with_the_line(self, say, file):
         code, out, err = say("list")
-        assert (code, out) == (2, "")
-        assert f"{file}: conflicts: " in err
+        assert (code, out, f"{file}: conflicts: " in err) == (2, "", True)
 
 
 def test_our_own_take_all(say, registry):
@@ -202,29 +195,16 @@ def test_what_the_host_has_brought_is_its_own(say, registry):
     assert "mine            the host" in say("processors")[1]
 
 
-def test_plugins_in_conflict_are_told_of_and_the_steps_all_the_same(say, monkeypatch):
-
-    opened = config.open_session
-
-    def conflicting(options, *, anyway):
-        from attrs import evolve
-
-        return evolve(opened(options, anyway=anyway), conflict=ConfigError("is odd", file="f", key="k"))
-
-    monkeypatch.setattr(config, "open_session", conflicting)
-    code, out, err = say("processors")
-    assert (code, "pack_tools" in out, "is odd" in err) == (0, True, True)
-
-
 # `registry install` and `uninstall`, with an installer that the test stands in for -----------------------------------
 
 
 @pytest.fixture
 def pip(monkeypatch):
-    """Whether there is pip."""
+    """Whether there is pip; uv is on the path."""
 
     def there(*, is_there: bool) -> None:
         monkeypatch.setattr(config, "find_spec", lambda _name: object() if is_there else None)
+        monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
 
     return there
 
@@ -247,23 +227,14 @@ def done(monkeypatch, pip):
     return does
 
 
-def test_the_environments_pip_does_it(pip):
+def test_the_environments_pip_does_it_or_else_uv(say, registry, pip, monkeypatch):
     pip(is_there=True)
     assert installer(["install", "x"]) == [sys.executable, "-m", "pip", "install", "x"]
-
-
-def test_without_pip_uv_does_it(pip, monkeypatch):
     pip(is_there=False)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     assert installer(["install", "x"]) == ["/bin/uv", "pip", "install", "--python", sys.executable, "x"]
-
-
-def test_with_neither_it_says_so(say, registry, pip, monkeypatch):
-    pip(is_there=False)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     code, _, err = say("install", "x")
-    assert code == 2
-    assert "neither pip is in" in err
+    assert (code, "neither pip is in" in err) == (2, True)
 
 
 def test_what_came_is_shown(say, empty_site, done, demo_manifest):
@@ -278,10 +249,9 @@ def test_what_went_is_shown(say, site, done):
     assert asked[0][3:] == ["uninstall", "-y", "pegboard-demo"]
 
 
-def test_uv_is_not_told_not_to_ask(say, registry, done, pip, monkeypatch):
+def test_uv_is_not_told_not_to_ask(say, registry, done, pip):
     asked = done()
     pip(is_there=False)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     say("uninstall", "--yes", "x")
     assert "-y" not in asked[0]
 
@@ -300,22 +270,16 @@ def test_what_changed_and_what_is_wrong_is_shown(say, site, done):
     assert "no luck" in err
 
 
-def test_nothing_may_come(say, registry, done):
-    done()
-    assert say("install", "x") == (0, "", "no tools came or went\n")
+def test_options_that_are_not_ours_go_to_the_installer_and_nothing_may_come(say, registry, done):
+    asked = done()
+    assert say("install", "-e", ".", "--upgrade", "--index-url", "https://x") == (0, "", "no tools came or went\n")
+    assert asked[0][4:] == ["-e", ".", "--upgrade", "--index-url", "https://x"]
 
 
 def test_an_installer_that_fails(say, registry, done):
     done(code=3)
     code, out, err = say("install", "x")
-    assert (code, out) == (1, "")
-    assert "exit code 3" in err
-
-
-def test_options_that_are_not_ours_go_to_the_installer(say, registry, done):
-    asked = done()
-    say("install", "-e", ".", "--upgrade", "--index-url", "https://x")
-    assert asked[0][4:] == ["-e", ".", "--upgrade", "--index-url", "https://x"]
+    assert (code, out, "exit code 3" in err) == (1, "", True)
 
 
 def test_what_the_installer_says_is_no_output_of_ours(capfd):

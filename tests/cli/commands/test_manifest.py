@@ -63,11 +63,6 @@ def test_what_a_broken_one_says(say, site, content, told):
     assert told in err
 
 
-def test_a_plugins_name_stands_for_its_distribution(say, site):
-    assert say("manifest", "check", "demo") == say("manifest", "check", "pegboard-demo")
-    assert say("manifest", "check", "demo")[0] == 0
-
-
 def test_a_void_manifest_is_one_finding(say, site):
     path = site.root / "demo_tools" / FILE_NAME
     path.write_text("{")
@@ -75,13 +70,9 @@ def test_a_void_manifest_is_one_finding(say, site):
     assert sum("isn't JSON" in finding["cause"] for finding in findings) == 1
 
 
-def test_commands_that_changed_are_told_without_tools(say, site):
-    path = site.root / "demo_tools" / FILE_NAME
-    path.write_text(path.read_text().replace('"greet"', '"meet"'))
-    assert "plugin 'demo': its commands differ" in say("manifest", "check", "pegboard-demo")[2]
-
-
-def test_a_folder_names_its_distribution(say, site, home):
+def test_a_folder_and_a_plugin_name_their_distribution(say, site, home):
+    assert say("manifest", "check", "demo") == say("manifest", "check", "pegboard-demo")
+    assert say("manifest", "check", "demo")[0] == 0
     (home / "here" / "pyproject.toml").write_text('[project]\nname = "pegboard.demo"')
     assert say("manifest", "check")[0] == 0
     assert say("manifest", "check", str(home / "here"))[0] == 0

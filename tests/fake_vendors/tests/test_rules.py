@@ -302,10 +302,10 @@ def test_ways_round_are_found_and_those_through_options_are_free():
     bound = {"A": {**ROUND["A"], "required": ["b"]}, "B": {**ROUND["B"], "required": ["a"]}}
     half = {"A": bound["A"], "B": ROUND["B"]}
 
-    assert [fault.split(":")[0] for fault in cycles({"$defs": ROUND})][:1] == ["/$defs/A"]
+    assert [fault.split(":")[0] for fault in cycles({"$defs": ROUND})] == ["/$defs/A"]
     assert cycles({"$defs": ROUND}, free=True) == []
     assert cycles({"$defs": half}, free=True) == []
-    assert len(cycles({"$defs": bound}, free=True)) >= 2
+    assert cycles({"$defs": bound}, free=True) != []
     assert cycles({"$defs": {"A": TEXT}, "properties": {"a": {"$ref": "#/$defs/A"}}}) == []
     assert cycles({"$defs": {"A": {"$anchor": "a", "items": {"$ref": "#a"}}}}, free=True) != []
     assert cycles({"items": {"$ref": "#"}}) != []

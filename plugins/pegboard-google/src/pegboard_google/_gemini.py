@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -86,48 +85,10 @@ class GeminiLimits:
 DEFAULT_LIMITS: Final = GeminiLimits()
 
 
-_MOST_LEVELS: Final = 12
-"""How deep the provider's own words go; what is deeper stays as it is."""
-
-_OTHERS: Final = frozenset({"args", "response", "part_metadata", "parsed"})
-"""Keys whose values hold others' words."""
-
-
 def camel(name: str) -> str:
     """`googleSearch` of `google_search`, and of itself."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
-
-
-def in_wire_words(raw: Any) -> Any:
-    """The answer with keys in camel case, where it is a `model_dump()` without `by_alias`; else itself."""
-    return _in_camel_case(raw, _MOST_LEVELS) if _is_dumped(raw) else raw
-
-
-def _is_dumped(raw: Any) -> bool:
-    if not isinstance(raw, Mapping):
-        return False
-    read = cast("JsonMapping", raw)
-    parts: list[Any] = [read, *objects_in(read, "candidates")]
-    parts += [part for each in parts[1:] if isinstance(each.get("content"), Mapping) for part in _parts(each)]
-    return any("_" in key for part in parts for key in part if isinstance(key, str))
-
-
-def _parts(candidate: JsonMapping) -> list[JsonMapping]:
-    return objects_in(candidate["content"], "parts")
-
-
-def _in_camel_case(value: Any, levels: int) -> Any:
-    if levels == 0:
-        return value
-    if isinstance(value, list):
-        return [_in_camel_case(item, levels - 1) for item in cast("list[Any]", value)]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        camel(key) if isinstance(key, str) else key: item if key in _OTHERS else _in_camel_case(item, levels - 1)
-        for key, item in cast("Mapping[Any, Any]", value).items()
-    }
 
 
 DATA: Final = (
@@ -148,7 +109,7 @@ _OURS: Final = frozenset({ORIGINAL, "thought"})
 
 def metadata_of(part: JsonMapping, **more: Any) -> JsonObject:
     """What a part carries beside its content, as metadata of the provider's."""
-    beside = {key: written(value) for key, value in part.items() if key not in DATA and value is not None}
+    beside = {key: value for key, value in part.items() if key not in DATA and value is not None}
     return {FAMILY: {**beside, **more}}
 
 
@@ -160,11 +121,6 @@ def is_own(metadata: object) -> bool:
 def beside(metadata: object) -> JsonObject:
     """What stands in a part beside its content."""
     return {key: value for key, value in facts_of(metadata, FAMILY).items() if key not in _OURS and key not in DATA}
-
-
-def written(value: Any) -> Any:
-    """As JSON has it: an SDK's own models hold a signature as bytes."""
-    return base64.urlsafe_b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 _STORED = ("gs://", "https://generativelanguage.googleapis.com/")
@@ -193,8 +149,8 @@ def media_of(part: JsonMapping) -> MediaPart | None:
         uri = text_in(file, "fileUri")
         link = LinkContent(uri, text_in(file, "displayName") or uri, text_in(file, "mimeType") or None)
         return MediaPart(link, metadata_of(part))
-    data = _bytes(blob.get("data"))
-    return None if data is None else MediaPart(_content(data, blob), metadata_of(part))
+    data = _bytes(text_in(blob, "data"))
+    return MediaPart(_content(data, blob), metadata_of(part)) if data else None
 
 
 def _content(data: bytes, blob: JsonMapping) -> ImageContent | AudioContent | FileContent:
@@ -207,15 +163,11 @@ def _content(data: bytes, blob: JsonMapping) -> ImageContent | AudioContent | Fi
     return FileContent(text_in(blob, "displayName") or "file", data, mime_type or None)
 
 
-def _bytes(data: Any) -> bytes | None:
-    """Bytes from base64 of either alphabet, or as an SDK's own models hold them."""
-    if isinstance(data, bytes):
-        return data
-    if not isinstance(data, str):
-        return None
+def _bytes(data: str) -> bytes | None:
+    """Bytes from base64 of either alphabet."""
     try:
         return base64.b64decode(data.translate(_STANDARD) + "=" * (-len(data) % 4), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
 
 

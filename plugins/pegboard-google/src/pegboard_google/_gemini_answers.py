@@ -47,11 +47,9 @@ from pegboard_google._gemini import (
     DATA,
     FAMILY,
     error_of,
-    in_wire_words,
     media_of,
     metadata_of,
     reason_of,
-    written,
 )
 
 MOST_PIECES: Final = 1 << 20
@@ -316,7 +314,7 @@ def _other(part: JsonMapping) -> Part | None:
     content = object_in(part, kind or "")
     name = _NAMES.get(kind or "") or text_in(content, "toolType").lower() or text_in(content, "name") or kind or ""
     role = "result" if kind in _RESULTS else "call"
-    data = {key: written(value) for key, value in part.items() if value is not None}
+    data = {key: value for key, value in part.items() if value is not None}
     return HostedPart(FAMILY, data, role, name, text_in(content, "id"))
 
 
@@ -433,7 +431,6 @@ def response_of(raw: Any) -> ModelResponse:
     Raises:
         ModelError: It is no answer, or the provider's error.
     """
-    raw = in_wire_words(raw)
     candidate = first_candidate(as_object(raw))
     if not is_answer(raw) or none_readable(object_in(candidate, "content"), "parts"):
         raise error_of(raw)
@@ -523,7 +520,6 @@ _LATEST: Final = (
     "avgLogprobs",
 )
 _OF_ALL: Final = ("usageMetadata", "modelVersion", "responseId", "promptFeedback")
-_MOST_CITATIONS: Final = 1000
 _NOTHING_YET: Final[JsonObject] = {"content": {}}
 """A candidate without content: an answer without any is the provider's fault, and one that broke off isn't."""
 
@@ -547,7 +543,6 @@ class GeminiReader:
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
         """Takes in one chunk and gives what came with it. Never raises."""
-        chunk = in_wire_words(chunk)
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
                 error = error_of(chunk)
@@ -557,7 +552,7 @@ class GeminiReader:
         self._raw.update({key: chunk[key] for key in _OF_ALL if chunk.get(key)})
         self._candidate.update({key: candidate[key] for key in _LATEST if candidate.get(key)})
         cited = objects_in(object_in(candidate, "citationMetadata"), "citations")
-        self._cited += cited[: _MOST_CITATIONS - len(self._cited)]
+        self._cited += cited[: MOST - len(self._cited)]
         return [delta for part in parts_of(candidate) for delta in self._spoken.add(part)]
 
     def response(self, *, broken: str | None = None) -> ModelResponse:

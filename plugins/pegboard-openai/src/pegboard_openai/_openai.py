@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 from attrs import evolve, field, frozen
@@ -14,7 +14,6 @@ from pegboard import (
     AudioContent,
     Citation,
     ExportedTools,
-    ExportError,
     FileContent,
     ImageContent,
     LinkContent,
@@ -225,35 +224,16 @@ def beyond(spec: ToolSpec, most: int) -> Loss:
     return Loss(spec.name, "", "tools", f"the provider takes at most {most:,} tools in one request", refused=True)
 
 
-ALLOWED: str = "allowed_tools"
-"""The provider option that names the tools among which the model may choose, while all stay in the list: what the
-provider has cached of the list stays good."""
-
-Reference: TypeAlias = Callable[[str, JsonObject], JsonObject]
-"""What points to a tool, from its name and its entry."""
-
-AllowedTools: TypeAlias = Callable[[Literal["auto", "required"], Sequence[tuple[str, JsonObject]]], JsonObject]
-"""The choice by which the model may, or must, call one of some tools."""
-
-
-def tool_facts(  # noqa: PLR0913  two of them are how the wire has it
-    request: ModelRequest,
-    listed: ToolDefinitions,
-    allowed: object,
-    exporter: str,
-    *,
-    one: Reference,
-    some: AllowedTools,
+def tool_facts(
+    request: ModelRequest, listed: ToolDefinitions, exporter: str, one: Callable[[str, JsonObject], JsonObject]
 ) -> JsonObject:
     """The members of a request's body that are about tools and choice; empty where there are none.
 
     Args:
         request: The request.
         listed: The tools in its list.
-        allowed: The names among which the model may choose, or `None` for all.
         exporter: For errors.
-        one: The choice of one tool, which must be called.
-        some: The choice among some.
+        one: The choice of one tool, which must be called, from its name and its entry.
 
     Raises:
         ExportError: It names a tool that isn't in the list, or wants a call where there is nothing to call.
@@ -261,27 +241,11 @@ def tool_facts(  # noqa: PLR0913  two of them are how the wire has it
     check_choice(request.tool_choice, listed.by_name, exporter)
     if not listed.exported.entries:
         return {}
-    choice: str | JsonObject | None = None
-    if isinstance(request.tool_choice, NamedTool):
-        choice = one(request.tool_choice.name, listed.by_name[request.tool_choice.name])
-    elif request.tool_choice == "none" or allowed is None:
-        choice = None if request.tool_choice == "auto" else request.tool_choice
-    else:
-        names = _names(allowed, exporter)
-        for name in names:
-            check_choice(NamedTool(name), listed.by_name, exporter)
-        choice = some(request.tool_choice, [(name, listed.by_name[name]) for name in names])
-    tools, parallel = list(listed.exported.entries), request.config.parallel_calls
-    return without_empty({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel})
-
-
-def _names(allowed: object, exporter: str) -> list[str]:
-    names = cast("Sequence[Any]", allowed) if isinstance(allowed, list | tuple) else ()
-    if not names or not all(isinstance(name, str) for name in names):
-        raise ExportError(
-            f"the option {ALLOWED} must be a list of tools' names, got {allowed!r:.80}", exporter=exporter
-        )
-    return list(names)
+    tools, parallel, choice = list(listed.exported.entries), request.config.parallel_calls, request.tool_choice
+    chosen = one(choice.name, listed.by_name[choice.name]) if isinstance(choice, NamedTool) else choice
+    return without_empty(
+        {"tools": tools, "tool_choice": None if chosen == "auto" else chosen, "parallel_tool_calls": parallel}
+    )
 
 
 _NULLABLE: Final = frozenset({"code", "outputs", "result"})

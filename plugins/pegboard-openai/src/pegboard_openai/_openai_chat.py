@@ -117,11 +117,7 @@ class ChatAnswers:
         parts = [
             part for read in (_reasoning, _words, _refusal, _audio) if (part := read(message, self.key)) is not None
         ]
-        made = [_call(each, calls) for each in objects_in(message, "tool_calls")]
-        legacy = object_or_none(message.get("function_call"))
-        if legacy is not None and not made:
-            made = [CallPart(calls.call(legacy.get("name"), legacy.get("arguments"), None, {}))]
-        return (*parts, *made)
+        return (*parts, *(_call(each, calls) for each in objects_in(message, "tool_calls")))
 
 
 def _reasoning(message: JsonMapping, key: str) -> ReasoningPart | None:
@@ -371,7 +367,7 @@ class ChatReader:
                 yield TextDelta(piece)
         self._annotate(message)
         self._hear(object_in(message, "audio"))
-        for call in _delta_pieces(message):
+        for call in objects_in(message, "tool_calls"):
             if (delta := self._calls.feed(call)) is not None:
                 yield delta
 
@@ -403,9 +399,3 @@ class ChatReader:
         message = {**texts, "annotations": self._annotations, "audio": audio, "tool_calls": calls}
         choice = {"message": message, "finish_reason": self._finish}
         return self._end.of(self.answers.read({**self._facts, "choices": [choice]}), broken, spent=self._budget.spent)
-
-
-def _delta_pieces(message: JsonMapping) -> list[JsonMapping]:
-    """The pieces of calls; those of a call in the form of before there were several, too."""
-    legacy = object_or_none(message.get("function_call"))
-    return [*objects_in(message, "tool_calls"), *([] if legacy is None else [{"index": 0, "function": legacy}])]

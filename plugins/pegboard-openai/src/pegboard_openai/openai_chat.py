@@ -44,7 +44,6 @@ from pegboard.wire import (
     without_empty,
 )
 from pegboard_openai._openai import (
-    ALLOWED,
     CHAT,
     OPENAI,
     REFUSED_IN_IDS,
@@ -69,11 +68,6 @@ from pegboard_openai._openai_chat import EXTRA, ChatAnswers, ChatReader
 def _reference(name: str, entry: JsonObject) -> JsonObject:
     """`{"type": "function", "function": {"name"}}`, and the same of a custom tool."""
     return {"type": entry["type"], entry["type"]: {"name": name}}
-
-
-def _allowed(mode: str, tools: Sequence[tuple[str, JsonObject]]) -> JsonObject:
-    named = [_reference(name, entry) for name, entry in tools]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": named}}
 
 
 _NOTHING: Final[JsonMapping] = {}
@@ -237,9 +231,8 @@ class OpenAIChat:
     """Writes requests for OpenAI's chat completions, and for the many servers that speak as they do.
 
     Options of tools and requests stand under `"openai"` and, stronger, under its own name. There its own facts of calls
-    and parts stand too: one with another name, for another server, keeps apart what is whose. The request's option
-    `allowed_tools` (names) leaves the list as it is and lets the model choose among these; all other options go into
-    the body as they are.
+    and parts stand too: one with another name, for another server, keeps apart what is whose. A request's options go
+    into the body as they are.
 
     Attributes:
         name: What it is found by.
@@ -282,7 +275,7 @@ class OpenAIChat:
         """
         listed = self._definitions([tool.spec for tool in request.offered], request.config.strict)
         options = passthrough(request.config.provider_options, self._keys)
-        tools = tool_facts(request, listed, options.pop(ALLOWED, None), self.name, one=_reference, some=_allowed)
+        tools = tool_facts(request, listed, self.name, _reference)
         conversation = _Conversation(listed, self, SentIds(REFUSED_IN_IDS, self.limits.call_id))
         if request.system:
             conversation.messages.append({"role": self.system_role, "content": request.system})

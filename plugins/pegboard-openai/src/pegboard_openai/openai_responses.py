@@ -47,7 +47,6 @@ from pegboard.wire import (
     without_empty,
 )
 from pegboard_openai._openai import (
-    ALLOWED,
     REFUSED_IN_IDS,
     RESPONSES,
     Definition,
@@ -167,10 +166,6 @@ def _choice(name: str, entry: JsonObject) -> JsonObject:
     if entry["type"] in ("custom", "function", "mcp") or entry["type"] in _BY_TYPE:
         return reference
     return {"type": "allowed_tools", "mode": "required", "tools": [reference]}
-
-
-def _allowed(mode: str, tools: Sequence[tuple[str, JsonObject]]) -> JsonObject:
-    return {"type": "allowed_tools", "mode": mode, "tools": [_reference(name, entry) for name, entry in tools]}
 
 
 def _reference(name: str, entry: JsonObject) -> JsonObject:
@@ -406,8 +401,7 @@ class OpenAIResponses:
     the provider decides whether it keeps answers.
 
     Options of tools and requests stand under `"openai"` and, stronger, under its own name. A tool's option `namespace`
-    puts it into one; the request's option `allowed_tools` (names) leaves the list as it is and lets the model choose
-    among these; all other options go into the entry or the body as they are.
+    puts it into one; all other options go into the entry or the body as they are.
 
     Attributes:
         name: What it is found by, and where its own facts of calls and parts stand.
@@ -441,7 +435,7 @@ class OpenAIResponses:
         specs, config = [tool.spec for tool in request.offered], request.config
         listed = self._definitions(specs, config.strict, deferred=request.loads_deferred)
         options = passthrough(config.provider_options, self._keys)
-        tools = tool_facts(request, listed, options.pop(ALLOWED, None), self.name, one=_choice, some=_allowed)
+        tools = tool_facts(request, listed, self.name, _choice)
         stored = options.get("store") is not False
         conversation = _Conversation(listed, self, stored, SentIds(REFUSED_IN_IDS, self.limits.call_id))
         for message in request.messages:

@@ -42,7 +42,6 @@ def test_errors_that_pass_and_stay_have_their_code(way):
         assert len(played.server.requests) == 1  # the SDK doesn't try again by itself
 
 
-@needs("waits")
 def test_the_turn_waits_as_long_as_the_provider_asks(way):
     played = way.play([Round(error=Error(429, retry_after=0.01)), DONE])
     assert [event.pause for event in played.of("ModelRetried")] == [0.01]
@@ -57,7 +56,6 @@ def test_a_provider_that_is_busy_again_and_again_is_given_up(way, registry):
     assert played.results == ["It rains in Oslo.", "tool_failure"]
 
 
-@needs("waits")
 def test_a_provider_that_asks_for_too_long_a_pause_is_given_up(way):
     assert way.play([Round(error=Error(429, retry_after=3600))]).error.retry_after == 3600
 

@@ -143,7 +143,6 @@ class Vendor:
         configured: A configuration and what it is in a body.
         option: An option of the provider's, and what it is in a body.
         refused: The finish reason of a refusal; empty where there is none.
-        cut: Whether an answer says that it was cut off.
 
         said_after: After how many events of a stream some words were said, and not all.
         called_after: After how many events of a stream of two calls the second has begun.
@@ -151,7 +150,6 @@ class Vendor:
         as_text: Whether arguments may be no object.
         stays: Statuses with their codes, for errors that stay.
         passes: The same for those that pass.
-        waits: Whether the provider says how long to wait.
         ids: Whether errors have the request's id.
         stays_within: Whether an error within a stream may stay; the others' pass.
         nonsense: Answers that are none, and whether an event of a stream is none, too.
@@ -200,7 +198,6 @@ class Vendor:
     configured: tuple[ModelConfig, Sequence[Mapping[str, Any]]]
     option: tuple[Mapping[str, Any], Mapping[str, Any]]
     refused: str = ""
-    cut: bool = True
 
     said_after: int
     called_after: int
@@ -208,7 +205,6 @@ class Vendor:
     as_text: bool = True
     stays: Mapping[int, str | None]
     passes: Mapping[int, str | None]
-    waits: bool = True
     ids: bool = True
     stays_within: bool = True
     nonsense: Sequence[bytes]

@@ -11,9 +11,10 @@ from fake_vendors.rules.schema_places import (
     cycles,
     example_faults,
     keyword_faults,
+    name_faults,
     places,
     property_faults,
-    schema_faults,
+    tool_schema_faults,
     types_of,
 )
 
@@ -41,8 +42,7 @@ def messages(tools: Sequence[dict[str, Any]]) -> Faults:
     """Of a message request's `tools`; hosted ones are left to the SDK's types."""
     own = [tool for tool in tools if tool.get("type") in (None, "custom")]
     names = [tool.get("name", "") for tool in tools if "name" in tool]
-    found = [f"{name!r:.80}: no name like {NAME}" for name in names if re.fullmatch(NAME, name) is None]
-    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    found = name_faults(names, NAME)
     for tool in own:
         found += [f"{tool['name']}{fault}" for fault in _tool_faults(tool)]
     found += _deferred_faults(tools)
@@ -51,12 +51,8 @@ def messages(tools: Sequence[dict[str, Any]]) -> Faults:
 
 def _tool_faults(tool: dict[str, Any]) -> Faults:
     schema = tool["input_schema"]
-    found = schema_faults(schema)
-    if found:
+    if found := tool_schema_faults(schema, _NOT_AT_THE_ROOT):
         return found
-    if schema.get("type") != "object":
-        found.append(": its root must have the type object")
-    found += [f": {word!r} must not stand at the root" for word in schema if word in _NOT_AT_THE_ROOT]
     found += property_faults(schema, PROPERTY)
     for number, example in enumerate(tool.get("input_examples", ())):
         found += [f": example {number} isn't valid: {fault}" for fault in example_faults(schema, example)]

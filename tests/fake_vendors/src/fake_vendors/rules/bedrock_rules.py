@@ -11,7 +11,7 @@ import botocore.session
 from botocore.validate import ParamValidator
 
 from fake_vendors.rules import anthropic_rules
-from fake_vendors.rules.schema_places import Faults, schema_faults
+from fake_vendors.rules.schema_places import Faults, name_faults, tool_schema_faults
 
 _NOT_AT_THE_ROOT: Final = frozenset({"oneOf", "anyOf", "allOf", "$ref"})
 
@@ -58,18 +58,13 @@ def converse(tools: Sequence[dict[str, Any]]) -> Faults:
         return found
     specs = [tool["toolSpec"] for tool in tools if "toolSpec" in tool]
     names = [each["name"] for tool in tools for each in tool.values() if "name" in each]
-    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    found += name_faults(names, ".*")
     for spec in specs:
         schema = spec["inputSchema"]["json"]
-        faults = schema_faults(schema) or _schema_faults(schema)
+        faults = tool_schema_faults(schema, _NOT_AT_THE_ROOT)
         faults += anthropic_rules.strict_faults(schema) if spec.get("strict") and not faults else []
         found += [f"{spec['name']}{fault}" for fault in faults]
     return found + anthropic_rules.count_faults([spec["inputSchema"]["json"] for spec in specs if spec.get("strict")])
-
-
-def _schema_faults(schema: dict[str, Any]) -> Faults:
-    found = [] if schema.get("type") == "object" else [": its root must have the type object"]
-    return found + [f": {word!r} must not stand at the root" for word in schema if word in _NOT_AT_THE_ROOT]
 
 
 def messages(conversation: Sequence[dict[str, Any]]) -> Faults:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from fake_vendors.rules.schema_places import Faults, cycles, places, property_faults, schema_faults
+from fake_vendors.rules.schema_places import Faults, cycles, name_faults, places, property_faults, schema_faults
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
 PROPERTY: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
@@ -34,8 +33,7 @@ def declarations(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _list_faults(tools: Sequence[dict[str, Any]]) -> Faults:
     names = [each.get("name", "") for each in declarations(tools)]
-    found = [f"{name!r:.80}: no name like {NAME}" for name in names if re.fullmatch(NAME, name) is None]
-    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    found = name_faults(names, NAME)
     found += [f"entry {number} is empty" for number, tool in enumerate(tools) if not tool]
     found += ["an entry declares no functions" for tool in tools if tool.get("functionDeclarations") == []]
     if len(names) > MOST_TOOLS:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from fake_vendors.rules import pairing
-from fake_vendors.rules.schema_places import Faults, schema_faults
+from fake_vendors.rules.schema_places import Faults, name_faults, tool_schema_faults
 from fake_vendors.rules.sdk_types import faults
 
 NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
@@ -65,19 +65,16 @@ def mcp(tools: Sequence[dict[str, Any]]) -> Faults:
     found = faults(list(tools), list[McpTool])
     if found:
         return found
-    names = [tool["name"] for tool in tools]
-    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    found = name_faults([tool["name"] for tool in tools], NAME)
     for tool in tools:
         found += [f"{tool['name']}{fault}" for fault in _mcp_tool_faults(tool)]
     return found
 
 
 def _mcp_tool_faults(tool: dict[str, Any]) -> Faults:
-    found = [] if re.fullmatch(NAME, tool["name"]) else [f": no name like {NAME}"]
+    found: Faults = []
     for which in ("inputSchema", "outputSchema"):
-        schema = tool.get(which, {"type": "object"})
-        root = [] if schema.get("type") == "object" else [": its root must have the type object"]
-        found += [f": {which}{fault}" for fault in (*root, *schema_faults(schema))]
+        found += [f": {which}{fault}" for fault in tool_schema_faults(tool.get(which, {"type": "object"}))]
     for key in tool.get("_meta", ()):
         if re.fullmatch(META_KEY, key) is None:
             found.append(f": {key!r} is no key of _meta")
@@ -166,11 +163,8 @@ def ollama(tools: Sequence[dict[str, Any]]) -> Faults:
     found = faults(list(tools), list[OllamaTool])
     if found:
         return found
-    names = [tool["function"]["name"] for tool in tools]
-    found += [f"{name!r:.80}: no name like {OLLAMA_NAME}" for name in names if not re.fullmatch(OLLAMA_NAME, name)]
-    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    found = name_faults([tool["function"]["name"] for tool in tools], OLLAMA_NAME)
     for tool in tools:
-        schema = tool["function"]["parameters"]
-        root = [] if schema.get("type") == "object" else [": its root must have the type object"]
-        found += [f"{tool['function']['name']}{fault}" for fault in (*root, *schema_faults(schema))]
+        faults_of = tool_schema_faults(tool["function"]["parameters"])
+        found += [f"{tool['function']['name']}{fault}" for fault in faults_of]
     return found

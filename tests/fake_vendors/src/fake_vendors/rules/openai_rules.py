@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fake_vendors.rules.schema_places import Faults, Place, keyword_faults, places, schema_faults
+from fake_vendors.rules.schema_places import Faults, Place, keyword_faults, name_faults, places, tool_schema_faults
 
 MOST_TOOLS: Final = 128
 MOST_DESCRIPTION: Final = 1_024
@@ -60,9 +59,7 @@ def _is_mute(tool: dict[str, Any]) -> bool:
 
 
 def _list_faults(named: Sequence[dict[str, Any]]) -> Faults:
-    names = [each.get("name", "") for each in named]
-    found = [f"{name!r:.80}: no name like {NAME}" for name in names if re.fullmatch(NAME, name) is None]
-    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    found = name_faults([each.get("name", "") for each in named], NAME)
     if len(named) > MOST_TOOLS:
         found.append(f"{len(named)} tools, of at most {MOST_TOOLS}")
     return found
@@ -72,7 +69,7 @@ def _function_faults(function: dict[str, Any]) -> Faults:
     schema = function.get("parameters")
     if schema is None:
         return [f"{function['name']}: strict without parameters"] if function.get("strict") else []
-    found = schema_faults(schema)
+    found = tool_schema_faults(schema, _NOT_AT_THE_ROOT)
     if not found:
         found = _plain_faults(schema)
         found += strict_faults(schema) if function.get("strict") else []
@@ -80,9 +77,7 @@ def _function_faults(function: dict[str, Any]) -> Faults:
 
 
 def _plain_faults(schema: dict[str, Any]) -> Faults:
-    found = [] if schema.get("type") == "object" else [": its root must have the type object"]
-    found += [": its root has no properties"] if "properties" not in schema else []
-    found += [f": {word!r} must not stand at the root" for word in schema if word in _NOT_AT_THE_ROOT]
+    found = [": its root has no properties"] if "properties" not in schema else []
     found += [f"{place.path}: an array needs items" for place in places(schema) if _lacks_items(place)]
     return found
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 import jsonschema
@@ -94,18 +96,23 @@ def _escaped(name: str) -> str:
 
 
 def target(root: Any, reference: str) -> Any:
-    """What a reference within a schema names; `None` where there is nothing."""
-    fragment = urllib.parse.unquote(reference.removeprefix("#"))
-    if fragment and not fragment.startswith("/"):
-        return next((place.schema for place in places(root) if place.words.get("$anchor") == fragment), None)
-    found = root
-    for step in fragment.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
-        else:
-            found = found.get(name) if isinstance(found, dict) else None
-    return found
+    """The subschema that a reference within a schema names; `None` where there is none."""
+    home = _home(root, reference)
+    return next((place.schema for place in places(root) if place.path == home), None)
+
+
+def name_faults(names: Sequence[str], pattern: str) -> Faults:
+    """The names that aren't as they must be, and those that are there twice."""
+    found = [f"{name!r:.80}: no name like {pattern}" for name in names if re.fullmatch(pattern, name) is None]
+    return found + [f"{name}: is there {count} times" for name, count in Counter(names).items() if count > 1]
+
+
+def tool_schema_faults(schema: Any, not_at_root: Collection[str] = ()) -> Faults:
+    """What keeps a schema from being one of a tool's arguments: its root is a plain object's."""
+    found = schema_faults(schema)
+    if not found and schema.get("type") != "object":
+        found.append(": its root must have the type object")
+    return found or [f": {word!r} must not stand at the root" for word in schema if word in not_at_root]
 
 
 def schema_faults(schema: Any) -> Faults:
@@ -158,14 +165,18 @@ def property_faults(schema: Any, pattern: str) -> Faults:
 
 
 def cycles(schema: Any, *, free: bool = False) -> Faults:
-    """The places from which references lead back to themselves.
+    """A way from which references lead back to where it began; empty where there is none.
 
     Args:
         schema: The root.
         free: Whether a way round through a property that may be left out is no cycle.
     """
     edges = {place.path: {_home(schema, each) for each in _references(place.schema, free)} for place in places(schema)}
-    return [f"{start or '/'}: comes back to itself by references" for start in edges if start in _reached(start, edges)]
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return [f"{error.args[1][0] or '/'}: comes back to itself by references"]
+    return []
 
 
 def _home(root: Any, reference: str) -> str:
@@ -174,18 +185,6 @@ def _home(root: Any, reference: str) -> str:
     if not fragment or fragment.startswith("/"):
         return fragment
     return next((place.path for place in places(root) if place.words.get("$anchor") == fragment), reference)
-
-
-def _reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
-    """Every place to which references lead from one."""
-    reached: set[str] = set()
-    waiting = set(edges[start])
-    while waiting:
-        home = waiting.pop()
-        if home not in reached:
-            reached.add(home)
-            waiting |= edges.get(home, set())
-    return reached
 
 
 def _references(schema: Any, free: bool) -> Iterator[str]:
