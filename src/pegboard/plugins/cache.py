@@ -11,7 +11,8 @@ import marshal
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -34,7 +35,7 @@ _MOST_FILES: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _FAILED_SECONDS: Final = 3600
 
 
@@ -135,9 +136,8 @@ class CachedManifests:
         if key is None:
             return None
         try:
-            checksum, _, body = read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES).partition(b"\n")
-            data = json.loads(body)
-            if _digest(body).encode() != checksum or data["format"] != _FORMAT or data["key"] != key:
+            data = json.loads(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES))
+            if data["key"] != key:
                 return None
             if "at" in data and not (data["around"] == _around() and 0 <= time.time() - data["at"] < _FAILED_SECONDS):
                 return None
@@ -156,12 +156,12 @@ class CachedManifests:
         key = self._key(found, settings)
         if key is None or lacks_secrets(settings) or (found.key() is None and not isinstance(known, str)):
             return False
-        data: dict[str, Any] = {"format": _FORMAT, "key": key}
-        data |= {"cause": known} if isinstance(known, str) else {"manifest": known.to_json()}
+        data: dict[str, Any] = {"key": key, "cause": known}
+        if not isinstance(known, str):
+            data = {"key": key, "manifest": known.to_json()}
         if isinstance(known, str) or (known.published is not None and known.published.failed):
             data |= {"around": _around(), "at": time.time()}
-        body = json.dumps(data, separators=(",", ":")).encode()
-        packed = _digest(body).encode() + b"\n" + body
+        packed = json.dumps(data, separators=(",", ":")).encode()
         if len(packed) > _MOST_MANIFEST_BYTES:
             return False
         try:
@@ -177,7 +177,8 @@ class CachedManifests:
         """Drops what is known of a plugin with these settings: its code was seen to say something else."""
         key = self._key(found, settings)
         if key is not None:
-            _remove(self._file(found, key))
+            with suppress(OSError):
+                self._file(found, key).unlink(missing_ok=True)
 
     def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
         own = found.key() or (
@@ -189,7 +190,7 @@ class CachedManifests:
         if self._own is None:
             self._own = own_key()
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return f"{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
+        return f"{_FORMAT}\n{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
 
     def _file(self, found: FoundPlugin, key: str) -> Path:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
@@ -262,26 +263,10 @@ def forget_snapshots() -> None:
 def prune(folder: Path, *, most: int) -> None:
     """Removes what is older than 90 days, and the oldest beyond so many files or 256 MiB."""
     kept = size = 0
-    now = time.time()
-    for written, length, path in sorted(_files(folder), reverse=True):
-        kept, size = kept + 1, size + length
-        if kept > most or size > _MOST_BYTES or now - written > _OLDEST_SECONDS:
-            _remove(path)
-
-
-def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    try:
+    with suppress(OSError):  # there is no such folder, or a file can't be removed
         with os.scandir(folder) as entries:
-            for entry in entries:
-                facts = entry.stat(follow_symlinks=False)
-                if entry.is_file(follow_symlinks=False):
-                    yield facts.st_mtime, facts.st_size, Path(entry.path)
-    except OSError:
-        return
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return
+            files = [(each.stat(), Path(each.path)) for each in entries if each.is_file(follow_symlinks=False)]
+        for facts, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
+            kept, size = kept + 1, size + facts.st_size
+            if kept > most or size > _MOST_BYTES or time.time() - facts.st_mtime > _OLDEST_SECONDS:
+                path.unlink(missing_ok=True)
