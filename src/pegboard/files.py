@@ -142,6 +142,25 @@ def _read(fd: int, path: str, limit: int) -> bytes:
     return data
 
 
+def toml_of(content: bytes) -> dict[str, Any]:
+    """What stands in a TOML file.
+
+    Raises:
+        ValueError: It isn't TOML, and where.
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"not UTF-8 (at line {line})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
 def open_private(path: str) -> int:
     """A descriptor for reading a file that only the user can have written or read.
 

@@ -32,16 +32,10 @@ CASES = {
     ),
     "values": (all_of({"enum": [1, 2, 3]}, {"enum": [3, 2.0]}), {"enum": [2, 3]}),
     "the same constant": (all_of({"const": 1}, {"const": 1.0}), {"const": 1}),
-    "multiples": (all_of({"multipleOf": 4}, {"multipleOf": 6}), {"multipleOf": 12}),
     "lists": (
         all_of({"required": ["a"], "uniqueItems": False}, {"required": ["b", "a"], "uniqueItems": True}),
         {"required": ["a", "b"], "uniqueItems": True},
     ),
-    "names that need others": (
-        all_of({"dependentRequired": {"a": ["b"]}}, {"dependentRequired": {"a": ["c"], "d": []}}),
-        {"dependentRequired": {"a": ["b", "c"], "d": []}},
-    ),
-    "what must not be": (all_of({"not": TEXT}, {"not": WHOLE}), {"not": {"anyOf": [TEXT, WHOLE]}}),
     "names of keys": (
         all_of({"propertyNames": {"minLength": 1}}, {"propertyNames": {"minLength": 2}}),
         {"propertyNames": {"minLength": 2}},
@@ -74,23 +68,17 @@ CASES = {
         {"patternProperties": {"^a": TEXT}, "additionalProperties": False},
         [" patternProperties"],
     ),
-    "items": (
-        all_of({"prefixItems": [{"minimum": 1}], "items": TEXT}, {"items": {"title": "t"}}),
-        {"prefixItems": [{"minimum": 1, "title": "t"}], "items": {"type": "string", "title": "t"}},
-    ),
-    "no item at some place": (
-        all_of({"prefixItems": [WHOLE, TEXT]}, {"prefixItems": [WHOLE], "items": WHOLE}),
-        {"maxItems": 1, "prefixItems": [WHOLE], "items": WHOLE},
+    "items": (all_of({"items": TEXT}, {"items": {"title": "t"}}), {"items": {"type": "string", "title": "t"}}),
+    "items that contradict": (all_of({"items": TEXT}, {"items": WHOLE}), {"items": TEXT}, [" items"]),
+    "items by place": (
+        all_of({"prefixItems": [WHOLE]}, {"items": TEXT, "minItems": 1}),
+        {"prefixItems": [WHOLE], "minItems": 1},
+        [" items"],
     ),
     "two patterns": (
         all_of({"pattern": "^a"}, {"pattern": "b$"}),
         {"pattern": "^a", "description": "Matches the pattern b$."},
         [" pattern"],
-    ),
-    "multiples that aren't whole": (
-        all_of({"multipleOf": 0.5}, {"multipleOf": 2}),
-        {"multipleOf": 0.5, "description": "A multiple of 2."},
-        [" multipleOf"],
     ),
     "one condition": (all_of({"if": TEXT, "then": {}}, {"title": "t"}), {"if": TEXT, "then": {}, "title": "t"}),
     "two conditions": (
@@ -128,12 +116,6 @@ CASES = {
     ),
     "a contradiction of constants": (all_of({"const": 1}, {"const": 2}), {}, [" allOf"]),
     "a contradiction of values": (all_of({"enum": [1]}, {"enum": [2]}), {}, [" allOf"]),
-    "a contradiction of bounds": (all_of({"type": "integer", "minimum": 3}, {"maximum": 2}), {}, [" allOf"]),
-    "bounds of what the type isn't": (
-        all_of({"type": "string", "minimum": 3}, {"maximum": 2}),
-        {"type": "string", "minimum": 3, "maximum": 2},
-    ),
-    "bounds that meet only for numbers": (all_of({"minimum": 3}, {"maximum": 2}), {"minimum": 3, "maximum": 2}),
     "a contradiction of unions": (all_of({"anyOf": [TEXT]}, {"anyOf": [WHOLE]}), {}, [" allOf"]),
 }
 
@@ -258,6 +240,11 @@ def test_a_union_of_itself_ends(apply):
     assert changes == ["/$defs/A/properties/x/anyOf/0/properties/x anyOf"]
 
 
+def tool(*required, **properties):
+    schema = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
 CASES_ONE_OF_TO_ANY_OF = {
     "told apart by type": (
         {"oneOf": [{"type": "string"}, {"type": ["integer", "null"]}]},
@@ -269,42 +256,16 @@ CASES_ONE_OF_TO_ANY_OF = {
         [" oneOf"],
     ),
     "told apart by a tag": (
-        {
-            "oneOf": [
-                {"type": "object", "properties": {"k": {"const": "a"}}, "required": ["k"]},
-                {"type": "object", "properties": {"k": {"enum": ["b", "c"]}}, "required": ["k", "x"]},
-            ]
-        },
-        {
-            "anyOf": [
-                {"type": "object", "properties": {"k": {"const": "a"}}, "required": ["k"]},
-                {"type": "object", "properties": {"k": {"enum": ["b", "c"]}}, "required": ["k", "x"]},
-            ]
-        },
-    ),
-    "a tag that isn't one": (
-        {
-            "description": "D.",
-            "oneOf": [
-                {"type": "object", "properties": {"k": {"enum": [1]}}, "required": ["k"]},
-                {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]},
-            ],
-        },
+        {"description": "D.", "oneOf": [tool("k", k={"const": "a"}), tool("k", k={"const": "b"})]},
         {
             "description": "D. Exactly one of the alternatives.",
-            "anyOf": [
-                {"type": "object", "properties": {"k": {"enum": [1]}}, "required": ["k"]},
-                {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]},
-            ],
+            "anyOf": [tool("k", k={"const": "a"}), tool("k", k={"const": "b"})],
         },
         [" oneOf"],
     ),
-    "a tag without a schema": (
-        {"oneOf": [{"type": "object", "required": ["k"]}, {"type": "object", "required": ["k"]}]},
-        {
-            "anyOf": [{"type": "object", "required": ["k"]}, {"type": "object", "required": ["k"]}],
-            "description": "Exactly one of the alternatives.",
-        },
+    "types that aren't known": (
+        {"oneOf": [{"required": ["k"]}, TEXT]},
+        {"anyOf": [{"required": ["k"]}, TEXT], "description": "Exactly one of the alternatives."},
         [" oneOf"],
     ),
     "one": ({"oneOf": [{}]}, {"anyOf": [{}]}),
@@ -316,11 +277,6 @@ CASES_ONE_OF_TO_ANY_OF = {
 }
 
 STEP = root_object("anyOf", "oneOf", "allOf", "enum", "const", "not")
-
-
-def tool(*required, **properties):
-    schema = {"type": "object", "properties": properties}
-    return {**schema, "required": list(required)} if required else schema
 
 
 CASES_ROOT_OBJECT = {

@@ -24,6 +24,7 @@ from pegboard.files import (
     read_bounded,
     read_state,
     reason,
+    toml_of,
     user_folder,
     write_state,
 )
@@ -150,8 +151,12 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
     Raises:
         ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
     """
+    try:
+        table = toml_of(content)
+    except ValueError as error:
+        raise ConfigError(str(error), file=file) from None
     values: dict[str, Any] = {}
-    for key, value in _toml(content, file).items():
+    for key, value in table.items():
         try:
             if key not in _CHECKS:
                 raise ConfigError(f"unknown key.{near_or_known(key, _CHECKS)}", file=file, key=key)  # noqa: TRY301  as its checks do
@@ -161,20 +166,6 @@ def parse_config(content: bytes, file: str, wrong: list[ConfigError] | None = No
                 raise
             wrong.append(error)
     return values
-
-
-def _toml(content: bytes, file: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(content.decode())
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"not UTF-8 (at line {line})", file=file) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not TOML: {error}", file=file) from None
-    except RecursionError:
-        raise ConfigError("nested too deep", file=file) from None
 
 
 def _wrong(wanted: str, value: object, key: str, file: str) -> ConfigError:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -28,24 +27,6 @@ from pegboard.schema.json import canonical_json, is_object
 from pegboard.schema.references import NOTES, mapped
 from pegboard.typing import JsonSchema
 
-CANNOT: Final = object()
-"""What a merge gives where one rule can't say both."""
-
-MERGES: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
-    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
-    "required": lambda one, other: list(dict.fromkeys((*one, *other))),
-    "uniqueItems": lambda one, other: one or other,
-    "multipleOf": lambda one, other: (
-        math.lcm(one, other) if isinstance(one, int) and isinstance(other, int) else CANNOT
-    ),
-    "dependentRequired": lambda one, other: {
-        name: list(dict.fromkeys((*one.get(name, ()), *other.get(name, ())))) for name in {**one, **other}
-    },
-    "not": lambda one, other: {"anyOf": [one, other]},
-}
-"""What makes one rule of two, by keyword; it gives `CANNOT` where none does."""
-
 
 class NothingFitsError(Exception):
     """No value fits both schemas."""
@@ -63,12 +44,6 @@ def member_of(schema: JsonSchema, name: str) -> Any:
         return properties[name]
     # A pattern may fit the name: then anything is taken here, which takes more.
     return True if "patternProperties" in schema else schema.get("additionalProperties", True)
-
-
-def item_of(schema: JsonSchema, index: int) -> Any:
-    """The schema of the item at one position."""
-    first: list[Any] = schema.get("prefixItems", [])
-    return first[index] if index < len(first) else schema.get("items", True)
 
 
 def types_of_both(one: Any, other: Any) -> Any:
@@ -89,14 +64,15 @@ def values_of_both(one: list[Any], other: list[Any]) -> list[Any]:
     raise NothingFitsError
 
 
-def fitting(schema: JsonSchema) -> JsonSchema:
-    """The same, unless its bounds already say that nothing fits."""
-    for least, most in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
-        if least in schema and most in schema and schema[least] > schema[most] and "type" in schema:
-            kinds = {"minimum": ("integer", "number"), "minLength": ("string",), "minItems": ("array",)}[least]
-            if schema["type"] in kinds:
-                raise NothingFitsError
-    return schema
+_OF_BOTH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+    "type": types_of_both,
+    "enum": values_of_both,
+    "required": lambda one, other: list(dict.fromkeys((*one, *other))),
+    "uniqueItems": lambda one, other: one or other,
+}
+"""What makes one rule of two, by keyword."""
 
 
 def with_notes(new: JsonSchema, one: JsonSchema, other: JsonSchema) -> JsonSchema:
@@ -120,13 +96,7 @@ MOST_ALTERNATIVES: Final = 16
 """Alternatives that two unions may come to."""
 
 _OBJECT: Final = ("properties", "patternProperties", "additionalProperties")
-_ARRAY: Final = ("prefixItems", "items")
-_TOGETHER: Final = (
-    ("if", "then", "else"),
-    ("contains", "minContains", "maxContains"),
-    ("unevaluatedProperties",),
-    ("unevaluatedItems",),
-)
+_TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxContains"), ("prefixItems", "items"))
 
 
 @define
@@ -215,43 +185,37 @@ class Conjunction:
         new = dict(one)
         left_out: list[str] = []
         self._merge_members(new, one, other, place, level)
-        self._merge_items(new, one, other, place, level)
-        self._merge_together(new, other, left_out)
-        handled = {*_OBJECT, *_ARRAY, *NOTES, *(keyword for group in _TOGETHER for keyword in group)}
-        for keyword, rule in other.items():
-            if keyword in handled or (keyword in new and same(new[keyword], rule)):
+        for keyword in without(other, NOTES.union(_OBJECT)):
+            # Keywords that mean something only together go over together, or not at all.
+            group = next((each for each in _TOGETHER if keyword in each), (keyword,))
+            mine, its = only(one, group), only(other, group)
+            if keyword != next(iter(its)) or same(mine, its):
                 continue
-            merged = self._rule(keyword, new, rule, place, level) if keyword in new else rule
-            if merged is CANNOT:
+            merged = self._rule(mine, its, place, level) if mine else its
+            if merged is None:
                 left_out.append(keyword)
+                place.lost(keyword, "stands twice and can't be merged; moved into the description")
             else:
-                new[keyword] = merged
-        for keyword in left_out:
-            place.lost(keyword, "stands twice and can't be merged; moved into the description")
-        return described(fitting(with_notes(new, one, other)), *(in_words(keyword, other) for keyword in left_out))
+                new.update(merged)
+        return described(with_notes(new, one, other), *(in_words(keyword, other) for keyword in left_out))
 
-    def _rule(self, keyword: str, new: JsonSchema, rule: Any, place: Place, level: int) -> Any:
-        if keyword == "type":
-            return types_of_both(new["type"], rule)
-        if keyword == "enum":
-            return values_of_both(new["enum"], rule)
+    def _rule(self, mine: JsonSchema, its: JsonSchema, place: Place, level: int) -> JsonSchema | None:
+        """Two rules of one keyword, or of several that stand together, as one; `None` where none says both."""
+        keyword = next(iter(its))
+        if mine.keys() != its.keys() or len(its) > 1:
+            return None
+        one, other = mine[keyword], its[keyword]
         if keyword == "const":
             raise NothingFitsError
-        if keyword == "propertyNames":
-            return self.of(new[keyword], rule, place, level + 1)
-        if keyword == "anyOf":
-            return self._alternatives(new["anyOf"], rule, place, level)
-        merge = MERGES.get(keyword)
-        return merge(new[keyword], rule) if merge else CANNOT
-
-    def _alternatives(self, one: list[Any], other: list[Any], place: Place, level: int) -> Any:
-        if len(one) * len(other) > MOST_ALTERNATIVES:
-            return CANNOT
-        pairs = [self._both(first, second, place, level) for first in one for second in other]
-        possible = [pair for pair in pairs if pair is not False]
-        if not possible:
-            raise NothingFitsError
-        return distinct(possible)
+        if keyword in _OF_BOTH:
+            return {keyword: _OF_BOTH[keyword](one, other)}
+        if keyword == "anyOf" and len(one) * len(other) <= MOST_ALTERNATIVES:
+            pairs = [self._both(first, second, place, level) for first in one for second in other]
+            if not (possible := [pair for pair in pairs if pair is not False]):
+                raise NothingFitsError
+            return {keyword: distinct(possible)}
+        both = self._both(one, other, place, level) if keyword in ("items", "propertyNames") else False
+        return None if both is False else {keyword: both}
 
     def _both(self, one: Any, other: Any, place: Place, level: int) -> Any:
         """Two schemas, booleans among them, as one; `False` where nothing fits both."""
@@ -288,37 +252,6 @@ class Conjunction:
             new["additionalProperties"] = self._both(mine, its, place.below(("additionalProperties",)), level)
         if patterns and not ("patternProperties" in one and "additionalProperties" not in other):
             place.lost("patternProperties", "merged with other rules; it may take more")
-
-    def _merge_items(self, new: JsonSchema, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> None:
-        if all(keyword not in other for keyword in _ARRAY):
-            return
-        length = max(len(one.get("prefixItems", ())), len(other.get("prefixItems", ())))
-        first = [
-            self._both(item_of(one, at), item_of(other, at), place.below(("prefixItems", at)), level)
-            for at in range(length)
-        ]
-        rest = self._both(one.get("items", True), other.get("items", True), place.below(("items",)), level)
-        for keyword in _ARRAY:
-            new.pop(keyword, None)
-        if False in (*first, rest):
-            most = (*first, rest).index(False)
-            new["maxItems"] = min(new.get("maxItems", most), other.get("maxItems", most), most)
-            first = first[:most]
-        if first:
-            new["prefixItems"] = first
-        if isinstance(rest, dict):
-            new["items"] = rest
-
-    def _merge_together(self, new: JsonSchema, other: JsonSchema, left_out: list[str]) -> None:
-        """Keywords that mean something only together go over together, or not at all."""
-        for group in _TOGETHER:
-            added = only(other, group)
-            if not added or same(added, only(new, group)):
-                continue
-            if any(keyword in new for keyword in group):
-                left_out.append(next(iter(added)))
-            else:
-                new.update(added)
 
 
 def merge_all_of(schema: JsonSchema) -> Rewritten:
@@ -431,13 +364,13 @@ def _simplified(schema: JsonSchema) -> JsonSchema:
 def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
     """Writes `oneOf` as `anyOf`, which also takes what fits several.
 
-    Nothing is lost where the alternatives exclude each other by their types, or by a `const` or `enum` of a property
-    that each requires. Beside an `anyOf`, both become parts of `allOf`.
+    Nothing is lost where the alternatives exclude each other by their types. Beside an `anyOf`, both become parts of
+    `allOf`.
     """
     members = schema.get("oneOf")
     if members is None:
         return schema
-    if len(members) != 1 and not (all(map(is_object, members)) and (_by_types(members) or _by_tag(members))):
+    if len(members) != 1 and not (all(map(is_object, members)) and _are_apart(members)):
         place.lost("oneOf", "written as anyOf: values that fit several alternatives are taken")
         schema = described(schema, "Exactly one of the alternatives.")
     if "anyOf" not in schema:
@@ -446,36 +379,15 @@ def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
     return {**without(schema, ("oneOf", "allOf")), "allOf": parts}
 
 
-def _by_types(members: list[JsonSchema]) -> bool:
-    types = [types_of(member, {}) for member in members]
-    return _are_apart(each and {"number" if name == "integer" else name for name in each} for each in types)
-
-
-def _are_apart(sets: Iterable[Collection[str] | None]) -> bool:
-    """Whether all are known, and no two share anything."""
+def _are_apart(members: list[JsonSchema]) -> bool:
+    """Whether the types of all are known, and no two share one."""
     seen: set[str] = set()
-    for each in sets:
-        if each is None or not seen.isdisjoint(each):
+    for member in members:
+        types = {"number" if name == "integer" else name for name in types_of(member, {}) or ()}
+        if not types or not seen.isdisjoint(types):
             return False
-        seen.update(each)
+        seen |= types
     return True
-
-
-def _by_tag(members: list[JsonSchema]) -> bool:
-    """Whether one property, required by each of them as an object, has other values in each."""
-    if any(member.get("type") != "object" for member in members):
-        return False
-    shared = set(members[0].get("required", ())).intersection(*(member.get("required", ()) for member in members))
-    return any(_are_apart(_texts(member, name) for member in members) for name in sorted(shared))
-
-
-def _texts(member: JsonSchema, name: str) -> list[Any] | None:
-    """The values that a property can have, if they are all texts."""
-    rule = member.get("properties", {}).get(name)
-    if not is_object(rule):
-        return None
-    values: list[Any] = [rule["const"]] if "const" in rule else rule.get("enum", [])
-    return values if values and all(isinstance(value, str) for value in values) else None
 
 
 UNIONS = ("anyOf", "oneOf")

@@ -45,8 +45,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     assert tool is not None
     permissions = services.current.permissions
     state.permitted_by, state.judged = permissions, None
-    cached = permissions.policies.get(id(tool))
-    policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
+    policy = permissions.policies.get(tool) or policy_of(permissions, tool)
     if not state.demands and (policy.conditions == () or policy.runs(state.arguments)):
         return None
     if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):
@@ -120,7 +119,7 @@ def _request_for(
     """
     decision, exact = _decide_asked(state, permissions, asked, granted)
     if decision.action == "deny":
-        raise RefusedError.of(denial(permissions, asking_tool(state), decision, asked.permission))
+        raise denial(permissions, asking_tool(state), decision, asked.permission)
     if decision.action == "allow":
         return None
     allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
@@ -137,7 +136,7 @@ def _request_for(
     )
 
 
-def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
+def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> RefusedError:
     """The error of a call that is denied: the model learns that much, the operator which rule it was.
 
     Args:
@@ -157,7 +156,7 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
             why += f" ({decision.rule.reason.rstrip('.')})"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
-    return CallError("denied", text, detail=detail)
+    return RefusedError("denied", text, detail=detail)
 
 
 Decide = Callable[[tuple[Rule, ...]], Decision]
@@ -271,7 +270,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
             permissions = services.current.permissions
-            raise RefusedError.of(denial(permissions, asking_tool(state), decision, request.permission))
+            raise denial(permissions, asking_tool(state), decision, request.permission)
     state.context.confirmation = (
         confirmation_of(shown, answer, _history(state), _kept(state)) or state.context.confirmation
     )
@@ -384,7 +383,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
 
     decision = decide(granted_to(state))
     if decision.action == "deny":
-        raise RefusedError.of(denial(current.permissions, tool, decision, QUESTION))
+        raise denial(current.permissions, tool, decision, QUESTION)
     if decision.action == "allow":
         return Confirmation(hint, confirmed=True, payload=payload)
     await ask_person(state, _question(state, hint, payload, reason=decision.reason), decide)

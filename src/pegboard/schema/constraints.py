@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard.schema.adapters import (
     NULL,
@@ -48,10 +49,16 @@ class NothingLeftError(Exception):
     """No value of a type meets a constraint."""
 
 
+@frozen
 class Constraint:
-    """Something that is asked of a value."""
+    """Something that is asked of a value.
 
-    __slots__ = ()
+    Attributes:
+        skips_null: Whether null as a member of a union passes, as with `Annotated` and `optional`; a validator of
+            attrs is asked of it like of any value.
+    """
+
+    skips_null: bool = field(default=False, kw_only=True)
 
     def accepts(self, value: Any) -> bool:
         """Whether a Python value meets it; may raise for one that it can't be asked of."""
@@ -89,40 +96,38 @@ def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
     return ChoiceAdapter.of(left)
 
 
-def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
+def constrained(adapter: TypeAdapter, constraint: Constraint) -> TypeAdapter | None:
     """The adapter of the values that meet a constraint, or `None` where it has no meaning for them.
 
-    A constraint on a union is put on each member that it has a meaning for; the others stay as they are. Null as a
-    member passes with `Annotated` (`skips_null`); a validator of attrs is asked of it like of any value.
+    A constraint on a union is put on each member that it has a meaning for; the others stay as they are.
 
     Raises:
         NothingLeftError: No value meets it.
     """
     if isinstance(adapter, NotedAdapter):
-        inner = constrained(adapter.inner, constraint, skips_null=skips_null)
+        inner = constrained(adapter.inner, constraint)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
     if isinstance(adapter, AliasAdapter):
-        return constrained(adapter.inner, constraint, skips_null=skips_null) if adapter.is_read() else None
-    if isinstance(constraint, _AllOf):
-        found: TypeAdapter | None = None
-        for each in constraint.constraints:
-            found = constrained(found or adapter, each, skips_null=skips_null) or found
-        return found
-    if isinstance(constraint, _UnlessNull):
-        return constrained(adapter, constraint.constraint, skips_null=True)
-    if isinstance(adapter, UnionAdapter):
-        return _members(adapter, constraint, skips_null=skips_null)
-    return constraint.on(adapter)
+        return constrained(adapter.inner, constraint) if adapter.is_read() else None
+    return _members(adapter, constraint) if isinstance(adapter, UnionAdapter) else constraint.on(adapter)
 
 
-def _members(adapter: UnionAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
+def narrowed(adapter: TypeAdapter, constraints: Iterable[Constraint]) -> TypeAdapter:
+    """The adapter of the values that meet the constraints of validators, of which each refuses what it can't meet."""
+    with suppress(NothingLeftError):
+        for each in constraints:
+            adapter = constrained(adapter, each) or adapter
+    return adapter
+
+
+def _members(adapter: UnionAdapter, constraint: Constraint) -> TypeAdapter | None:
     members: list[TypeAdapter] = []
     for member in adapter.members:
-        if skips_null and member is NULL:
+        if constraint.skips_null and member is NULL:
             members.append(member)
             continue
         try:
-            members.append(constrained(member, constraint, skips_null=skips_null) or member)
+            members.append(constrained(member, constraint) or member)
         except NothingLeftError:
             continue
     if not members:
@@ -298,69 +303,7 @@ def _json_number(value: object) -> int | float | None:
     return int(value) if value.is_integer() and abs(value) <= _MAX_EXACT else float(value)
 
 
-# Constraints made of others -------------------------------------------------------------------------------------------
-
-
-@frozen
-class _Unknown(Constraint):
-    """A constraint that only Python knows: its owner asks it."""
-
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:  # noqa: ARG002  (as all have it)
-        """Nothing is known of it."""
-        return None
-
-
-@frozen
-class _AllOf(Constraint):
-    """All of several constraints (`and_`)."""
-
-    constraints: tuple[Constraint, ...]
-
-
-@frozen
-class _UnlessNull(Constraint):
-    """A constraint that null needn't meet (`optional`)."""
-
-    constraint: Constraint
-
-
-@frozen
-class _AnyOf(Constraint):
-    """At least one of several constraints (`or_`)."""
-
-    constraints: tuple[Constraint, ...]
-
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """The union of what meets each."""
-        found: list[TypeAdapter] = []
-        for each in self.constraints:
-            try:
-                member = constrained(adapter, each, skips_null=False)
-            except NothingLeftError:
-                continue
-            if member is None or member is adapter:
-                return member
-            found.append(member)
-        if not found:
-            raise NothingLeftError
-        return found[0] if len(found) == 1 else UnionAdapter(tuple(found))
-
-
-@frozen
-class _Not(Constraint):
-    """The opposite of a constraint (`not_`); one that a value can't be asked is not met by it."""
-
-    constraint: Constraint
-
-    def accepts(self, value: Any) -> bool:
-        return not self.constraint.is_met(value)
-
-    def check(self, adapter: TypeAdapter) -> Check | None:
-        """What the schema of the constraint refuses."""
-        check = self.constraint.check(adapter)
-        if check is None or not check.keywords:
-            return None
-        return Check("must be another value", lambda value: not check.accepts(value), {"not": check.keywords})
+# What is asked of what a value holds ----------------------------------------------------------------------------------
 
 
 @frozen
@@ -368,9 +311,9 @@ class _Inside(Constraint):
     """Constraints on what an array (`deep_iterable`) or a mapping (`deep_mapping`) holds, and on the whole."""
 
     kind: type[ArrayAdapter | MappingAdapter]
-    items: Constraint | None
-    keys: Constraint | None
-    whole: Constraint | None
+    items: tuple[Constraint, ...]
+    keys: tuple[Constraint, ...]
+    whole: tuple[Constraint, ...]
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
         """With other items and keys."""
@@ -383,21 +326,11 @@ class _Inside(Constraint):
             return None if inner is None else ConstrainedAdapter(inner, adapter.checks)
         if not isinstance(adapter, self.kind):
             return None
-        found = attrs.evolve(adapter, item=_if_any_left(adapter.item, self.items))
+        found = attrs.evolve(adapter, item=narrowed(adapter.item, self.items))
         if isinstance(found, MappingAdapter):
-            key = _if_any_left(found.key, self.keys)
+            key = narrowed(found.key, self.keys)
             found = found if key_schema(key, SchemaWriter()) is None else attrs.evolve(found, key=key)
-        return found if self.whole is None else constrained(found, self.whole, skips_null=False) or found
-
-
-def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAdapter:
-    """What meets the constraint; where nothing would, all as it is: an empty array or object is still fine."""
-    if constraint is None:
-        return adapter
-    try:
-        return constrained(adapter, constraint, skips_null=False) or adapter
-    except NothingLeftError:
-        return adapter
+        return narrowed(found, self.whole)
 
 
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
@@ -423,8 +356,8 @@ def notes_of(metadata: Iterable[object]) -> JsonSchema:
     return notes
 
 
-def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Constraint]]:
-    """The constraints in the metadata of an `Annotated`, each with the object that makes it.
+def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Sequence[Constraint]]]:
+    """The constraints in the metadata of an `Annotated`, each with its object; those of a validator stand together.
 
     They are known by their attributes, as `annotated_types` names them: `ge`, `gt`, `le`, `lt`, `multiple_of`,
     `min_length`, `max_length`, `pattern` (searched; also `regex`), and `func` of a `Predicate`. The validators of attrs
@@ -434,14 +367,14 @@ def constraints_of(metadata: Iterable[object]) -> Iterator[tuple[object, Constra
         ValueError: A pattern that Python can't compile.
     """
     for each in metadata:
-        if not isinstance(each, Mapping | str | type):
-            yield from ((each, constraint) for constraint in _constraints(each))
+        if isinstance(each, Mapping | str | type):
+            continue
+        of_validator = None if _reader_of(each) is None else validator_constraints(each)
+        for several in ([one] for one in _marked(each)) if of_validator is None else [of_validator]:
+            yield each, [attrs.evolve(constraint, skips_null=True) for constraint in several]
 
 
-def _constraints(marker: object) -> Iterator[Constraint]:
-    if _reader_of(marker) is not None:
-        yield validator_constraint(marker)
-        return
+def _marked(marker: object) -> Iterator[Constraint]:
     for name, make in _MARKS.items():
         value = getattr(marker, name, None)
         if value is not None and not callable(value) and (constraint := make(value)) is not None:
@@ -479,7 +412,7 @@ _MARKS: Final[Mapping[str, Callable[[Any], Constraint | None]]] = {
 # Validators of attrs --------------------------------------------------------------------------------------------------
 
 
-def validator_constraint(validator: Any) -> Constraint:
+def validator_constraints(validator: Any) -> Sequence[Constraint]:
     """What a validator asks, as far as it is one of attrs's own; of others nothing is known.
 
     attrs has no public way to ask a validator what it checks; its classes are read by name, and an unknown one,
@@ -487,30 +420,26 @@ def validator_constraint(validator: Any) -> Constraint:
     """
     read = _reader_of(validator)
     try:
-        return _Unknown() if read is None else read(validator)
+        return () if read is None else tuple(read(validator))
     except (AttributeError, KeyError):
-        return _Unknown()
+        return ()
 
 
-def _reader_of(thing: object) -> Callable[[Any], Constraint] | None:
+def _reader_of(thing: object) -> Callable[[Any], Iterable[Constraint]] | None:
     return _READERS.get(type(thing).__name__) if type(thing).__module__.startswith("attr") else None
 
 
-def _each(validators: Iterable[Any]) -> tuple[Constraint, ...]:
-    return tuple(map(validator_constraint, validators))
+def _each(*validators: Any) -> tuple[Constraint, ...]:
+    return tuple(constraint for each in validators for constraint in validator_constraints(each))
 
 
-def _not(validator: Any) -> Constraint:
-    plain = set(validator.exc_types) == {ValueError, TypeError}
-    return _Not(validator_constraint(validator.validator)) if plain else _Unknown()
-
-
-def _in(validator: Any) -> Constraint:
+def _in(validator: Any) -> Iterator[Constraint]:
     """Options that can be listed; text asks for a part of itself, and an enum for its members."""
     given = validator._original_options  # noqa: SLF001
     if isinstance(given, set | frozenset):
-        return _OneOf(tuple(sorted(cast("set[Any]", given), key=_rank)))
-    return _OneOf(tuple(cast("list[Any]", given))) if type(given) in (tuple, list, dict) else _Unknown()
+        yield _OneOf(tuple(sorted(cast("set[Any]", given), key=_rank)))
+    elif type(given) in (tuple, list, dict):
+        yield _OneOf(tuple(cast("list[Any]", given)))
 
 
 def _rank(option: object) -> tuple[str, str]:
@@ -521,30 +450,29 @@ def _rank(option: object) -> tuple[str, str]:
         return type(option).__qualname__, repr(option)
 
 
-def _if_given(validator: Any) -> Constraint | None:
-    return None if validator is None else validator_constraint(validator)
-
-
 _SIGNS: Final[Mapping[str, _Comparison]] = {">=": "ge", ">": "gt", "<=": "le", "<": "lt"}
-_READERS: Final[Mapping[str, Callable[[Any], Constraint]]] = {
-    "_AndValidator": lambda validator: _AllOf(_each(validator._validators)),  # noqa: SLF001
-    "_OrValidator": lambda validator: _AnyOf(_each(validator.validators)),
-    "_NotValidator": _not,
-    "_OptionalValidator": lambda validator: _UnlessNull(validator_constraint(validator.validator)),
-    "_NumberValidator": lambda validator: _Bound(_SIGNS[validator.compare_op], validator.bound),
-    "_MaxLengthValidator": lambda validator: _Length("max", validator.max_length),
-    "_MinLengthValidator": lambda validator: _Length("min", validator.min_length),
+_READERS: Final[Mapping[str, Callable[[Any], Iterable[Constraint]]]] = {
+    **dict.fromkeys(("_OrValidator", "_NotValidator"), lambda _: ()),  # they run when the value is made
+    "_AndValidator": lambda validator: _each(*validator._validators),  # noqa: SLF001
+    "_OptionalValidator": lambda validator: [
+        attrs.evolve(each, skips_null=True) for each in _each(validator.validator)
+    ],
+    "_NumberValidator": lambda validator: [_Bound(_SIGNS[validator.compare_op], validator.bound)],
+    "_MaxLengthValidator": lambda validator: [_Length("max", validator.max_length)],
+    "_MinLengthValidator": lambda validator: [_Length("min", validator.min_length)],
     "_InValidator": _in,
-    "_MatchesReValidator": lambda validator: _Match(validator.pattern, validator.match_func.__name__),
-    "_DeepIterable": lambda validator: _Inside(
-        ArrayAdapter, _if_given(validator.member_validator), None, _if_given(validator.iterable_validator)
-    ),
-    "_DeepMapping": lambda validator: _Inside(
-        MappingAdapter,
-        _if_given(validator.value_validator),
-        _if_given(validator.key_validator),
-        _if_given(validator.mapping_validator),
-    ),
+    "_MatchesReValidator": lambda validator: [_Match(validator.pattern, validator.match_func.__name__)],
+    "_DeepIterable": lambda validator: [
+        _Inside(ArrayAdapter, _each(validator.member_validator), (), _each(validator.iterable_validator))
+    ],
+    "_DeepMapping": lambda validator: [
+        _Inside(
+            MappingAdapter,
+            _each(validator.value_validator),
+            _each(validator.key_validator),
+            _each(validator.mapping_validator),
+        )
+    ],
 }
 
 
@@ -569,9 +497,6 @@ _PORTABLE: Final = re.compile(
 Left out: lookaround, backreferences, atomic groups, possessive repeats, named groups, inline flags, `\\A` and
 `\\Z`, and in sets what some engine takes for an operation (`[[`, `&&`, `--`, `||`, `~~`).
 """
-_SET_OR_ESCAPE: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.", re.DOTALL)
-_NEEDLESS: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`-])""")
-_NEEDLESS_IN_SET: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`])""")
 _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.LOCALE
 
 
@@ -581,7 +506,7 @@ def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
     `\d` and `\w` mean ASCII there, and `$` means the end alone, not also before a last line break: the schema is
     as strict as the pattern or a little stricter.
     """
-    text = _SET_OR_ESCAPE.sub(_without_needless, pattern.pattern)
+    text = pattern.pattern
     if pattern.flags & _UNPORTABLE_FLAGS or _PORTABLE.fullmatch(text) is None:
         return None
     if way != "search":
@@ -596,9 +521,3 @@ def _linear(pattern: str) -> Callable[[str], bool] | None:
         return compiled(json_text({"pattern": pattern}), linear=True).is_valid
     except ValueError:
         return None
-
-
-def _without_needless(found: re.Match[str]) -> str:
-    """A set or an escape without the backslashes that Python allows and ECMA-262 doesn't."""
-    text = found[0]
-    return (_NEEDLESS_IN_SET if text.startswith("[") else _NEEDLESS).sub(r"\1", text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import enum
 import inspect
@@ -54,8 +53,9 @@ from pegboard.schema.constraints import (
     NothingLeftError,
     constrained,
     constraints_of,
+    narrowed,
     notes_of,
-    validator_constraint,
+    validator_constraints,
 )
 from pegboard.schema.conversion import to_json_data
 from pegboard.schema.converter import has_hook, is_msgspec, is_pydantic, model_schema
@@ -328,8 +328,8 @@ class _Reader:
             self.refuse(annotation, path, str(error), "Correct the pattern.")
         notes = notes_of(annotation.__metadata__)
         adapter = self._noted(annotation.__origin__, notes, path)
-        for marker, constraint in constraints:
-            adapter = self._constrained(adapter, constraint, marker, annotation, path)
+        for marker, several in constraints:
+            adapter = self._constrained(adapter, several, marker, annotation, path)
         return NotedAdapter(adapter, notes) if notes else adapter
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
@@ -360,12 +360,14 @@ class _Reader:
         return adapter
 
     def _constrained(
-        self, adapter: TypeAdapter, constraint: Constraint, marker: object, annotation: Any, path: str
+        self, adapter: TypeAdapter, constraints: Sequence[Constraint], marker: object, annotation: Any, path: str
     ) -> TypeAdapter:
         text = repr(marker)
         text = type(marker).__name__ if " object at 0x" in text else text
+        found: TypeAdapter | None = None
         try:
-            found = constrained(adapter, constraint, skips_null=True)
+            for each in constraints:
+                found = constrained(found or adapter, each) or found
         except NothingLeftError:
             return self.refuse(annotation, path, f"{text} leaves no value", "Take it away, or widen it.")
         if found is None:
@@ -511,11 +513,7 @@ class _Reader:
     def _member(self, given: ClassField, binding: Binding, docs: Mapping[str, str], path: str) -> Member:
         """Of descriptions, the field's own goes before its type's, and that before the class's docstring."""
         adapter = self.read(substituted(given.annotation, binding), path)
-        if given.validator is not None:
-            # A validator that nothing can meet will refuse everything, as it was written to.
-            with contextlib.suppress(NothingLeftError):
-                constraint = validator_constraint(given.validator)
-                adapter = constrained(adapter, constraint, skips_null=False) or adapter
+        adapter = narrowed(adapter, validator_constraints(given.validator))
         described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
         documented = None if described else docs.get(given.name) or docs.get(given.key)
         notes = _notes(given.description or documented, given.default, adapter)

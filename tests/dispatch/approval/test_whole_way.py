@@ -65,6 +65,25 @@ def dispatched(registry, *calls, **options):
     return asyncio.run(registry.dispatch(made, context=ANN, **options))
 
 
+def suspended(registry, name="delete", arguments=None, **options):
+    """What waits of one call, as another process reads it."""
+    outcome = dispatched(registry, (name, arguments or {"path": "a"}), approver=ask_later, **options)
+    return PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
+
+
+def resumed(registry, pending, answer=None, context=ANN, **options):
+    """What comes of calls that waited, each with this answer."""
+    answers = {call.id: answer or Once() for call in pending}
+    return asyncio.run(registry.resume(pending, answers, context=context, **options))
+
+
+def one_call(function, **options):
+    """A registry with one tool, and what comes of a call of it."""
+    registry = ToolRegistry(**options)
+    registry.register(function)
+    return registry, asyncio.run(registry.dispatch([ToolCall(function.__name__, {}, "c")], context=ANN))
+
+
 def test_a_batch_is_answered_in_call_order():
     with ScriptedApprover({"delete": [Once(), Reject("keep it")], "wipe": Once()}) as approver:
         calls = [("delete", {"path": "a"}), ("wipe", {}), ("delete", {"path": "b"})]
@@ -115,15 +134,12 @@ def test_a_call_that_suspends_itself_asks_nobody_and_finds_what_it_kept_when_it_
     def nobody(*_):
         raise AssertionError("nobody is asked")
 
-    registry = ToolRegistry(approver=nobody)
-    registry.register(build)
-    outcome = asyncio.run(registry.dispatch([ToolCall("build", {}, "c")], context=ANN))
+    registry, outcome = one_call(build, approver=nobody)
     for part in ("one", "two"):
         assert outcome.results[0].kind == "confirmation_required"
-        pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
-        (waiting,) = pending
+        (waiting,) = pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
         assert "begun" not in waiting.to_text()
-        outcome = asyncio.run(registry.resume(pending, {waiting.id: Once(part)}, context=ANN))
+        outcome = resumed(registry, pending, Once(part))
     assert outcome.results[0].text == "['begun', 'one'] and two"
 
 
@@ -136,12 +152,9 @@ def test_what_a_call_kept_stays_while_it_asks_something_else():
         await context.request_confirmation("Sure?")
         return context.confirmation.kept
 
-    registry = ToolRegistry()
-    registry.register(build)
-    outcome = asyncio.run(registry.dispatch([ToolCall("build", {}, "c")], context=ANN))
+    registry, outcome = one_call(build)
     for _ in range(2):
-        answers = {waiting.id: Once() for waiting in outcome.pending}
-        outcome = asyncio.run(registry.resume(outcome.pending, answers, context=ANN, approver=ask_later))
+        outcome = resumed(registry, outcome.pending, approver=ask_later)
     assert outcome.results[0].text == "foundations"
 
 
@@ -151,9 +164,7 @@ def test_a_call_is_suspended_by_the_id_of_a_question_that_was_asked_already():
         """Waits."""
         context.suspend("Go on?", request="asked before")
 
-    registry = ToolRegistry()
-    registry.register(wait)
-    outcome = asyncio.run(registry.dispatch([ToolCall("wait", {}, "c")], context=ANN))
+    _, outcome = one_call(wait)
     assert [waiting.id for waiting in outcome.pending] == ["asked before"]
 
 
@@ -164,9 +175,7 @@ def test_what_no_json_can_say_suspends_nothing(wrong):
         """Waits."""
         context.suspend(**{"hint": "Go on?", **wrong})
 
-    registry = ToolRegistry()
-    registry.register(wait)
-    outcome = asyncio.run(registry.dispatch([ToolCall("wait", {}, "c")], context=ANN))
+    _, outcome = one_call(wait)
     assert (outcome.results[0].kind, len(outcome.pending)) == ("tool_failure", 0)
 
 
@@ -290,19 +299,10 @@ def test_rules_answer_what_a_callback_asks(action, kind):
 
 def test_a_call_that_a_callback_asks_about_goes_on_later_with_one_answer():
     registry = asking(LATER)
-    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later)
-    pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
-    (waiting,) = pending
-    resumed = asyncio.run(registry.resume(pending, {waiting.id: Once()}, context=ANN))
-    assert resumed.results[0].text == "deleted a"
-    otherwise = board()
-    otherwise.add_callback("before_tool", lambda: Ask("careful", ["b*"]))
-    (other,) = dispatched(registry, ("delete", {"path": "b"}), approver=ask_later).pending
-    outcome = asyncio.run(board().resume(PendingCalls([other]), {other.id: Once()}, context=ANN))
-    assert outcome.results[0].text == "deleted b", "less is asked than was approved"
-    (again,) = dispatched(registry, ("delete", {"path": "c"}), approver=ask_later).pending
-    outcome = asyncio.run(otherwise.resume(PendingCalls([again]), {again.id: Once()}, context=ANN))
-    assert outcome.results[0].kind == "denied", "it was about something else"
+    assert resumed(registry, suspended(registry)).results[0].text == "deleted a"
+    assert resumed(board(), suspended(registry)).results[0].text == "deleted a", "less is asked than was approved"
+    otherwise = resumed(asking(Ask("careful", ["b*"])), suspended(registry))
+    assert otherwise.results[0].kind == "denied", "it was about something else"
 
 
 def test_rules_that_come_while_a_person_is_asked_count_for_callbacks_too():
@@ -321,8 +321,7 @@ def test_a_tool_that_asked_goes_on_over_several_turns():
     for answer in (Once(), Reject("not on Fridays")):
         assert outcome.results[0].kind == "confirmation_required"
         pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
-        (waiting,) = pending
-        outcome = asyncio.run(registry.resume(pending, {waiting.id: answer}, context=ANN, approver=ask_later))
+        outcome = resumed(registry, pending, answer, approver=ask_later)
     assert outcome.results[0].text == "not deployed to x: not on Fridays"
     assert len(outcome.pending) == 0
 
@@ -331,25 +330,19 @@ def test_a_client_that_knows_only_messages_can_answer():
     registry = board()
     outcome = dispatched(registry, ("delete", {"path": "a"}), ("delete", {"path": "b"}), approver=ask_later)
     said = {call.id: answer_from_result({"confirmed": True}) for call in map(confirmation_call, outcome.pending)}
-    resumed = asyncio.run(registry.resume(outcome.pending, said, context=ANN))
-    assert [result.text for result in resumed.results] == ["deleted a", "deleted b"]
+    done = asyncio.run(registry.resume(outcome.pending, said, context=ANN))
+    assert [result.text for result in done.results] == ["deleted a", "deleted b"]
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
     """As by a host that takes a turn up again after a crash; in one resumption or in two."""
     registry = board()
-    pending = [dispatched(registry, ("delete", {"path": "a"}), approver=ask_later).pending.calls for _ in range(2)]
-    assert pending[0][0].id != pending[1][0].id
-    batches = [[*pending[0], *pending[1]]] if together else pending
-    results = []
-    for calls in batches:
-        answers = {call.id: Once() for call in calls}
-        results += asyncio.run(registry.resume(PendingCalls(calls), answers, context=ANN)).results
-    assert [(result.text if result.kind is None else result.kind) for result in results] == [
-        "deleted a",
-        "unknown_outcome",
-    ]
+    pending = [suspended(registry) for _ in range(2)]
+    assert pending[0].calls[0].id != pending[1].calls[0].id
+    batches = [PendingCalls([*pending[0], *pending[1]])] if together else pending
+    results = [result for batch in batches for result in resumed(registry, batch).results]
+    assert [result.kind or result.text for result in results] == ["deleted a", "unknown_outcome"]
 
 
 def test_calls_without_ids_are_known_by_their_place_in_their_message():
@@ -358,9 +351,8 @@ def test_calls_without_ids_are_known_by_their_place_in_their_message():
     for message in ("1", "1", "2"):
         context = evolve(ANN, message=message)
         outcome = asyncio.run(registry.dispatch(calls, context=context, approver=ask_later))
-        answers = {call.id: Once() for call in outcome.pending}
-        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=context))
-        texts.append([result.kind or result.text for result in resumed.results])
+        done = resumed(registry, outcome.pending, context=context)
+        texts.append([result.kind or result.text for result in done.results])
     assert texts == [["deleted a"] * 2, ["unknown_outcome"] * 2, ["deleted a"] * 2]
 
 
@@ -370,9 +362,7 @@ def test_the_same_id_elsewhere_is_another_call(other):
     for context in (one, evolve(one, **other)):
         call = ToolCall("delete", {"path": "a"}, "call_0")
         outcome = asyncio.run(registry.dispatch([call], context=context, approver=ask_later))
-        answers = {each.id: Once() for each in outcome.pending}
-        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=context))
-        assert resumed.results[0].text == "deleted a"
+        assert resumed(registry, outcome.pending, context=context).results[0].text == "deleted a"
 
 
 def test_an_id_that_was_made_here_tells_no_calls_apart():
@@ -382,18 +372,15 @@ def test_an_id_that_was_made_here_tells_no_calls_apart():
         outcome = asyncio.run(
             registry.dispatch([ToolCall("delete", {"path": "a"}, "call_0")], context=ANN, approver=ask_later)
         )
-        answers = {each.id: Once() for each in outcome.pending}
-        assert asyncio.run(registry.resume(outcome.pending, answers, context=ANN)).results[0].text == "deleted a"
+        assert resumed(registry, outcome.pending).results[0].text == "deleted a"
 
 
 def test_another_user_or_session_cant_answer():
     registry = board()
-    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later)
-    answers = {call.id: Once() for call in outcome.pending}
+    pending = suspended(registry)
     for other in (ReadonlyContext(session="s", user="bob"), ReadonlyContext(session="t", user="ann")):
-        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=other))
-        assert (resumed.results, resumed.ignored) == ((), tuple(answers))
-        assert resumed.pending == outcome.pending
+        done = resumed(registry, pending, context=other)
+        assert (done.results, done.ignored, done.pending) == ((), (pending.calls[0].id,), pending)
 
 
 DENY = Permissions([Rule("*", "*", "deny")])
@@ -454,34 +441,27 @@ def test_permissions_of_a_batch_stay_its_own():
 def test_what_a_batch_of_its_own_rules_has_left_is_not_resumed_without_rules():
     """The answers aren't used up by the attempt, and rules that deny by now do."""
     registry, asks = board(), Permissions([Rule("*", "*", "ask")])
-    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later, permissions=asks)
-    pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
-    answers = {call.id: Once() for call in pending}
+    pending = suspended(registry, permissions=asks)
     for other in (registry, board(permissions=asks)):
         with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: give them"):
-            asyncio.run(other.resume(pending, answers, context=ANN))
-    resumed = asyncio.run(registry.resume(pending, answers, context=ANN, permissions=asks))
-    assert resumed.results[0].text == "deleted a"
-    outcome = dispatched(registry, ("delete", {"path": "b"}), approver=ask_later, permissions=asks)
-    answers = {call.id: Once() for call in outcome.pending}
-    resumed = asyncio.run(registry.resume(outcome.pending, answers, context=ANN, permissions=DENY))
-    assert resumed.results[0].kind == "denied"
+            resumed(other, pending)
+    assert resumed(registry, pending, permissions=asks).results[0].text == "deleted a"
+    other = suspended(registry, arguments={"path": "b"}, permissions=asks)
+    assert resumed(registry, other, permissions=DENY).results[0].kind == "denied"
 
 
 ASK = """
 import asyncio, sys
-from dispatch.approval.test_whole_way import ANN, KEY, board, dispatched
-from pegboard.dispatch.approval.queue import ask_later
-sys.stdout.write(dispatched(board(), ("delete", {"path": "a"}), approver=ask_later).pending.dumps(KEY))
+from dispatch.approval.test_whole_way import KEY, board, suspended
+sys.stdout.write(suspended(board()).dumps(KEY))
 """
 
 ANSWER = """
 import asyncio, sys
-from dispatch.approval.test_whole_way import ANN, KEY, Once, PendingCalls, board
+from dispatch.approval.test_whole_way import KEY, PendingCalls, board, resumed
 from pegboard_guard import FileApprovals
 pending = PendingCalls.loads(sys.stdin.read(), KEY)
-answers = {call.id: Once() for call in pending}
-print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answers, context=ANN)).results[0].text)
+print(resumed(board(grants=FileApprovals(sys.argv[1])), pending).results[0].text)
 """
 
 
@@ -514,8 +494,7 @@ def test_what_was_approved_and_ended_with_its_process_has_an_unknown_outcome(scr
     text, store = script(ASK), FileApprovals(tmp_path / "approvals.json")
     pending = PendingCalls.loads(text, KEY)
     script(ANSWER, str(store.path), given=text, code=-signal.SIGKILL, KILLED_WHILE_IT_RUNS="1")
-    answers = {call.id: Once() for call in pending}
-    (result,) = asyncio.run(board(grants=store).resume(pending, answers, context=ANN)).results
+    (result,) = resumed(board(grants=store), pending).results
     assert result.kind == "unknown_outcome"
     assert result.text == (
         "delete was not run again: its approval was used before, and what came of that isn't known here. "

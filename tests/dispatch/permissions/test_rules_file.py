@@ -136,7 +136,7 @@ def test_a_file_that_others_can_write_is_refused(written, monkeypatch):
         ("mode = ", "not TOML: "),
         (b"\xff", "not UTF-8"),
         ("a = " + "[" * 100_000, "nested too deep"),
-        (" " * (MOST_FILE + 1), f"larger than {MOST_FILE} bytes"),
+        (" " * (MOST_FILE + 1), f"can't be read: larger than {MOST_FILE} bytes"),
     ],
 )
 def test_what_is_wrong_is_named(written, content, text):

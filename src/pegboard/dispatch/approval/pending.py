@@ -281,11 +281,6 @@ class PendingCalls(SignedRecord):
 class RefusedError(CallError, ToolError):
     """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
 
-    @classmethod
-    def of(cls, error: CallError) -> RefusedError:
-        """The same refusal, as tools may catch it."""
-        return cls(error.kind, error.text, detail=error.detail)
-
 
 class RejectedError(RefusedError):
     """The rejection by a person.

@@ -52,22 +52,24 @@ class Wildcard:
     Attributes:
         pattern: As it was written, but for stars side by side, which are one.
         is_everything: Whether it matches whatever there is.
-        tests: It matches a text without holes that meets any of these.
+        tail: A blank, where it ends with `" *"` and so matches the bare word, too: what a text is taken to end with.
+        test: Whether it matches a text without holes.
     """
 
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
     is_everything: bool = field(init=False, repr=False, eq=False)
-    tests: tuple[Test, ...] = field(init=False, repr=False, eq=False)
+    tail: str = field(init=False, repr=False, eq=False)
+    test: Test = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.is_everything = self.pattern == "*"
-        self.tests = (matcher(self.pattern),)
-        if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE):
-            self.tests += (matcher(self.pattern[: -len(_BARE)]),)
+        self.tail = " " if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE) else ""
+        test = matcher(self.pattern)
+        self.test = (lambda text: test(f"{text} ")) if self.tail else test
 
     def matches(self, text: str) -> bool:
-        """Whether it matches a text without holes."""
-        return any(test(text) for test in self.tests)
+        """The same as a boolean."""
+        return bool(self.test(text))
 
     def match(self, text: str) -> Match:
         """Surely, where it matches whatever fills the text's holes; perhaps, where it matches what could fill them."""
@@ -88,7 +90,7 @@ class Wildcard:
         """
         pattern = f"{self.pattern}\0"
         reached = _on(pattern, {0})
-        for character in text:
+        for character in text + self.tail:
             if character == HOLE and not sure:  # some run of characters leads to each later place
                 reached = set(range(min(reached), len(pattern)))
                 continue
@@ -96,8 +98,7 @@ class Wildcard:
             reached = _on(pattern, {at for at in reached if pattern[at] == "*"}.union(passed))
             if not reached:
                 return False
-        ends = {len(self.pattern), *([len(self.pattern) - len(_BARE)] if len(self.tests) > 1 else ())}
-        return not ends.isdisjoint(reached)
+        return len(self.pattern) in reached
 
 
 def _on(pattern: str, reached: set[int]) -> set[int]:

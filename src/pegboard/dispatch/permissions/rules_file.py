@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pegboard.dispatch.permissions.permissions import Permissions, may_have, names_of, owner_of
 from pegboard.dispatch.permissions.rule import Rule, wildcard
@@ -32,39 +31,24 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
     Raises:
         ConfigError: It can't be read, another user can write or replace it, or it is wrong; names the file and the key.
     """
-    from pegboard.files import OTHERS_WRITE, others_can_write  # rules without a file are checked in this module, too
+    from pegboard.files import OTHERS_WRITE, others_can_write, read_bounded, reason, toml_of  # only where one is read
 
     name = os.fspath(path)
     try:
-        if others_can_write(name):  # before it is opened: a pipe of theirs would be waited for
+        if others_can_write(name):  # before it is opened
             raise ValueError(OTHERS_WRITE)  # noqa: TRY301  as below
-        with Path(name).open("rb") as file:
-            content = file.read(MOST_FILE + 1)
-        return Permissions.from_json(_parsed(content, is_json=name.lower().endswith(".json")))
-    except OSError as error:
-        raise ConfigError(f"can't be read: {error.strerror or error}", file=name) from None
-    except ValueError as error:
-        raise ConfigError(str(error), file=name) from None
-
-
-def _parsed(content: bytes, *, is_json: bool) -> Any:
-    import tomllib  # loaded only where a file is read
-
-    if len(content) > MOST_FILE:
-        raise ValueError(f"larger than {MOST_FILE} bytes")
-    if is_json:
+        content = read_bounded(name, MOST_FILE)
+        if not name.lower().endswith(".json"):
+            return Permissions.from_json(toml_of(content))
         try:
-            return strict_json(content)
+            data = strict_json(content)
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
-    try:
-        return tomllib.loads(content.decode())
-    except UnicodeDecodeError:
-        raise ValueError("not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"not TOML: {error}") from None
-    except RecursionError:
-        raise ValueError("nested too deep") from None
+        return Permissions.from_json(data)
+    except OSError as error:
+        raise ConfigError(f"can't be read: {reason(error)}", file=name) from None
+    except ValueError as error:
+        raise ConfigError(str(error), file=name) from None
 
 
 _INSIDE_A_WORD: Final = re.compile(r"[\w-]*\w\*")
