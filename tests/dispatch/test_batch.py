@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
@@ -186,44 +187,10 @@ def test_a_call_that_was_read_as_invalid_answers_with_its_error(registry):
 # Interruption -----------------------------------------------------------------------------------------------------
 
 
-def interrupted(how, **options):
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        batch = await registry.batch(calls("quick", "held", "held"), max_concurrency=2, **options)
-        running = asyncio.ensure_future(batch.run())
-        await until(lambda: len(stage.started) >= 2)
-        batch.interrupt("the user spoke", how)
-        asyncio.get_running_loop().call_soon(stage.go.set)
-        outcome = await running
-        assert batch.outcome is outcome
-        return outcome
-
-    return asyncio.run(main())
-
-
-def test_an_interruption_aborts_what_runs_and_skips_the_rest():
-    outcome = interrupted("abort")
-    assert kinds(outcome)[0] is None
-    assert kinds(outcome)[1:] in (["aborted", "skipped"], ["aborted", "aborted"])
-    assert "aborted after" in outcome.results[1].text
-    assert outcome.ended == "the user spoke"
-
-
-def test_an_interruption_may_let_running_calls_finish():
-    outcome = interrupted("skip")
-    assert kinds(outcome)[:2] == [None, None]
-
-
-def test_an_interruption_may_let_all_calls_finish():
-    outcome = interrupted("finish")
-    assert kinds(outcome) == [None, None, None]
-    assert outcome.ended == "the user spoke"
-
-
-def ended_early(*names, started, cancels=False, twice=False, **options):
+def ended_early(*names, started, cancels=False, twice=False, how="abort", **options):
     """The outcome of a batch that is interrupted, or whose wait is cancelled, when so many calls have begun.
 
+    Those that still run then may end, if they are let.
     `twice` does it again while a callback, which takes its time, hears of the first end.
     """
 
@@ -239,17 +206,37 @@ def ended_early(*names, started, cancels=False, twice=False, **options):
             registry.add_callback("on_tool_error", on_error)
         batch = await registry.batch(calls(*names), **options)
         running = asyncio.ensure_future(batch.run())
-        await until(lambda: len(stage.started) == started)
-        end = running.cancel if cancels else batch.interrupt
+        await until(lambda: len(stage.started) >= started)
+        end = running.cancel if cancels else partial(batch.interrupt, "the user spoke", how)
         end()
+        asyncio.get_running_loop().call_soon(stage.go.set)
         if twice:
             await heard.wait()
             end()
         await asyncio.wait([running])
-        assert running.cancelled() is cancels
+        assert running.cancelled() if cancels else running.result() is batch.outcome
         return batch.outcome
 
     return asyncio.run(main())
+
+
+def test_an_interruption_aborts_what_runs_and_skips_the_rest():
+    outcome = ended_early("quick", "held", "held", started=2, how="abort", max_concurrency=2)
+    assert kinds(outcome)[0] is None
+    assert kinds(outcome)[1:] in (["aborted", "skipped"], ["aborted", "aborted"])
+    assert "aborted after" in outcome.results[1].text
+    assert outcome.ended == "the user spoke"
+
+
+def test_an_interruption_may_let_running_calls_finish():
+    outcome = ended_early("quick", "held", "held", started=2, how="skip", max_concurrency=2)
+    assert kinds(outcome)[:2] == [None, None]
+
+
+def test_an_interruption_may_let_all_calls_finish():
+    outcome = ended_early("quick", "held", "held", started=2, how="finish", max_concurrency=2)
+    assert kinds(outcome) == [None, None, None]
+    assert outcome.ended == "the user spoke"
 
 
 def test_those_that_wait_for_a_slot_are_skipped():
@@ -792,10 +779,7 @@ class Board:
         self.answers = list(answers)
         self.allowed = 0
         self.wiped = 0
-        self.writing = dict.fromkeys("ab", 0)
-        self.reading = dict.fromkeys("ab", 0)
-        self.running = 0
-        self.alone = False
+        self.running = []
         self.registry = ToolRegistry(approver=self.approve)
         self.registry.register(*self.tools())
 
@@ -806,56 +790,34 @@ class Board:
             self.allowed += 1
         return answer
 
-    def tools(self):  # noqa: C901, PLR0915  one tool after the other
+    def tools(self):
         async def step(steps=2):
             for _ in range(steps):
                 await asyncio.sleep(0)
 
-        @tool
-        async def share(key: str) -> str:
-            """Run beside others."""
-            assert not self.alone
-            self.running += 1
-            try:
-                await step()
-            finally:
-                self.running -= 1
-            return key
+        def holding(name, excludes, **options):
+            """A tool that stays for a while, and mayn't meet those that it excludes."""
 
-        @tool(concurrency="exclusive")
-        async def alone(key: str) -> str:
-            """Run alone."""
-            assert not self.running
-            assert not any((*self.writing.values(), *self.reading.values()))
-            self.alone = True
-            try:
-                await step()
-            finally:
-                self.alone = False
-            return key
+            async def hold(key: str) -> str:
+                """Run for a while."""
+                assert not any(excludes(other, key == its) for other, its in self.running)
+                self.running.append((name, key))
+                try:
+                    await step()
+                finally:
+                    self.running.remove((name, key))
+                return key
 
-        @tool(concurrency=Concurrency("key", ("key",)))
-        async def write(key: str) -> str:
-            """Have the key alone."""
-            assert not self.writing[key]
-            assert not self.reading[key]
-            self.writing[key] += 1
-            try:
-                await step()
-            finally:
-                self.writing[key] -= 1
-            return key
+            return Tool.from_function(hold, name=name, **options)
 
-        @tool(concurrency=Concurrency("key", ("key",), "read"))
-        async def read(key: str) -> str:
-            """Share the key with readers."""
-            assert not self.writing[key]
-            self.reading[key] += 1
-            try:
-                await step()
-            finally:
-                self.reading[key] -= 1
-            return key
+        by_key = Concurrency("key", ("key",))
+        share = holding("share", lambda other, _: other == "alone")
+        alone = holding("alone", lambda *_: True, concurrency="exclusive")
+        write = holding(
+            "write", lambda other, same: other == "alone" or (same and other != "share"), concurrency=by_key
+        )
+        reads = Concurrency("key", ("key",), "read")
+        read = holding("read", lambda other, same: other == "alone" or (same and other == "write"), concurrency=reads)
 
         @tool(destructive=True)
         async def wipe(key: str) -> str:

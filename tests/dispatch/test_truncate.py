@@ -137,14 +137,6 @@ def test_the_metadata_says_how_much_there_was(kept):
     }
 
 
-def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
-    keeping = ResultStore(parent=str(tmp_path / "missing"))
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, StoreAccess(keeping))
-    assert result.text.startswith("1\n2\n3\n[")
-    assert result.text.endswith("The rest was not kept; ask for less at once.]")
-    assert "file" not in result.metadata
-
-
 # What is left alone ---------------------------------------------------------------------------------------------------
 
 

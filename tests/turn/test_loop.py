@@ -554,13 +554,12 @@ class TestApproval:
         outcome = self.resume(registry, between, {second: Reject("not that one")}, ["Half tidied up."])
         assert results(outcome) == [("c4", "deleted a.txt"), ("c1", "3"), ("c5", "rejected")]
 
-    def resumed(self, registry, before):
-        """A turn that goes on with a yes to everything, on a model that isn't asked."""
-        answers = {call.id: Once() for call in before.pending}
-        context = ReadonlyContext(session="s")
-        return resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, context, suspended=before, answers=answers)
-
-    def test_what_ran_before_a_resumption_was_cancelled_has_its_result(self, registry):
+    @pytest.mark.parametrize(
+        ("end", "ended"),
+        [(None, ("cancelled", None)), ("enough", ("interrupted", "enough"))],
+        ids=["cancelled", "interrupted"],
+    )
+    def test_what_ran_before_a_resumed_turn_was_ended_has_its_result(self, registry, end, ended):
         waits, ran = asyncio.Event(), []
 
         @tool(requires_confirmation=True)
@@ -577,40 +576,19 @@ class TestApproval:
         before = self.suspended(registry, [calls])
 
         async def main():
-            turn = self.resumed(registry, before)
+            answers = {call.id: Once() for call in before.pending}
+            options = {"suspended": before, "answers": answers}
+            turn = resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, ReadonlyContext(session="s"), **options)
             running = asyncio.ensure_future(turn.run())
             await waits.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+            running.cancel() if end is None else turn.interrupt(end)
+            await asyncio.wait([running])
+            assert running.cancelled() is (end is None)
             return turn.outcome
 
         outcome = asyncio.run(main())
         assert results(outcome) == [("s1", "ran 1"), ("s2", "aborted")]
-        assert (len(outcome.pending), ran) == (0, [1, 2])
-
-    def test_interrupting_reaches_a_resumed_turn(self, registry):
-        waits = asyncio.Event()
-
-        @tool(requires_confirmation=True)
-        async def slow() -> str:
-            """Waits."""
-            waits.set()
-            await asyncio.Event().wait()
-            return ""
-
-        registry.register(slow)
-        before = self.suspended(registry, [ToolCall("slow", {}, "s1")])
-
-        async def main():
-            turn = self.resumed(registry, before)
-            running = asyncio.ensure_future(turn.run())
-            await waits.wait()
-            turn.interrupt("enough")
-            return await running
-
-        outcome = asyncio.run(main())
-        assert (outcome.ended, outcome.detail, results(outcome)) == ("interrupted", "enough", [("s1", "aborted")])
+        assert (outcome.ended, outcome.detail, len(outcome.pending), ran) == (*ended, 0, [1, 2])
 
     def test_what_was_used_before_is_counted_on(self, registry):
         note = ToolCall("remember", {"key": "a", "value": "1"}, "r")

@@ -142,6 +142,19 @@ def test_a_later_attempt_gets_the_time_that_is_left():
 # The answer -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("response", "facts"),
+    [
+        (ExecutionResponse(output="sorry", is_error=True), ("tool_failure", "sorry", None)),
+        (ExecutionResponse.failed("crashed", "it crashed", detail="SIGSEGV"), ("crashed", "it crashed", "SIGSEGV")),
+        (ExecutionResponse(not_executed=True), ("not_executed", "There is nothing to run it with.", None)),
+    ],
+)
+def test_an_error_that_is_answered_is_one_of_its_kind(response, facts):
+    result = call(registry_with(Remote(response)))
+    assert (result.kind, result.text, result.detail, result.is_error) == (*facts, True)
+
+
 def test_what_the_tool_answers_is_its_result():
     response = ExecutionResponse(
         output="text", content=(ImageContent(b"1"),), structured_content={"a": 1}, title="T", metadata={"m": 1}
@@ -149,20 +162,6 @@ def test_what_the_tool_answers_is_its_result():
     result = call(registry_with(Remote(response)))
     assert (result.content, result.structured_content) == ((ImageContent(b"1"),), {"a": 1})
     assert (result.title, result.metadata) == ("T", {"m": 1})
-
-
-def test_an_error_that_the_tool_answers_itself_stays_its_answer():
-    result = call(registry_with(Remote(ExecutionResponse(output="sorry", is_error=True))))
-    assert (result.is_error, result.text) == (True, "sorry")
-
-
-def test_a_failed_call_fails_with_its_kind():
-    result = call(registry_with(Remote(ExecutionResponse.failed("crashed", "it crashed", detail="SIGSEGV"))))
-    assert (result.kind, result.text, result.detail) == ("crashed", "it crashed", "SIGSEGV")
-
-
-def test_what_is_not_executed_there_is_not_executed():
-    assert call(registry_with(Remote(ExecutionResponse(not_executed=True)))).kind == "not_executed"
 
 
 def test_a_tool_error_reaches_callbacks_as_one():
