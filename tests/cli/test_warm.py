@@ -66,7 +66,7 @@ def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
     place = environment()
     assert place is not None
     assert write_snapshot(place, sections_of(tools, problems, commands=COMMANDS), stamps)
-    return Path(place.path)
+    return Path(place[1])
 
 
 @pytest.fixture
