@@ -769,21 +769,6 @@ def cut(text, length):
     return [text[start : start + length] for start in range(0, len(text), length)]
 
 
-def test_pieces_are_gathered_and_shown():
-    so_far = ArgumentsSoFar()
-    seen = []
-    for piece in ['{"pa', 'th": "a', "b", '"}']:
-        so_far.feed(piece)
-        seen.append(so_far.partial)
-    assert seen == [
-        Partial({}),
-        Partial({"path": "a"}),
-        Partial({"path": "ab"}),
-        Partial({"path": "ab"}, complete=True),
-    ]
-    assert so_far.text == b'{"path": "ab"}'
-
-
 def test_bytes_may_be_cut_inside_a_character():
     so_far = ArgumentsSoFar()
     for piece in cut('{"name": "Zoë 🙂"}'.encode(), 1):
