@@ -205,15 +205,6 @@ def test_a_call_in_another_loop_is_woken_there():
     assert locks.is_idle
 
 
-async def test_a_handle_may_be_released_in_another_thread():
-    room = Room()
-    await room.come("1", WRITE)
-    await room.come("2", WRITE)
-    await asyncio.to_thread(room.calls.pop("1").release)
-    await steps()
-    assert room.running == "2"
-
-
 async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     locks = LockManager()
     held = await locks.acquire(WRITE)
