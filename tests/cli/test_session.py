@@ -163,11 +163,9 @@ def ask(registry, say, monkeypatch):
     tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
     registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
 
-    def ask(shell: str, line: str) -> list[str]:
-        before = line.split(" ")
-        monkeypatch.setenv("_REGISTRY_COMPLETE", f"{shell}_complete")
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", before[-1] if shell == "fish" else str(len(before) - 1))
+    def ask(line: str) -> list[str]:
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
+        monkeypatch.setenv("COMP_WORDS", f"registry {line}")
         code, out, err = say()
         assert (code, err) == (0, "")
         return out.splitlines()
@@ -175,22 +173,20 @@ def ask(registry, say, monkeypatch):
     return ask
 
 
-class TestShells:
+class TestCompletion:
     """What the warm command declines is answered by click."""
-
-    @pytest.mark.parametrize("shell", ["bash", "fish"])
-    def test_commands(self, ask, shell):
-        assert [line.split("\t")[0] for line in ask(shell, "registry sh")] == ["plain,show"]
 
     @pytest.mark.parametrize(
         ("line", "answers"),
         [
-            *((f"{command} rea", ["read_file"]) for command in ("show", "schema", "explain", "call", "list")),
-            ("list remove rea", ["read_file"]),
-            ("call read_file ", NAMES),
+            ("sh", ["show\tShow everything that is known of one tool."]),
+            *((f"{command} rea", ["read_file\tRead."]) for command in ("show", "schema", "explain", "call", "list")),
+            ("show re", ["read_file\tRead.", "remove\tRemove\\u{1b}."]),
+            ("list remove rea", ["read_file\tRead."]),
+            ("call read_file ", [NAMES[0], "limit=\tHow many.", *NAMES[2:]]),
             ("call read_file mode=f", ["mode=fast"]),
             ("call read_file path='a b' mo", ["mode="]),
-            ("call read_file --input", ["--input-json"]),
+            ("call read_file --input", ["--input-json\tThe arguments as a JSON object, '-' for standard input."]),
             ("call read_file path=@n", ["path=@new/", "path=@notes.txt"]),
             ("list --where read_o", ["read_only"]),
             ("search x --where 'destructive or read_o", ["destructive or read_only"]),
@@ -201,22 +197,17 @@ class TestShells:
     def test_what_may_stand_at_the_cursor(self, ask, home, line, answers):
         (home / "here" / "new").mkdir()
         (home / "here" / "notes.txt").write_text("")
-        assert ask("bash", f"registry {line}") == ([f"plain,{each}" for each in answers] or [""])
-
-    def test_tools_with_what_they_do(self, ask):
-        assert ask("fish", "registry show re") == ["plain,read_file\tRead.", "plain,remove\tRemove\\u{1b}."]
-        assert ask("zsh", "registry show rea") == ["plain", "read_file", "Read."]
+        assert ask(line) == ([f"plain,{each}" for each in answers] or [""])
 
     @pytest.mark.parametrize("line", ["registry call nothing ", "registry nothing x"])
     def test_where_nothing_can_be_said_nothing_is_said(self, say, registry, monkeypatch, line):
-        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", "2")
         code, out, err = say()
         assert code in (0, 1)
         assert (out.strip(), err) == ("", "")
 
-    def test_a_shell_that_nobody_knows(self, say, registry, monkeypatch):
+    def test_what_no_script_of_ours_asks(self, say, registry, monkeypatch):
         monkeypatch.setenv("_REGISTRY_COMPLETE", "tcsh_complete")
         assert say() == (1, "", "")
 
@@ -347,10 +338,9 @@ class TestPublished:
         assert "not asked" not in say("list")[2]
 
     def test_they_complete(self, say, file, monkeypatch):
-        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry show n_")
-        monkeypatch.setenv("COMP_CWORD", "2")
-        assert say()[1] == "plain,n_show\nplain,n_take\n"
+        assert say()[1] == "plain,n_show\ttake show hidden\nplain,n_take\ttake show hidden\n"
 
     def test_they_are_read_anew_once_a_file_changes(self, say, file):
         for text, names in (("other", "n_other\n"), ("other third", "n_other\nn_third\n")):

@@ -66,7 +66,7 @@ def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
     place = environment()
     assert place is not None
     assert write_snapshot(place, sections_of(tools, problems, commands=COMMANDS), stamps)
-    return Path(place.path)
+    return Path(place[1])
 
 
 @pytest.fixture
@@ -281,10 +281,9 @@ def test_a_quieted_output_goes_nowhere():
 def completed(said, monkeypatch):
     """Asks as a shell's completion function does; gives the lines, or `None` where it is declined."""
 
-    def complete(shell: str, words: str, at: str) -> list[str] | None:
-        monkeypatch.setenv("_REGISTRY_COMPLETE", f"{shell}_complete")
-        monkeypatch.setenv("COMP_WORDS", words)
-        monkeypatch.setenv("COMP_CWORD", at)
+    def complete(line: str, instruction: str = "complete") -> list[str] | None:
+        monkeypatch.setenv("_REGISTRY_COMPLETE", instruction)
+        monkeypatch.setenv("COMP_WORDS", line)
         code, out, err = said()
         assert err == ""
         return None if code is None else out.removesuffix("\n").split("\n")
@@ -292,73 +291,42 @@ def completed(said, monkeypatch):
     return complete
 
 
-ALL_COMMANDS = ["plain,call", "plain,list", "plain,lint:all", "plain,show"]
-TOOLS_FOR_ZSH = [
-    *("plain", "alpha", "Does alpha.", "plain", "alpha2", "Dö alpha2."),
-    *("plain", "beta", "漢字。", "plain", "host_tool", "_"),
-]
+LISTED = ["plain,list\tList the tools.", "plain,lint:all\tOdd name."]
+OFFERED = ["plain,alpha\tDoes alpha.", "plain,alpha2\tDö alpha2.", "plain,beta\t漢字。", "plain,host_tool"]
 
 
 @pytest.mark.usefixtures("kept")
 class TestCompletion:
     @pytest.mark.parametrize(
-        ("shell", "words", "at", "lines"),
+        ("line", "lines"),
         [
-            ("bash", "registry li", "", ["plain,list", "plain,lint:all"]),
-            ("bash", "registry ", "", ALL_COMMANDS),
-            ("bash", "registry", "", ALL_COMMANDS),
-            ("bash", "registry list ", "", ["plain,alpha", "plain,alpha2", "plain,beta", "plain,host_tool"]),
-            ("bash", "registry list alpha b", "", ["plain,beta"]),
-            ("bash", "registry show zzz", "", [""]),
-            ("zsh", "registry l", "1", ["plain", "list", "List the tools.", "plain", r"lint\:all", "Odd name."]),
-            ("zsh", "registry sh", "1", ["plain", "show", "_"]),
-            ("zsh", "registry show b", "2", ["plain", "beta", "漢字。"]),
-            ("zsh", "registry show", "2", TOOLS_FOR_ZSH),
-            ("zsh", "registry show ", "2", TOOLS_FOR_ZSH),
-            ("fish", "registry c", "c", ["plain,call\tCall a tool."]),
-            ("fish", "registry sh", "sh", ["plain,show"]),
+            ("registry li", LISTED),
+            ("registry ", ["plain,call\tCall a tool.", *LISTED, "plain,show"]),
+            ("registry", ["plain,call\tCall a tool.", *LISTED, "plain,show"]),
+            *((f"registry {command} ", OFFERED) for command in ("list", "show", "schema", "explain", "call")),
+            ("registry show al", OFFERED[:2]),
+            ("registry list alpha b", OFFERED[2:3]),
+            ("registry show zzz", [""]),
         ],
     )
-    def test_each_shell_in_its_own_form(self, completed, shell, words, at, lines):
-        assert completed(shell, words, at) == lines
-
-    @pytest.mark.parametrize("command", ["list", "show", "schema", "explain", "call"])
-    def test_tools(self, completed, command):
-        assert completed("bash", f"registry {command} al", "") == ["plain,alpha", "plain,alpha2"]
-        assert completed("fish", f"registry {command} ", "") == [
-            "plain,alpha\tDoes alpha.",
-            "plain,alpha2\tDö alpha2.",
-            "plain,beta\t漢字。",
-            "plain,host_tool",
-        ]
+    def test_words_with_their_help(self, completed, line, lines):
+        assert completed(line) == lines
 
     @pytest.mark.parametrize(
-        ("shell", "words", "at"),
+        "line",
         [
-            ("powershell", "registry l", "1"),
-            ("bash", "registry --", ""),
-            ("bash", "registry list --", ""),
-            ("bash", "registry --debug list", ""),
-            ("bash", "registry show alpha b", ""),
-            ("bash", "registry call alpha p", ""),
-            ("bash", "registry plugins x", ""),
-            ("bash", "registry 'li", ""),
-            ("bash", "registry l\\i", ""),
-            ("zsh", "registry li", "x"),
-            ("zsh", "registry li", ""),
+            *("--", "list --", "--debug list", "show alpha b", "call alpha p", "plugins x"),
+            *("'li", "l\\i"),
         ],
     )
-    def test_everything_else_is_declined(self, completed, shell, words, at):
-        assert completed(shell, words, at) is None
-
-    def test_the_script_is_declined(self, said, monkeypatch):
-        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_source")
-        assert said() == (None, "", "")
+    def test_everything_else_is_declined(self, completed, line):
+        assert completed(f"registry {line}") is None
+        assert completed("registry li", "bash_source") is None
 
 
 def test_without_commands_to_offer_it_declines(completed, watched):
     keep(watched, [], [])
-    assert completed("bash", "registry show x", "") is None
+    assert completed("registry show x") is None
 
 
 # What it is made of

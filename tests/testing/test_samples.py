@@ -150,14 +150,12 @@ def test_what_nothing_fits_has_no_sample() -> None:
         samples_of({"type": "object", "properties": {"a": False}, "required": ["a"]})
 
 
-def test_a_property_without_a_value_is_left_out_and_told() -> None:
+def test_a_property_without_a_value_is_left_out() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"const": 1}, "b": {"type": "string", "pattern": "(?:x{2}y){3}[^\\s]q?$", "maxLength": 2}},
     }
-    samples = Samples(schema, compiled(json_text(schema)).is_valid)
-    assert next(samples.of()) == {"a": 1}
-    assert list(samples.missed) == ["b"]
+    assert samples_of(schema)[0] == {"a": 1}
 
 
 # Numbers and texts at the bounds of a schema --------------------------------------------------------------------------

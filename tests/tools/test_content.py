@@ -42,8 +42,9 @@ def test_content_is_written_in_mcps_words(content, data):
 
 @pytest.mark.parametrize("given", [b"a", 5, [5], None, {"a": 1}, ["a", b"b"]])
 def test_a_result_takes_nothing_else(given):
-    with pytest.raises(TypeError, match="content must be text or one of"):
-        ToolResult(given)
+    for options in ({"content": given}, {"attachments": given}):
+        with pytest.raises(TypeError, match="content must be text or one of"):
+            ToolResult(**options)
 
 
 def test_the_text_of_a_result_is_all_its_text():
@@ -71,12 +72,6 @@ def test_text_that_no_wire_takes_is_made_sayable():
     assert TextContent("zwölf 🎺").text == "zwölf 🎺"
 
 
-@pytest.mark.parametrize("given", [b"a", 5, ["a", 5]])
-def test_attachments_are_content_too(given):
-    with pytest.raises(TypeError, match="content must be"):
-        ToolResult("a", attachments=given)
-
-
 def test_attachments_and_details_are_not_for_the_model():
     picture = ImageContent(b"picture")
     result = ToolResult("a", attachments=[picture], details={"secret": object()})
@@ -87,25 +82,6 @@ def test_attachments_and_details_are_not_for_the_model():
 def test_a_result_is_read_from_what_it_writes():
     result = ToolResult(["a", ImageContent(b"b")], structured_content={"c": 1})
     assert ToolResult.from_json(result.to_json()) == result
-
-
-def test_everything_of_a_result_is_read_from_what_it_writes():
-    result = ToolResult(
-        "a",
-        {"b": 1},
-        is_error=True,
-        kind="limit",
-        display="shown",
-        title="title",
-        metadata={"m": [1]},
-        detail="stack",
-        attachments=(ImageContent(b"c"),),
-        details={"d": None},
-    )
-    data = result.to_data()
-    assert json.loads(json.dumps(data)) == data
-    assert ToolResult.from_data(data) == result
-    assert ToolResult.from_data(ToolResult().to_data()) == ToolResult()
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -126,8 +102,8 @@ results = st.builds(
     ToolResult,
     content=st.lists(contents, max_size=3),
     structured_content=st.none() | facts,
-    is_error=st.just(value=True),
-    kind=st.sampled_from(typing.get_args(ErrorKind)),
+    is_error=st.booleans(),
+    kind=st.none() | st.sampled_from(typing.get_args(ErrorKind)),
     display=optional,
     title=optional,
     metadata=facts,
@@ -169,16 +145,6 @@ def test_what_else_an_mcp_server_says_is_left_out():
             {"content": [{"type": "resource_link", "uri": "a", "name": "b", "mimeType": 5}]},
             r"content\[0\].mimeType: must be a text",
         ),
-    ],
-)
-def test_what_is_no_result_is_refused_with_its_path(given, message):
-    with pytest.raises(ValueError, match=message):
-        ToolResult.from_json(given)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
         ({"kind": "odd"}, "kind: must be one of .*, got 'odd'"),
         ({"kind": ["limit"]}, "kind: must be a text, got list"),
         ({"metadata": []}, "metadata: must be an object, got list"),
@@ -186,7 +152,7 @@ def test_what_is_no_result_is_refused_with_its_path(given, message):
         ({"attachments": [5]}, r"attachments\[0\]: must be an object"),
     ],
 )
-def test_what_is_no_whole_result_is_refused_with_its_path(given, message):
+def test_what_is_no_result_is_refused_with_its_path(given, message):
     with pytest.raises(ValueError, match=message):
         ToolResult.from_data(given)
 

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import functools
-from typing import Annotated, Any, Generic, Literal, Optional, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Generic, Optional, TypedDict, TypeVar, Unpack
 
 import attrs
 import pydantic
 import pytest
 from hypothesis import example, given, strategies as st
 
-from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.registry import ToolRegistry
 from pegboard.schema.json import StructureError
@@ -20,61 +18,6 @@ from pegboard.tools.services import Injected, injected_kind
 from pegboard.tools.signature import signature_of
 from pegboard.tools.tool import Tool, tool
 from pegboard.tools.typed import tool_of
-
-
-def plain(): ...
-
-
-async def coroutine(): ...
-
-
-def generator():
-    yield
-
-
-async def async_generator():
-    yield
-
-
-class Callable:
-    def __init__(self, func=None):
-        self.func = func
-
-    async def __call__(self): ...
-
-    def method(self): ...
-
-    @staticmethod
-    async def static(): ...
-
-    @classmethod
-    def of_class(cls):
-        yield
-
-
-@pytest.mark.parametrize(
-    ("function", "flavour"),
-    [
-        (plain, Flavour.PLAIN),
-        (coroutine, Flavour.ASYNC),
-        (generator, Flavour.GENERATOR),
-        (async_generator, Flavour.ASYNC_GENERATOR),
-        (len, Flavour.PLAIN),
-        (int, Flavour.PLAIN),
-        (functools.partial(functools.partial(coroutine)), Flavour.ASYNC),
-        (functools.partial(async_generator), Flavour.ASYNC_GENERATOR),
-        (functools.lru_cache(plain), Flavour.PLAIN),
-        (Callable(), Flavour.ASYNC),
-        (Callable(func=generator), Flavour.ASYNC),
-        (functools.partial(Callable()), Flavour.ASYNC),
-        (Callable().method, Flavour.PLAIN),
-        (Callable().static, Flavour.ASYNC),
-        (Callable.of_class, Flavour.GENERATOR),
-    ],
-)
-def test_the_flavour_is_what_calling_gives(function, flavour):
-    assert Flavour.of(function) is flavour
-
 
 CONTEXT = ToolContext()
 
@@ -403,29 +346,6 @@ def test_a_factory_may_speak_to_the_model_and_may_end_the_turn(error):
     with pytest.raises(type(error)) as caught:
         called(lookup, {}, {Database: fails})
     assert caught.value is error
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("def function(db: Injected[int | str]): ...", "a service is found by its class or protocol"),
-        ("def function(db: Injected[Literal[1]]): ...", "a service is found by its class or protocol"),
-        ("def function(db: Injected[ReadonlyContext]): ...", "a service is found by its class or protocol"),
-        ("def function(*db: Injected[Database]): ...", "a service can't be starred"),
-        ("def function(**db: Injected[Database]): ...", "a service can't be starred"),
-    ],
-)
-def test_what_cannot_be_injected_is_refused_at_definition(source, message):
-    names = {
-        "Injected": Injected,
-        "Database": Database,
-        "Literal": Literal,
-        "ReadonlyContext": ReadonlyContext,
-    }
-    exec(source, names)
-    with pytest.raises(DefinitionError, match=message) as caught:
-        Tool.from_function(names["function"])
-    assert caught.value.parameter == "db"
 
 
 def test_the_marker_shows_itself():

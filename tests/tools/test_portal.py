@@ -28,62 +28,49 @@ async def value():
     return asyncio.get_running_loop()
 
 
-async def failing():
-    raise ValueError("no")
-
-
 async def never():
     await asyncio.Event().wait()
 
 
-def test_a_thread_waits_for_what_runs_in_the_calls_loop():
-    async def run():
-        context = ToolContext()
-        context.internals.portal = LoopPortal(asyncio.get_running_loop())
-        assert await asyncio.to_thread(context.wait, value()) is asyncio.get_running_loop()
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(5)
-        assert await asyncio.to_thread(context.wait, future) == 5
-
-    asyncio.run(run())
+async def test_a_thread_waits_for_what_runs_in_the_calls_loop():
+    context = ToolContext()
+    context.internals.portal = LoopPortal(asyncio.get_running_loop())
+    assert await asyncio.to_thread(context.wait, value()) is asyncio.get_running_loop()
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(5)
+    assert await asyncio.to_thread(context.wait, future) == 5
 
 
-def test_waiting_ends_with_the_calls_limit_and_cancels_what_it_waited_for():
-    async def run():
-        context = ToolContext(deadline=time.monotonic() + 0.05)
-        context.internals.portal = LoopPortal(asyncio.get_running_loop())
-        with pytest.raises(CallStoppedError, match="the call's time limit has passed") as caught:
-            await asyncio.to_thread(context.wait, never())
-        assert caught.value.kind == "timeout"
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others:
-            _, left = await asyncio.wait(others, timeout=60)
-            assert not left
-
-    asyncio.run(run())
+async def test_waiting_ends_with_the_calls_limit_and_cancels_what_it_waited_for():
+    context = ToolContext(deadline=time.monotonic() + 0.05)
+    context.internals.portal = LoopPortal(asyncio.get_running_loop())
+    with pytest.raises(CallStoppedError, match="the call's time limit has passed") as caught:
+        await asyncio.to_thread(context.wait, never())
+    assert caught.value.kind == "timeout"
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        _, left = await asyncio.wait(others, timeout=60)
+        assert not left
 
 
-def test_waiting_ends_when_the_call_is_stopped():
-    async def run():
-        begun = asyncio.Event()
+async def test_waiting_ends_when_the_call_is_stopped():
+    begun = asyncio.Event()
 
-        async def slow():
-            begun.set()
-            await never()
+    async def slow():
+        begun.set()
+        await never()
 
-        context = ToolContext()
-        context.internals.portal = LoopPortal(asyncio.get_running_loop())
-        waiting = asyncio.create_task(asyncio.to_thread(context.wait, slow()))
-        await begun.wait()
-        context.cancelled = True
-        context.internals.portal.close()
-        with pytest.raises(CallStoppedError) as caught:
-            await waiting
-        assert caught.value.kind == "aborted"
-        with pytest.raises(CallStoppedError):
-            await asyncio.to_thread(context.internals.portal.wait, value(), lambda: None)
-
-    asyncio.run(run())
+    context = ToolContext()
+    context.internals.portal = LoopPortal(asyncio.get_running_loop())
+    waiting = asyncio.create_task(asyncio.to_thread(context.wait, slow()))
+    await begun.wait()
+    context.cancelled = True
+    context.internals.portal.close()
+    with pytest.raises(CallStoppedError) as caught:
+        await waiting
+    assert caught.value.kind == "aborted"
+    with pytest.raises(CallStoppedError):
+        await asyncio.to_thread(context.internals.portal.wait, value(), lambda: None)
 
 
 def test_a_cancellation_that_is_not_the_calls_stays_what_it_is():
@@ -136,38 +123,32 @@ def test_without_a_call_waiting_makes_a_loop_of_its_own():
     assert ToolContext().wait(value()).is_closed()
 
 
-def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
+async def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
     heard, loop_thread = [], threading.get_ident()
 
-    async def run():
-        context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
-        context.internals.portal = LoopPortal(asyncio.get_running_loop())
+    context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
+    context.internals.portal = LoopPortal(asyncio.get_running_loop())
 
-        def work():
-            for number in range(3):
-                context.emit(number)
+    def work():
+        for number in range(3):
+            context.emit(number)
 
-        await asyncio.to_thread(work)
-        await asyncio.sleep(0)
-        context.emit("from the loop")
-
-    asyncio.run(run())
+    await asyncio.to_thread(work)
+    await asyncio.sleep(0)
+    context.emit("from the loop")
     assert heard == [(0, True), (1, True), (2, True), ("from the loop", True)]
 
 
-def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_heard():
+async def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_heard():
     heard = []
 
-    async def run():
-        context = ToolContext(listener=heard.append)
-        context.internals.portal = LoopPortal(asyncio.get_running_loop())
-        context.cancelled = True
-        context.internals.portal.close()
-        await asyncio.to_thread(context.emit, "too late")
-        await asyncio.sleep(0)
-        context.emit("after")
-
-    asyncio.run(run())
+    context = ToolContext(listener=heard.append)
+    context.internals.portal = LoopPortal(asyncio.get_running_loop())
+    context.cancelled = True
+    context.internals.portal.close()
+    await asyncio.to_thread(context.emit, "too late")
+    await asyncio.sleep(0)
+    context.emit("after")
     assert heard == ["after"]
 
 

@@ -140,20 +140,6 @@ def test_what_is_open_for_all_calls_is_closed_with_the_registry_and_opened_anew(
     assert log == ["open", "close"] * 2
 
 
-def test_what_fails_while_it_is_closed_is_told_to_the_operator(caplog):
-    def factory():
-        yield 5
-        raise ValueError("stuck")
-
-    services = Services({int: factory})
-    context = ToolContext(services=services)
-    assert context.service(int) == 5
-    with caplog.at_level(logging.ERROR, logger="pegboard"):
-        asyncio.run(context.internals.close_services())
-    assert "closing int failed" in caplog.text
-    assert "stuck" in caplog.text
-
-
 class Database: ...
 
 

@@ -28,6 +28,7 @@ from pegboard.errors import DefinitionError
 from pegboard.schema.types import schema_of
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.services import Injected
 from pegboard.tools.signature import EMPTY, OMITTED, is_method, output_of, returned_by, signature_of
 
 if TYPE_CHECKING:
@@ -159,20 +160,6 @@ def test_the_context_is_found_however_it_is_written(annotation):
     assert [each.name for each in signature.visible] == ["a"]
 
 
-def test_only_one_parameter_takes_the_context():
-    def function(a: ToolContext, b: ToolContext): ...
-
-    with pytest.raises(DefinitionError, match="'b': a second parameter takes the context"):
-        signature_of(function, tool="t")
-
-
-def test_the_context_is_no_starred_parameter():
-    def function(*context: ToolContext): ...
-
-    with pytest.raises(DefinitionError, match="can't be starred"):
-        signature_of(function, tool="t")
-
-
 def test_types_of_everything_that_is_running_around_are_found():
     class Outer: ...
 
@@ -210,15 +197,6 @@ def test_types_of_whoever_merely_calls_are_not_taken():
 def mentions_missing(a: Missing): ...
 
 
-@pytest.mark.parametrize("annotation", [ReadonlyContext, type("Own", (ToolContext,), {})])
-def test_a_context_that_only_the_model_could_fill_is_refused(annotation):
-    def function(context): ...
-
-    function.__annotations__["context"] = annotation
-    with pytest.raises(DefinitionError, match="Annotate it ToolContext"):
-        signature_of(function, tool="t")
-
-
 def test_unpacked_keys_are_keyword_parameters():
     def function(a: int, **options: Unpack[Extra]): ...
 
@@ -231,11 +209,32 @@ def test_unpacked_keys_are_keyword_parameters():
     ]
 
 
-def test_only_a_typed_dict_can_be_unpacked():
-    def function(**options: Unpack[int]): ...
+class Own(ToolContext): ...
 
-    with pytest.raises(DefinitionError, match=r"'options': its type .* unpacks no TypedDict"):
-        signature_of(function, tool="t")
+
+@pytest.mark.parametrize(
+    ("parameters", "name", "message"),
+    [
+        ("a: ToolContext, b: ToolContext", "b", "a second parameter takes the context"),
+        ("*context: ToolContext", "context", "the context can't be starred"),
+        ("context: ReadonlyContext", "context", "Annotate it ToolContext"),
+        ("context: Own", "context", "Annotate it ToolContext"),
+        ("**options: Unpack[int]", "options", "its type .* unpacks no TypedDict"),
+        ("db: Injected[int | str]", "db", "a service is found by its class or protocol"),
+        ("db: Injected[Literal[1]]", "db", "a service is found by its class or protocol"),
+        ("db: Injected[ReadonlyContext]", "db", "a service is found by its class or protocol"),
+        ("*db: Injected[Own]", "db", "a service is found by its class or protocol"),
+        ("*db: Injected[Result]", "db", "a service can't be starred"),
+        ("**db: Injected[Result]", "db", "a service can't be starred"),
+    ],
+)
+def test_what_no_parameter_can_be_is_refused(parameters, name, message):
+    names = {each.__name__: each for each in (ToolContext, ReadonlyContext, Own, Result)}
+    names |= {"Injected": Injected, "Literal": Literal, "Unpack": Unpack}
+    exec(f"def function({parameters}): ...", names)
+    with pytest.raises(DefinitionError, match=message) as caught:
+        signature_of(names["function"], tool="t")
+    assert caught.value.parameter == name
 
 
 def test_names_that_are_bound_or_hidden_are_taken_where_any_key_is():

@@ -10,15 +10,13 @@ import re
 import sys
 import threading
 import types
-from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
 import typing_extensions
 
 from pegboard import Once, ReadonlyContext, Reshape, StaticToolset, ToolCall, ToolRegistry, TypedTool, wrap
-from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.spec import (
@@ -202,29 +200,6 @@ def test_a_decorated_function_stays_what_it_was():
     assert run(tool_of(add), {"a": 1}) == 2
 
 
-def test_all_flavours_are_kept():
-    @tool
-    async def coroutine(a: int) -> int:
-        return a
-
-    @tool
-    def generator(a: int) -> Iterator[int]:
-        yield a
-
-    @tool
-    async def async_generator(a: int) -> AsyncIterator[int]:
-        yield a
-
-    async def collect():
-        return [each async for each in run(tool_of(async_generator), {"a": 3})]
-
-    assert asyncio.run(run(tool_of(coroutine), {"a": 1})) == 1
-    assert list(run(tool_of(generator), {"a": 2})) == [2]
-    assert asyncio.run(collect()) == [3]
-    flavours = [tool_of(each).handler.flavour for each in (coroutine, generator, async_generator)]
-    assert flavours == [Flavour.ASYNC, Flavour.GENERATOR, Flavour.ASYNC_GENERATOR]
-
-
 class Adder:
     """Adds what it was made with."""
 
@@ -320,12 +295,6 @@ def test_a_nan_default_never_reaches_a_schema():
     assert made.spec.input_schema["properties"] == {"a": {"type": "number"}, "b": {"type": "number"}}
     assert "required" not in made.spec.input_schema
     assert run(made, {}) == (pytest.approx(math.nan, nan_ok=True), math.inf)
-
-
-class Options(TypedDict, total=False):
-    """Unpacked."""
-
-    depth: int
 
 
 def test_stars_are_arrays_and_open_objects():
@@ -432,9 +401,7 @@ async def wait(arguments):
         ({"readonly": True}, "there is no option 'readonly' here. Did you mean 'read_only'?"),
         ({"timeout": 0}, "'timeout' must be > 0"),
         ({"timeout": "5"}, "timeout must be a number of seconds, got '5'"),
-        ({"timeout": True}, "timeout must be a number of seconds, got True"),
         ({"retries": True}, "retries must be a whole number, got True"),
-        ({"retries": 1.5}, "retries must be a whole number, got 1.5"),
         ({"preview": 5}, "preview must be a function, got 5"),
         ({"check": "no"}, "check must be a function, got 'no'"),
         ({"format_validation_error": []}, "format_validation_error must be a function"),
@@ -444,14 +411,11 @@ async def wait(arguments):
         ({"tags": 5}, "tags must be a collection of texts"),
         ({"instructions": 5}, "instructions must be a text"),
         ({"offered": "no"}, "offered must be True or False"),
-        ({"process_request": "no"}, "process_request must be a function"),
         ({"read_only": wait}, "read_only must not be async"),
         ({"destructive": lambda: True}, "destructive is called with arguments, and doesn't take that"),
         ({"concurrency": lambda: "shared"}, "concurrency is called with arguments, and doesn't take that"),
         ({"preview": lambda context: None}, "preview is called with arguments, and doesn't take that"),
         ({"check": wait}, "check must not be async: its answer is needed at once. Write it with def"),
-        ({"preview": wait}, "preview must not be async"),
-        ({"requires_confirmation": wait}, "requires_confirmation must not be async"),
         ({"check": lambda: None}, "check is called with arguments, and doesn't take that: too many positional"),
         ({"preview": lambda a, b: None}, "preview is called with arguments, and doesn't take that: missing a required"),
         ({"preview": lambda *, arguments: None}, "preview is called with arguments, and doesn't take that"),
@@ -465,21 +429,13 @@ async def wait(arguments):
         ({"permission_arguments": {"qery": "text"}}, "there is no argument 'qery'. Did you mean 'query'?"),
         ({"permission_arguments": {"x": "text"}}, "there is no argument 'x'. There are query"),
         ({"meta": {"a": ["\ud800"]}}, "meta: a[0]: must not hold lone surrogates"),
-        ({"timeout": float("nan")}, "'timeout' must be > 0"),
-        ({"retries": -1}, "'retries' must be >= 0"),
-        ({"max_concurrency": 0}, "'max_concurrency' must be >= 1: 0"),
-        ({"max_concurrency": 1.5}, "max_concurrency must be a whole number, got 1.5"),
-        ({"max_concurrency": True}, "max_concurrency must be a whole number, got True"),
         ({"concurrency": "alone"}, "there is no concurrency 'alone'"),
         ({"tags": "abc"}, "tags must be a collection of strings"),
         ({"meta": {"a": object()}}, "not JSON serializable"),
         ({"executor": 1}, "executor must be a text"),
-        ({"executor": ""}, "'executor' must be >= 1"),
         ({"memory_limit": 1 << 28}, "memory_limit can't be kept in this process. Pass executor='process'"),
         ({"memory_limit": 1 << 28, "executor": "thread"}, "memory_limit can't be kept in this process"),
-        ({"memory_limit": 1 << 20, "executor": "process"}, "'memory_limit' must be >= 67108864"),
         ({"memory_limit": 1e9, "executor": "process"}, "memory_limit must be a whole number of bytes"),
-        ({"memory_limit": True, "executor": "process"}, "memory_limit must be a whole number of bytes"),
         ({"examples": [{"query": 1}]}, "example 0 doesn't fit: query: must be a string"),
         ({"examples": [["q"]]}, "example 0 is no mapping of arguments: ['q']"),
         ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),

@@ -75,14 +75,6 @@ def test_names_are_settled_before_predicates_look():
     assert tools.was_held_back("a")
 
 
-@pytest.mark.parametrize("answer", [None, [None], [make_tool("x"), make_tool("x")]])
-@pytest.mark.parametrize("error", [None, OSError("down")])
-def test_a_toolset_that_fails_or_lies_costs_only_its_own(answer, error):
-    tools = resolved(toolsets=[PlainToolset("odd", answer, error), PlainToolset("whole", [make_tool("e")])])
-    assert {"a", "b", "c", "d", "e"} <= set(tools.names)
-    assert {problem.toolset for problem in tools.problems} == {"odd"}
-
-
 def test_a_toolset_that_hangs_costs_only_its_own():
     tools = resolved(toolsets=[Hanging("slow")], toolset_timeout=0.01)
     assert names(tools) == ["a", "b", "c", "d"]

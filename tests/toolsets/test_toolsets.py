@@ -148,15 +148,6 @@ def test_what_cannot_become_a_tool_costs_only_itself():
     assert "item 0 can't become a tool" in offer.problems[0].cause
 
 
-def stops():
-    raise StopIteration("odd")
-
-
-def interrupted():
-    """No real one: signals reach the main thread only."""
-    raise KeyboardInterrupt("odd")
-
-
 class Interrupting:
     """Becomes tools badly."""
 
@@ -172,10 +163,6 @@ class Interrupting:
 def test_an_item_that_raises_anything_costs_only_itself(error):
     offer = offered(ToolsetFunction("f", lambda: [Interrupting(error), TOOL]))
     assert (names(offer), len(offer.problems)) == (["a"], 1)
-
-
-def fails():
-    raise OSError("down")
 
 
 async def test_giving_up_leaves_the_thread_behind():

@@ -89,11 +89,6 @@ def test_a_call_reaches_the_toolset_under_its_own_name():
     assert called(tool, {"x": 1}) == {"ran": "push"}
 
 
-def test_tools_that_are_not_there_get_the_prefix_too():
-    inner = wrap(PlainToolset(tools=[make_tool("push")])).filtered("edit")
-    assert [each.name for each in offered(wrap(inner).prefixed("git")).dropped] == ["git_push"]
-
-
 @pytest.mark.parametrize("prefix", ["", "1", "a b", "é", "a."])
 def test_a_prefix_with_which_no_name_can_start_is_refused(prefix):
     with pytest.raises(InvalidNameError):
@@ -110,18 +105,20 @@ def test_only_what_is_named_is_renamed():
     assert called(tools[0], {}) == {}
 
 
-def test_two_tools_can_swap_their_names():
-    assert names(offered(wrap(TWO).renamed({"a": "b", "b": "a"}))) == ["b", "a"]
-
-
-def test_a_name_that_is_taken_stays_with_the_first():
-    offer = offered(wrap(TWO).renamed({"b": "a"}))
-    assert (names(offer), [problem.tool for problem in offer.problems]) == (["a"], ["a"])
-
-
-def test_tools_that_are_not_there_are_known_by_the_new_name():
-    offer = offered(wrap(TWO).filtered("edit").renamed({"a": "alpha"}))
-    assert [each.name for each in offer.dropped] == ["alpha", "b"]
+@pytest.mark.parametrize(
+    ("toolset", "offered_names", "without", "left_out"),
+    [
+        (wrap(TWO).renamed({"a": "b", "b": "a"}), ["b", "a"], [], []),
+        (wrap(TWO).renamed({"b": "a"}), ["a"], ["a"], []),  # a name that is taken stays with the first
+        (wrap(TWO).filtered("edit").renamed({"a": "alpha"}), [], [], ["alpha", "b"]),
+        (wrap(TWO).filtered("edit").prefixed("git"), [], [], ["git_a", "git_b"]),
+    ],
+)
+def test_tools_are_known_by_their_new_names_wherever_they_are(toolset, offered_names, without, left_out):
+    offer = offered(toolset)
+    assert names(offer) == offered_names
+    assert [problem.tool for problem in offer.problems] == without
+    assert [each.name for each in offer.dropped] == left_out
 
 
 def test_a_name_that_isnt_one_is_refused():

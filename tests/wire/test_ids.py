@@ -141,7 +141,7 @@ def test_arguments_without_end_are_read_up_to_their_bound():
     for _ in range(60):
         shared = [shared, shared]
 
-    assert len(made({"a": shared}).arguments) == 1 << 20
+    assert len(made({"a": shared}, most=10_000).arguments) == 10_000
 
 
 def test_arguments_that_are_too_long_are_cut_and_mark_the_call():

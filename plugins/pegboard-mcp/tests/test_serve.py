@@ -57,7 +57,7 @@ def words(tmp_path):
     return ["-m", "pegboard", "serve", "--functions", str(file)]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_a_client_lists_and_calls_over_standard_input_and_output(words, tmp_path, mode):
     words = [*words, "-T", "add,read_input,echo", "--where", "not name:echo or user:ann", "--user", "bob"]
     parameters = StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path)
@@ -130,6 +130,7 @@ async def begun(path):
     raise AssertionError("the call has not begun")
 
 
+@pytest.mark.slow
 async def test_two_calls_with_one_id_are_both_answered_also_at_the_end(raw, tmp_path):
     async with raw() as client:
         client.call(1, "wait", seconds=0.5, begun=str(tmp_path / "begun"))
@@ -143,6 +144,7 @@ async def test_two_calls_with_one_id_are_both_answered_also_at_the_end(raw, tmp_
         assert (answers, code) == ([(1, "in between"), (1, "waited")], 0)
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_asked_to_end_answers_what_is_in_flight(raw, tmp_path):
     async with raw() as client:
         client.call(1, "wait", seconds=0.5, begun=str(tmp_path / "begun"))
@@ -152,6 +154,7 @@ async def test_a_process_that_is_asked_to_end_answers_what_is_in_flight(raw, tmp
         assert (answer["id"], answer["result"]["content"][0]["text"], code) == (1, "waited", 0)
 
 
+@pytest.mark.slow
 async def test_lines_that_are_no_messages_or_too_long_cost_only_themselves(raw):
     async with raw() as client:
         for garbage in (b"not json", b"[]", b"\xff\xfe", b'{"jsonrpc": "1.0"}', b"[" * 100_000):
@@ -166,6 +169,7 @@ async def test_lines_that_are_no_messages_or_too_long_cost_only_themselves(raw):
         assert (await client.read())["result"]["content"][0]["text"] == "still here"
 
 
+@pytest.mark.slow
 def test_messages_may_come_from_a_file_and_answers_go_to_one(words, tmp_path):
     text = "x" * 45_000  # more than goes into a pipe at once
     call = {"id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": text}}}
@@ -178,6 +182,7 @@ def test_messages_may_come_from_a_file_and_answers_go_to_one(words, tmp_path):
     assert (done.returncode, answer["id"], answer["result"]["content"][0]["text"]) == (0, 1, text)
 
 
+@pytest.mark.slow
 async def test_answers_that_fill_the_pipe_arrive_whole_once_they_are_read(raw):
     async with raw() as client:
         client.process.stdout._transport.pause_reading()
@@ -189,6 +194,7 @@ async def test_answers_that_fill_the_pipe_arrive_whole_once_they_are_read(raw):
         assert {answer["id"]: answer["result"]["content"][0]["text"] for answer in answers} == texts
 
 
+@pytest.mark.slow
 async def test_a_client_that_goes_without_reading_ends_the_process(raw, tmp_path):
     async with raw() as client:
         client.call(1, "wait", seconds=0.2, begun=str(tmp_path / "begun"))
@@ -198,6 +204,7 @@ async def test_a_client_that_goes_without_reading_ends_the_process(raw, tmp_path
         assert await asyncio.wait_for(client.process.wait(), 30) == 0
 
 
+@pytest.mark.slow
 async def test_cancellation_at_any_moment_leaves_other_calls_alone(raw, tmp_path):
     async with raw() as client:
         for id_, when in enumerate(("before", "while", "after"), 1):
@@ -217,6 +224,7 @@ async def test_cancellation_at_any_moment_leaves_other_calls_alone(raw, tmp_path
         assert await client.ended() == ([], 0)
 
 
+@pytest.mark.slow
 async def test_a_process_serves_over_http_and_answers_what_is_in_flight_when_it_is_asked_to_end(words, tmp_path):
     (tmp_path / "pegboard.toml").write_text('[plugins.mcp.serve.tokens]\nann = "token-of-ann-0123"\n')
     words = [*words, "--config", "pegboard.toml", "--http", "127.0.0.1:0", "--where", "not name:echo or user:ann"]

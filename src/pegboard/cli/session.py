@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import evolve, frozen
-from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete, split_arg_string
+from click.shell_completion import CompletionItem, FishComplete, split_arg_string
 
 from pegboard.cli.arguments import SchemaType, place, read_words
 from pegboard.cli.options import Options
@@ -453,8 +453,8 @@ def only_expression(specs: Sequence[str]) -> str | None:
     return " or ".join(parts) or None
 
 
-class BashLine(BashComplete):
-    """Bash takes `=` and `:` for ends of words, so our script hands over the line up to the cursor as it stands."""
+class LineComplete(FishComplete):
+    """Completion for all shells: our scripts hand over the line up to the cursor, and take a word a line."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words before the cursor, without the program, and the one that is being written."""
@@ -508,16 +508,18 @@ def _repeats(hint: SchemaType) -> bool:
 
 
 def complete(group: click.Group, instruction: str) -> int:
-    """Prints what may stand at the cursor, as the shell's script in `shells` asks for it (`bash_complete`, ...).
+    """Prints what may stand at the cursor, as the scripts in `shells` ask for it.
 
     Returns:
         The exit code: 0, or 1 where nothing could be completed.
     """
-    add_completion_class(BashLine)
     try:
-        return shell_complete(group, {"obj": Options()}, "registry", COMPLETE_VARIABLE, instruction)
+        if instruction == "complete":
+            click.echo(LineComplete(group, {"obj": Options()}, "registry", COMPLETE_VARIABLE).complete().encode())
+            return 0
     except Exception:  # noqa: BLE001  an error in the middle of a command line helps no one
         return 1
+    return 1
 
 
 def complete_tool(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,10 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
 _SHOWN: Final = frozenset(("name", "title", "description", "inputSchema", "outputSchema", "examples", "grammar"))
+_HOLDING: Final = (
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+    *("format", "pattern"),
+)
 _LISTED: Final = (
     *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "toolVersion"),
     *("plugin", "distribution", "version", "digest"),
@@ -82,28 +86,14 @@ def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterato
 
 
 def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
-    """The type, what it is held to, and whether it may be left out."""
+    """The type, whether it has to be given, and the keywords that it is held to."""
     yield _short(type_words(hint.schema))
-    yield from map(_short, _limits(hint.keywords))
     if required:
         yield "required"
-    elif (default := hint.keywords.get("default")) is not None:
-        yield f"default {_short(_json(default))}"
-
-
-def _limits(given: Mapping[str, Any]) -> Iterator[str]:
-    for what, unit in (("imum", ""), ("Length", " characters"), ("Items", " items")):
-        low, high = given.get(f"min{what}"), given.get(f"max{what}")
-        if low is not None and high is not None:
-            yield f"{_json(low)} to {_json(high)}{unit}"
-        elif low is not None or high is not None:
-            yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
-    for keyword, words in (("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")):
-        if (value := given.get(keyword)) is not None:
-            yield f"{words} {_json(value)}"
-    for keyword, words in (("format", ""), ("pattern", "pattern ")):
-        if isinstance(value := given.get(keyword), str):
-            yield f"{words}{value}"
+    for keyword in _HOLDING if required else (*_HOLDING, "default"):
+        if (value := hint.keywords.get(keyword)) is not None:
+            is_text = isinstance(value, str) and keyword != "default"
+            yield f"{keyword} {_short(value if is_text else _json(value))}"
 
 
 def _short(text: str) -> str:

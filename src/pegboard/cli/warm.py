@@ -13,7 +13,7 @@ from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
@@ -201,12 +201,13 @@ _ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema"
 
 
 def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
-    """Answers the request of a shell's completion function, as click's does."""
-    shell, _, what = instruction.partition("_")
-    written = _WRITTEN.get(shell)
-    if written is None or what != "complete":
+    """Answers the request of a shell's completion function: a line for each word that may stand at the cursor."""
+    line = os.environ.get("COMP_WORDS", "")  # up to the cursor, as it stands
+    if instruction != "complete" or any(character in line for character in "\"'\\"):
         raise Declined
-    before, word = _words(shell)
+    before, word = line.split()[1:], ""
+    if before and not line[-1].isspace():
+        word = before.pop()
     if word.startswith("-") or any(earlier.startswith("-") for earlier in before):
         raise Declined
     section = b"plain" if before else b"commands"
@@ -215,31 +216,8 @@ def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
     offered = [line.decode().split("\t") for line in snapshot.section(section).splitlines()]
     if not offered:
         raise Declined
-    items = [written(fields[0], fields[-1]) for fields in offered if fields[0].startswith(word)]
+    items = [f"plain,{name}\t{words[-1]}".rstrip("\t") for name, *words in offered if name.startswith(word)]
     return "\n".join(items).encode() + b"\n", b""
-
-
-def _words(shell: str) -> tuple[list[str], str]:
-    """The words before the one at the cursor, the program's name left out, and that one."""
-    line, at = os.environ.get("COMP_WORDS", ""), os.environ.get("COMP_CWORD", "")
-    if any(character in line + at for character in "\"'\\"):
-        raise Declined
-    words = line.split()
-    if shell == "bash":  # our script hands over the line up to the cursor as it stands
-        before = words[1:]
-        return (before, "") if not before or line[-1].isspace() else (before[:-1], before[-1])
-    if shell == "fish":
-        before = words[1:]
-        return (before[:-1] if at and before[-1:] == [at] else before), at
-    number = int(at)
-    return words[1:number], words[number] if number < len(words) else ""
-
-
-_WRITTEN: dict[str, Callable[[str, str], str]] = {
-    "bash": lambda name, _: f"plain,{name}",
-    "zsh": lambda name, help_: "plain\n" + (name.replace(":", "\\:") if help_ else name) + f"\n{help_ or '_'}",
-    "fish": lambda name, help_: f"plain,{name}\t{help_}" if help_ else f"plain,{name}",
-}
 
 
 def _write(out: bytes, err: bytes) -> int | None:

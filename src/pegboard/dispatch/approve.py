@@ -45,8 +45,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     assert tool is not None
     permissions = services.current.permissions
     state.permitted_by, state.judged = permissions, None
-    cached = permissions.policies.get(id(tool))
-    policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
+    policy = permissions.policies.get(tool) or policy_of(permissions, tool)
     if not state.demands and (policy.conditions == () or policy.runs(state.arguments)):
         return None
     if tool.by_arguments or not (tool.confirms is tool.work_dir is tool.permission_values is None):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -368,7 +368,7 @@ class _ArgumentCheck:
                 self.refused.append(f"{_shown(sample)}: {_joined(problems)}")
             elif problems is not None:
                 self.accepted += 1
-        self._sum_up(len(tried), samples.missed)
+        self._sum_up(len(tried))
         known = next(iter(self.tool.spec.examples), None) if not tried else tried[0]
         if known is not None:
             for text in islice(self._taken(dict(known)), _MOST_LISTED):
@@ -385,35 +385,15 @@ class _ArgumentCheck:
                 "that its arguments become) must tell problems, or raise ValueError, never crash"
             )
             return None
-        if problems:
-            self._worded(problems)
         return problems
 
-    def _worded(self, problems: tuple[str, ...]) -> None:
-        """Lets the tool word a refusal itself, where it wants to."""
-        write = self.tool.format_validation_error
-        if write is None:
-            return
-        try:
-            text: Any = write(problems)
-        except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
-            self.findings.error(f"{self.called}: its format_validation_error raised {cause_of(error)}; it must not")
-        else:
-            if not isinstance(text, str) or not text:
-                self.findings.error(f"{self.called}: its format_validation_error gave {text!r:.60}; it must give text")
-
-    def _sum_up(self, tried: int, missed: Collection[str]) -> None:
+    def _sum_up(self, tried: int) -> None:
         if not tried:
             self.findings.notes.append(
                 f"{self.called}: no arguments were found that its input schema takes, so only its examples were tried; "
                 "declare some (examples=[...])"
             )
             return
-        if missed:
-            self.findings.notes.append(
-                f"{self.called}: no value was found for {', '.join(map(repr, missed))}, which was left out; "
-                "declare an example with one (examples=[...])"
-            )
         if not self.refused:
             return
         such = f"such as {self.refused[0]}"

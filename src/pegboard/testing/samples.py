@@ -132,13 +132,11 @@ class Samples:
         schema: The schema.
         accepts: The schema's validator.
         left: How many more guesses may be made; a schema that branches without end gets smaller samples then.
-        missed: The names of the properties for which no value was found.
     """
 
     schema: JsonSchema = field(converter=lambda schema: _PLAIN.rewrite(schema).schema)
     accepts: Callable[[Any], bool]
     left: int = MOST_GUESSES
-    missed: dict[str, None] = field(factory=dict[str, None], init=False)
 
     def of(self, schema: JsonSchema | bool | None = None, level: int = 0) -> Iterator[Any]:
         """Values for a part, `None` the whole: an ordinary one first, then those at the bounds, each once.
@@ -253,7 +251,6 @@ class Samples:
         required: Sequence[str] = flat.get("required", ())
         optional = {} if self._is_late(level) else properties
         variants = {name: list(self._tried(rule, level)) for name, rule in optional.items()}
-        self.missed |= dict.fromkeys(name for name, found in variants.items() if not found)
         for name in required:
             if name not in variants:
                 rule = properties.get(name, flat.get("additionalProperties", True))

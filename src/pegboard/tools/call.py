@@ -56,10 +56,6 @@ class CallError(Exception):
         return ToolResult.error(self.kind, self.text, detail=self.detail)
 
 
-def _no_arguments() -> dict[str, Any]:
-    return {}  # four times as fast as dict[str, Any]()
-
-
 @frozen(slots=False)  # with slots, each attribute that is left unset would cost 35 ns a call, not 10
 class ToolCall(JsonRecord):
     """One call of a tool, as a model made it.
@@ -76,7 +72,7 @@ class ToolCall(JsonRecord):
     """
 
     name: str
-    arguments: str | bytes | Mapping[str, Any] = field(factory=_no_arguments)
+    arguments: str | bytes | Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
     id: str = ""
     title: str | None = None
     dynamic: bool = False

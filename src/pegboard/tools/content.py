@@ -131,8 +131,6 @@ CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, Li
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    if type(value) is TextContent:  # what nearly every result is
-        return (value,)
     if isinstance(value, list | tuple):
         return tuple(_one_content(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
     return (_one_content(value),)

@@ -118,18 +118,16 @@ def _given_to(
     make_binder: Callable[[], Binder], method: Callable[..., Any], otherwise: Callable[[StructureError], Any]
 ) -> Callable[..., Any]:
     """A method on the input as a function of the arguments; `otherwise` answers where they make no input."""
+    with_context = takes_context(method)
 
-    def given(arguments: Mapping[str, Any], **context: Any) -> Any:
+    def given(arguments: Mapping[str, Any], context: ReadonlyContext | None = None) -> Any:
         try:
             (_, structured), _ = make_binder()(ToolContext(), arguments)
         except StructureError as error:
             return otherwise(error)
-        return method(structured, **context)
+        return method(structured, context=context) if with_context else method(structured)
 
-    def given_context(arguments: Mapping[str, Any], context: ReadonlyContext) -> Any:
-        return given(arguments, context=context)
-
-    return given_context if takes_context(method) else given
+    return given
 
 
 def _options(tool: TypedTool[Any, Any], make_binder: Callable[[], Binder]) -> dict[str, Any]:

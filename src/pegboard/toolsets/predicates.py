@@ -12,6 +12,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
@@ -38,17 +39,7 @@ def is_literal(pattern: str) -> bool:
 @lru_cache(maxsize=1024)
 def matcher(pattern: str) -> Matcher:
     """The test for one pattern. What it costs is bounded by length of pattern x length of value."""
-    if is_literal(pattern):
-        return pattern.__eq__
-    head, *middle, tail = re.sub(r"\*+", "*", pattern).split("*") if "*" in pattern else (pattern, None)
-    # Between two stars the leftmost place is as good as any other: an atomic group never tries a second one.
-    steps = "".join(f"(?>.*?{_regex(part or '')})" for part in middle)
-    end = "" if tail is None else f".*{_regex(tail)}"
-    return re.compile(f"{_regex(head or '')}{steps}{end}", re.DOTALL).fullmatch
-
-
-def _regex(part: str) -> str:
-    return ".".join(re.escape(literal) for literal in part.split("?"))
+    return pattern.__eq__ if is_literal(pattern) else re.compile(translate(pattern.replace("[", "[[]"))).match
 
 
 def written(value: str) -> str:

@@ -85,12 +85,7 @@ def _is_ideograph(character: str) -> bool:
 
 def _segments(text: str) -> list[str]:
     """Runs of letters and digits; beyond ASCII of whatever shows, as FTS5 knows better what belongs to a word."""
-    if text.isascii():
-        return text.translate(_SEPARATORS).split()
     return "".join(c if c.isalnum() or (c > "\x7f" and c.isprintable()) else " " for c in text).split()
-
-
-_SEPARATORS = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
 def _spelt_apart(segment: str) -> list[str]:

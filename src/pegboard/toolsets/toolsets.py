@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import Flavour, settle
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolSpec
@@ -114,7 +114,7 @@ class ToolsetFunction(ToolsetBase):
             answer = await off_loop(self._function, *arguments)
         else:
             answer = self._function(*arguments)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await settle(answer)
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:

@@ -12,7 +12,6 @@ from pegboard import Tool
 from pegboard.catalogue import LazyPlugin, PluginRecord, Problem
 from pegboard.cli import warm
 from pegboard.cli.commands import look
-from pegboard.cli.commands.look import SnapshotWriter
 from pegboard.cli.output import Screen
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
@@ -386,14 +385,14 @@ class TestWhatAListLeavesBehind:
 
     @pytest.mark.usefixtures("settled")
     def test_nothing_is_kept_of_a_configuration_that_changed_meanwhile(self, say, site, home, monkeypatch):
-        start = SnapshotWriter.start
+        keeper = look.snapshot_keeper
 
         def changing():
-            keeping = start()
+            made = keeper()
             (home / "here" / "pegboard.toml").write_text('block = ["demo"]')
-            return keeping
+            return made
 
-        monkeypatch.setattr(SnapshotWriter, "start", changing)
+        monkeypatch.setattr(look, "snapshot_keeper", changing)
         say("list")
         assert warm.answer(["list"]) is None
 
@@ -673,8 +672,7 @@ class TestPlugins:
 
     @pytest.mark.usefixtures("bringing")
     def test_names_are_completed_without_importing(self, say, monkeypatch):
-        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
         monkeypatch.setenv("COMP_WORDS", "registry export --to m")
-        monkeypatch.setenv("COMP_CWORD", "3")
         assert say() == (0, "plain,mcp\nplain,mine\n", "")
         assert "mine_tools" not in sys.modules

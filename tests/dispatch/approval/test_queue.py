@@ -327,18 +327,28 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     await asyncio.gather(*tasks.values())
 
 
-async def test_reject_rejects_what_waits_in_this_session():
+@pytest.mark.parametrize(
+    ("answer", "own", "others", "settled"),
+    [
+        (Reject("stop that"), {}, {}, Reject("stop that", along_with="one")),
+        (Reject("stop that"), {}, {"session": "t"}, None),
+        (Reject(), {"session": None, "user": "ann"}, {"session": None, "user": "bob"}, None),
+        (Once(), {}, {}, None),
+        (Later(), {}, {}, None),
+    ],
+)
+async def test_reject_rejects_what_waits_in_this_session(answer, own, others, settled):
+    """And no other answer settles another request; users without a session don't share one."""
     person = Person()
     services = surroundings(person)
-    tasks = {name: ask(services, name) for name in ("one", "two")}
-    other = ask(services, "other", session="t")
-    await person.sees(*tasks, "other")
-    person.answers("two", Reject("stop that"))
-    assert (await tasks["two"])[0] == Reject("stop that")
-    assert (await tasks["one"])[0] == Reject("stop that", along_with="two")
-    assert not other.done()
-    person.answers("other", Once())
-    assert (await other)[0] == Once()
+    one, two = ask(services, "one", **own), ask(services, "two", **others)
+    await person.sees("one", "two")
+    person.answers("one", answer)
+    assert (await one)[0] == answer
+    if settled is None:
+        assert not two.done()
+        person.answers("two", Once())
+    assert (await two)[0] == (settled or Once())
 
 
 def test_an_answer_stands_against_a_later_one_to_another_request():
@@ -394,31 +404,6 @@ async def test_those_that_are_rejected_along_have_their_rejection_first():
     person.answers("two", Reject())
     await asyncio.gather(*tasks)
     assert order == ["one", "three", "two"]
-
-
-@pytest.mark.parametrize("answer", [Once(), Later()])
-async def test_other_answers_settle_one_request(answer):
-    person = Person()
-    services = surroundings(person)
-    one, two = ask(services, "one", covered=lambda: False), ask(services, "two")
-    await person.sees("one", "two")
-    person.answers("one", answer)
-    assert (await one)[0] == answer
-    assert not two.done()
-    person.answers("two", Once())
-    await two
-
-
-async def test_users_without_a_session_dont_share_one():
-    person = Person()
-    services = surroundings(person)
-    ann, bob = ask(services, "ann", session=None, user="ann"), ask(services, "bob", session=None, user="bob")
-    await person.sees("ann", "bob")
-    person.answers("ann", Reject())
-    assert (await ann)[0] == Reject()
-    assert not bob.done()
-    person.answers("bob", Once())
-    await bob
 
 
 # Together -----------------------------------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from pegboard.catalogue import Problem
 from pegboard.cli.main import OWN, command_owners
@@ -43,12 +43,12 @@ from pegboard.cli.tool_texts import (
     show_text,
 )
 from pegboard.cli.warm import SEARCH_LIMIT
-from pegboard.config.config import Config, lacks_secrets, load_config
+from pegboard.config.config import lacks_secrets, load_config
 from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
-from pegboard.plugins.snapshot import Environment, environment
+from pegboard.plugins.snapshot import environment
 from pegboard.schema.json import counted
 from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
 
@@ -63,54 +63,40 @@ QUARANTINE_SECONDS: Final = 3600
 """How long a listing holds that lacks a plugin: what made it fail may lie outside of all files."""
 
 
-@frozen(eq=False)
-class SnapshotWriter:
-    """Writer of the listing's snapshot; holds what the listing rests on, taken before the registry was loaded.
+Keep: TypeAlias = "Callable[[Session, ResolvedTools, bytes], bool]"
 
-    Attributes:
-        place: The environment.
-        config: What was configured then.
-        stamps: The files and folders that it rests on.
-        discovery: What was installed then.
+
+def snapshot_keeper() -> tuple[Discovery | None, Keep]:
+    """What is installed, and what keeps the listing's snapshot; before the registry is loaded, on which it rests.
+
+    What is kept is what `list` has written to standard output and standard error, with an index for `search`. While a
+    plugin is quarantined it holds for an hour; nothing is kept while settings lack a secret.
     """
+    place = environment()
+    if place is None:  # snapshots aren't kept
+        return None, lambda _session, _offered, _index: False
+    stamps = Stamps.of_environment()
+    config = load_config(project="search")
+    stamps.add(*config.looked_at)
+    discovery = discover()
+    for found in discovery.entries:
+        stamps.add_plugin(found)
 
-    place: Environment
-    config: Config
-    stamps: Stamps
-    discovery: Discovery
-
-    @classmethod
-    def start(cls) -> SnapshotWriter | None:
-        """Takes it; `None` where snapshots aren't kept."""
-        place = environment()
-        if place is None:
-            return None
-        stamps = Stamps.of_environment()
-        config = load_config(project="search")
-        stamps.add(*config.looked_at)
-        discovery = discover()
-        for found in discovery.entries:
-            stamps.add_plugin(found)
-        return cls(place, config, stamps, discovery)
-
-    def keep(self, session: Session, offered: ResolvedTools, notices: Iterable[str], index: bytes = b"") -> bool:
-        """Keeps what `list` has written to standard output and standard error; gives whether it could be kept.
-
-        While a plugin is quarantined it holds for an hour; nothing is kept while settings lack a secret.
-        """
-        if session.config != self.config or any(map(lacks_secrets, self.config.plugins.values())):
+    def keep(session: Session, offered: ResolvedTools, index: bytes) -> bool:
+        plugins = session.registry.plugins()
+        if session.config != config or any(map(lacks_secrets, config.plugins.values())):
             return False
-        if any(plugin.cause == NOT_BEGUN for plugin in session.registry.plugins()):
+        if any(plugin.cause == NOT_BEGUN for plugin in plugins):
             return False
         for published in session.registry.catalogue.published.values():
-            self.stamps.add_published(published)
-        failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
-        until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
-        commands = {name: text for name, (_, text) in OWN.items()}
-        commands |= {name: text for name, (_, text) in command_owners(session).items()}
-        known = session.registry.problems()
-        sections = sections_of(offered.tools, known, commands=commands.items(), notices=notices, index=index)
-        return write_snapshot(self.place, sections, self.stamps, until)
+            stamps.add_published(published)
+        failed = any(plugin.status == "quarantined" for plugin in plugins)
+        commands = {name: text for name, (_, text) in (*OWN.items(), *command_owners(session).items())}
+        known, told = session.registry.problems(), notices(session, offered)
+        sections = sections_of(offered.tools, known, commands=commands.items(), notices=told, index=index)
+        return write_snapshot(place, sections, stamps, int(time.time()) + QUARANTINE_SECONDS if failed else 0)
+
+    return discovery, keep
 
 
 @click.command("list")
@@ -139,8 +125,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     with tabs between.
     """
     plain = not (names or where or plugin or any(context.values())) and options.is_default
-    writer = SnapshotWriter.start() if plain else None
-    session = open_session(options, writer.discovery if writer else None)
+    discovery, keep = snapshot_keeper() if plain else (None, None)
+    session = open_session(options, discovery)
     live = any(is_literal(name) and session.asks_live(name) for name in names)
     asked = context_of(**context)
     wanted = (any_of(*map(named, names)) if names else None, from_plugin(plugin) if plugin else None)
@@ -159,8 +145,8 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     else:
         _write_list(offered.tools, form, input_schema=input_schema)
         _notice(session, offered)
-    if writer is not None:
-        writer.keep(session, offered, notices(session, offered))
+    if keep is not None:
+        keep(session, offered, b"")
     return 0
 
 
@@ -292,14 +278,14 @@ def search_command(
     from pegboard.toolsets.search import ToolIndex
 
     plain = not (where or any(context.values())) and options.is_default
-    writer = SnapshotWriter.start() if plain else None
-    session = open_session(options, writer.discovery if writer else None)
+    discovery, keep = snapshot_keeper() if plain else (None, None)
+    session = open_session(options, discovery)
     offered = session.resolved(where, context=context_of(**context))
     report_misses(session, offered)
     index = ToolIndex(tool.spec for tool in offered)
     found = index.search(" ".join(words), limit=limit)
-    if writer is not None:
-        writer.keep(session, offered, notices(session, offered), index.dump())
+    if keep is not None:
+        keep(session, offered, index.dump())
     tools = [tool for each in found if not each.near and (tool := offered.get(each.name)) is not None]
     if as_json:
         write(listing_json(tools, problems(session, offered)))

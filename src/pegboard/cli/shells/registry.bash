@@ -14,12 +14,13 @@ _registry_completion() {
             dir) compopt -o dirnames ;;
             file) compopt -o default ;;
             plain)
+                value="${value%%$'\t'*}"
                 [[ "$value" == *= ]] && compopt -o nospace
                 printf -v value '%q' "${value#"$before"}"
                 COMPREPLY+=("$value")
                 ;;
         esac
-    done < <(COMP_WORDS="$line" COMP_CWORD="$number" _REGISTRY_COMPLETE=bash_complete "$1" 2>/dev/null)
+    done < <(COMP_WORDS="$line" _REGISTRY_COMPLETE=complete "$1" 2>/dev/null)
 }
 
 complete -o nosort -F _registry_completion registry

@@ -1,5 +1,5 @@
 function _registry_completion
-    set -l response (env _REGISTRY_COMPLETE=fish_complete COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -t) registry 2>/dev/null)
+    set -l response (env _REGISTRY_COMPLETE=complete COMP_WORDS=(commandline -cp) registry 2>/dev/null)
     for item in $response
         set -l part (string split -m 1 "," -- $item)
         switch $part[1]

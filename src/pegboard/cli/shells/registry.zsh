@@ -2,20 +2,21 @@
 
 _registry_completion() {
     local -a plain open described response
-    local type key text
+    local item type value
     (( ! $+commands[registry] )) && return 1
-    response=("${(@f)$(COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) _REGISTRY_COMPLETE=zsh_complete registry 2>/dev/null)}")
-    for type key text in ${response}; do
+    response=("${(@f)$(COMP_WORDS="${(j: :)words[1,CURRENT]}" _REGISTRY_COMPLETE=complete registry 2>/dev/null)}")
+    for item in ${response}; do
+        type="${item%%,*}" value="${${item#*,}%%$'\t'*}"
         case "$type" in
             dir) _path_files -/ ;;
             file) _path_files -f ;;
             plain)
-                if [[ "$key" == *= ]]; then
-                    open+=("${key//\\:/:}")
-                elif [[ "$text" == "_" ]]; then
-                    plain+=("$key")
+                if [[ "$value" == *= ]]; then
+                    open+=("$value")
+                elif [[ "$item" == *$'\t'* ]]; then
+                    described+=("${value//:/\\:}:${item#*$'\t'}")
                 else
-                    described+=("$key:$text")
+                    plain+=("$value")
                 fi
                 ;;
         esac

@@ -217,28 +217,25 @@ class ApprovalQueue:
             raise entry.failed(error) from error
         with self._mutex:
             self._entries[entry] = None
-        try:
-            outcome = await self._outcome(entry, seconds)
-        finally:
-            entry.left.cancel()
-        if isinstance(outcome, CallError):
-            raise outcome
-        return outcome, entry.request
-
-    async def _outcome(self, entry: _Entry, seconds: float | None) -> Answer | CallError:
         asking: asyncio.Task[None] | None = None
         try:
             if entry.is_covered():
-                return Once()
+                return Once(), request
             asking = entry.loop.create_task(self._ask_all(entry))
-            return await entry.wait(asking, seconds)
+            outcome = await entry.wait(asking, seconds)
         finally:
             with self._mutex:  # what comes now comes too late
                 del self._entries[entry]
                 entry.outcome = entry.outcome or unanswerable(entry.request)
-            if asking is not None and not entry.loop.is_closed():
-                asking.cancel()  # one that won't end is left to itself
-                await asyncio.wait([asking], timeout=GRACE_SECONDS)
+            try:
+                if asking is not None and not entry.loop.is_closed():
+                    asking.cancel()  # one that won't end is left to itself
+                    await asyncio.wait([asking], timeout=GRACE_SECONDS)
+            finally:
+                entry.left.cancel()
+        if isinstance(outcome, CallError):
+            raise outcome
+        return outcome, entry.request
 
     async def _ask_all(self, entry: _Entry) -> None:
         """Asks each approver until one has an answer."""

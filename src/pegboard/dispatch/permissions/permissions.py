@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import field, frozen
@@ -488,9 +488,8 @@ class Permissions:
 
     rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
     mode: Mode = field(default="default", validator=one_of(*MODES))
-    # The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
-    policies: dict[int, tuple[weakref.ref[Tool], ToolPolicy]] = field(
-        factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
+    policies: WeakKeyDictionary[Tool, ToolPolicy] = field(
+        factory=WeakKeyDictionary["Tool", "ToolPolicy"], init=False, repr=False, eq=False
     )
 
     def hides(self, tool: Tool) -> bool:
@@ -542,12 +541,9 @@ class Permissions:
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
     """The rules that apply to a tool, and the mode: compiled once a tool."""
-    policies, key = permissions.policies, id(tool)
-    cached = policies.get(key)
-    if cached is not None and cached[0]() is tool:
-        return cached[1]
-    policy = ToolPolicy.of(tool, permissions)
-    policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
+    policy = permissions.policies.get(tool)
+    if policy is None:
+        policy = permissions.policies[tool] = ToolPolicy.of(tool, permissions)
     return policy
 
 
