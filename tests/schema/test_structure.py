@@ -134,6 +134,7 @@ def test_elsewhere_there_is(annotation):
         (uuid.UUID, "12345678-1234-1234-1234-123456789ABC", uuid.UUID("12345678-1234-1234-1234-123456789abc")),
         (bytearray, "aGk=", bytearray(b"hi")),
         (re.Pattern, "a+", re.compile("a+")),
+        (Annotated[str, Predicate(str.islower)] | dt.date, "2024-02-29", dt.date(2024, 2, 29)),
     ],
 )
 def test_values_are_made(annotation, value, expected):
@@ -190,6 +191,9 @@ def test_values_are_made(annotation, value, expected):
         (Annotated[decimal.Decimal, Marker(multiple_of=0.5)], "0.7", (), "must be a multiple of 0.5"),
         (Annotated[str, Marker(lt="m")], "z", (), "must be less than m"),
         (dt.date, "2024-02-30", (), 'must be a date such as 2024-02-29, got "2024-02-30"'),
+        (dt.date | uuid.UUID, "x", (), 'must be a date such as 2024-02-29, got "x"; or must be a UUID, got "x"'),
+        (Dated, {"when": "x"}, ("when",), 'must be a date such as 2024-02-29, got "x"'),
+        (Dated | dict[str, int], {"when": "x"}, ("when",), 'must be a date such as 2024-02-29, got "x"'),
         (list[dt.date], ["2024-02-29", "x"], (1,), 'must be a date such as 2024-02-29, got "x"'),
         (uuid.UUID, "{12345678-1234-1234-1234-123456789abc}", (), None),
         (decimal.Decimal, "NaN", (), None),
