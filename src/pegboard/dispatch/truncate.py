@@ -36,21 +36,6 @@ _MOST_BYTES_A_TOKEN: Final = 64
 # One result -----------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class StoreAccess:
-    """Access of one call to the result store: who may read what it keeps, and with which tool.
-
-    Attributes:
-        store: Keeps the full texts; `None` keeps none.
-        session: Who may read it, as `reader_of` has it.
-        reader: The name of the tool that reads it, where the model has one.
-    """
-
-    store: ResultStore | None = None
-    session: str | None = None
-    reader: str | None = None
-
-
 def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
     """Who may read what is kept of a call's result: the user, where there is one, in this session."""
     return context.session if context.user is None else repr((context.user, context.session))
@@ -71,7 +56,13 @@ def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     return length <= _AT_ONCE and limits.count_tokens is None and cut("\n".join(texts), limits) is None
 
 
-def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> ToolResult:
+def truncated(
+    result: ToolResult,
+    limits: ResultLimits,
+    store: ResultStore | None = None,
+    session: str | None = None,
+    reader: str | None = None,
+) -> ToolResult:
     """What stays of a result. Blocks, as it writes the full text into a file.
 
     All texts are cut as one text, which then stands where the first of them stood. Pictures, sounds and files beyond
@@ -80,7 +71,9 @@ def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> 
     Args:
         result: Left as it is where its `metadata` has `truncated`.
         limits: What may stay.
-        access: Keeps the full text.
+        store: Keeps the full text, or `None`.
+        session: Who may read it, as `reader_of` has it.
+        reader: The name of the tool that reads it, where the model has one.
     """
     if "truncated" in result.metadata:
         return result
@@ -92,10 +85,10 @@ def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> 
         return result
     facts: dict[str, object] = {"truncated": True}
     if done is not None:
-        where = None if access.store is None else access.store.keep(whole, session=access.session)
+        where = None if store is None else store.keep(whole, session=session)
         first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
         others = [item for item in content[first:] if _text_of(item) is None]
-        content = (*content[:first], TextContent(_shortened(done, where, access.reader)), *others)
+        content = (*content[:first], TextContent(_shortened(done, where, reader)), *others)
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
             facts |= {"kept": where.id} if where.path is None else {"kept": where.id, "file": where.path}
