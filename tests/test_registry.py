@@ -68,18 +68,6 @@ def names(registry):
 # What hangs on the board ----------------------------------------------------------------------------------------------
 
 
-def test_tools_of_every_kind_are_registered_and_sorted(registry):
-    class Box:
-        @tool
-        def open(self) -> str:
-            """Open the box."""
-            return "open"
-
-    registry.register(greet, add, named("zip"), Box(), lambda_with_name := named("cat"))
-    assert lambda_with_name.name == "cat"
-    assert names(registry) == ["add", "cat", "greet", "open", "zip"]
-
-
 def test_get_gives_a_tool_and_near_misses_for_what_there_is_not(registry):
     registry.register(add, greet)
     assert registry.get("add").spec.description == "Add two numbers."
@@ -245,22 +233,6 @@ def test_the_limits_are_the_registrys():
     assert registry.call_sync("broken").text == "broken failed: ValueError: no such row."
 
 
-async def test_cancelling_a_call_cancels_it(registry):
-    begun = asyncio.Event()
-
-    @registry.register
-    async def stuck() -> None:
-        """Wait for ever."""
-        begun.set()
-        await asyncio.Event().wait()
-
-    task = asyncio.ensure_future(registry.call("stuck"))
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 async def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
     registry.register(add)
 
@@ -391,12 +363,6 @@ def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
     assert registry.call_sync("of_ada", {}, ReadonlyContext(user="ada")).text == "answer"
     assert registry.call_sync("of_ada", {}, ToolContext(ReadonlyContext(user="ada"))).text == "answer"
     assert registry.call_sync("of_ada", {}, ReadonlyContext(user="bob")).kind == "unknown_tool"
-
-
-def test_custom_predicates_are_known_by_name(registry):
-    registry.register(named("aa"), named("b"))
-    registry.add("predicates", "twins", lambda tool, context: tool.name[0] == tool.name[-1] and len(tool.name) > 1)
-    assert asyncio.run(registry.resolve(where="twins")).names == ("aa",)
 
 
 # Callbacks ------------------------------------------------------------------------------------------------------------

@@ -233,9 +233,13 @@ class Contributions:
         def call() -> None:
             function()
 
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscribers = tuple(each for each in self._subscribers if each is not call)
+
         with self._lock:
             self._subscribers = (*self._subscribers, call)
-        return Handle(lambda: self._unsubscribe(call))
+        return Handle(unsubscribe)
 
     def tools_changed(self) -> None:
         """Calls the subscribers of `on_change`; for toolsets whose tools have changed, from any thread."""
@@ -259,10 +263,6 @@ class Contributions:
                 subscribe(toolset, self.tools_changed)
         if self._subscribers and (before.toolsets, before.digest) != (catalogue.toolsets, catalogue.digest):
             self.tools_changed()
-
-    def _unsubscribe(self, subscriber: Callable[[], object]) -> None:
-        with self._lock:
-            self._subscribers = tuple(each for each in self._subscribers if each is not subscriber)
 
     def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
         def changed(now: Catalogue) -> Catalogue:

@@ -62,7 +62,7 @@ class Victim:
     def __init__(self, *rules, answer=None, mode="default", **options):
         self.ran, self.shown, self.answer = [], [], answer or Once()
 
-        @tool(destructive=True, permission_arguments={"paths": "path"}, **options)
+        @tool(permission_arguments={"paths": "path"}, **{"destructive": True, **options})
         def wipe(paths: list[str], force: bool = False) -> str:
             """Wipes files."""
             self.ran.append((*paths, force) if force else tuple(paths))
@@ -172,7 +172,7 @@ def test_a_wrapper_runs_an_approved_call_once():
         return await call_next()
 
     async def go():
-        await victim.registry.call("wipe", {"paths": ["ok"]})
+        assert (await victim.registry.call("wipe", {"paths": ["ok"]})).kind == "denied"
         with pytest.raises(RuntimeError):
             await late[0]()
 
@@ -222,6 +222,7 @@ def mutates_for_preview(arguments):
         ("check", mutating(None)),
         ("requires_confirmation", mutating(result=True)),
         ("read_only", mutating(result=True)),
+        ("destructive", mutating(result=False)),
         ("concurrency", mutating("exclusive")),
         ("preview", mutates_for_preview),
         ("permission_values", mutating({"paths": ["ok"]})),
@@ -581,13 +582,6 @@ def test_an_approval_counts_once_however_often_it_comes(copies):
             resumed(victim, suspended(victim))
             break
     assert victim.ran == [("ok",)]
-
-
-@pytest.mark.parametrize("context", [ReadonlyContext(user="b", session="s"), ReadonlyContext(user="ann", session="t")])
-def test_an_answer_of_another_user_or_session_counts_for_nothing(context):
-    victim = Victim()
-    resumed(victim, suspended(victim), context=context)
-    assert victim.ran == []
 
 
 class Elsewhere:

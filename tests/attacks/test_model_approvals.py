@@ -74,23 +74,6 @@ def test_what_is_always_allowed_is_this_and_no_more(step):
     assert attempt(registry, "other", {"what": "a.txt"}, session="monday", user="ann").kind == "denied"
 
 
-@pytest.mark.parametrize("other", [{"session": "tuesday"}, {"user": "bob"}, {"session": None}, {"user": None}], ids=str)
-def test_what_is_always_allowed_is_for_its_user_and_session(other):
-    registry = askers()
-    monday = {"session": "monday", "user": "ann"}
-    assert attempt(registry, "edit", {"what": "a"}, approver=lambda *_: Always(), **monday).text == "done"
-    assert attempt(registry, "edit", {"what": "a"}, **monday).text == "done"
-    assert attempt(registry, "edit", {"what": "a"}, **monday | other).kind == "denied"
-
-
-NO_ANSWERS = [True, None, "yes", Once, 1, {"answer": "once"}]
-
-
-@pytest.mark.parametrize("answer", NO_ANSWERS, ids=str)
-def test_what_is_no_answer_allows_nothing(answer):
-    assert attempt(askers(), "edit", {"what": "a"}, approver=lambda *_: answer).kind == "denied"
-
-
 ONE, TWO = {"what": "a"}, {"what": "b"}
 TWICE = {
     "the same id": [ToolCall("edit", ONE, id="1"), ToolCall("edit", TWO, id="1")],
@@ -120,14 +103,6 @@ def test_one_answer_runs_one_call_and_counts_once(calls, later):
     assert [result.text for result in results if not result.is_error] == ["done"]
     another = attempt(registry, "edit", {"what": "a"}, session="monday", user="ann")
     assert another.kind == "denied"
-
-
-def test_arguments_of_a_suspended_call_can_not_be_changed():
-    registry = askers()
-    calls = [ToolCall("edit", {"what": "harmless"}, id="1")]
-    pending = asyncio.run(registry.dispatch(calls, approver=pegboard.ask_later)).pending
-    with pytest.raises(pegboard.PendingError, match="digest"):
-        pegboard.PendingCalls.loads(pending.dumps().replace("harmless", "harmful"))
 
 
 TRICKS = [

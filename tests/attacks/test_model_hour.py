@@ -10,7 +10,6 @@ import pytest
 
 from pegboard import (
     Always,
-    Limits,
     Once,
     Permissions,
     ReadonlyContext,
@@ -332,18 +331,6 @@ def test_one_yes_is_for_one_round_of_a_turn(tools):
     assert tools.ran == ["a"]
 
 
-def test_one_yes_is_for_one_run_round_which_a_plugin_wraps_itself(tools):
-    registry = registry_of(tools, approver=once_only())
-
-    async def twice(call_next):
-        await call_next()
-        return await call_next()
-
-    registry.add_callback("wrap_tool", twice)
-    assert call(registry, "remove", {"path": "a"}).kind == "denied"
-    assert tools.ran == ["a"]
-
-
 @pytest.mark.parametrize(
     ("context", "options"),
     [
@@ -359,49 +346,6 @@ def test_a_later_yes_counts_for_its_user_under_the_rules_of_then(tools, context,
     calls = [ToolCall("remove", {"path": "a"}, "1")]
     pending = asyncio.run(registry.dispatch(calls, context=ANN, approver=ask_later)).pending
     asyncio.run(registry.resume(pending, {each.id: Once() for each in pending}, context=context, **options))
-    assert not tools.ran
-
-
-def changed_rules(registry, tools, arguments):
-    registry.permissions = Permissions([Rule("remove", "*", "deny")])
-    return Once()
-
-
-def changed_arguments(registry, tools, arguments):
-    arguments["path"] = "b"
-    return Once()
-
-
-def failing(registry, tools, arguments):
-    raise ValueError
-
-
-NO_ANSWERS = [lambda *_, each=each: each for each in (True, 1, "yes", {"answer": "once"}, Once)]
-
-
-@pytest.mark.parametrize("answer", [changed_rules, changed_arguments, failing, *NO_ANSWERS])
-def test_what_was_shown_is_what_runs_or_nothing(tools, answer):
-    arguments = {"path": "a"}
-    registry = registry_of(tools)
-    registry.approver = lambda request, context: answer(registry, tools, arguments)
-    call(registry, "remove", arguments)
-    assert tools.ran == (["a"] if answer is changed_arguments else [])
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_a_yes_behind_the_time_limit_is_no(tools, late):
-    async def approver(request, context):
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            if late:
-                return Once()
-            raise
-
-    assert (
-        call(registry_of(tools, limits=Limits(approval_timeout=0.01)), "remove", {"path": "a"}, approver=approver).kind
-        == "denied"
-    )
     assert not tools.ran
 
 

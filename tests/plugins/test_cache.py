@@ -16,7 +16,6 @@ from installed import OLD, install, write
 from pegboard.plugins.cache import (
     CachedManifests,
     Stamps,
-    _digest,
     _settings_digest,
     cache_folder,
     prune,
@@ -65,10 +64,34 @@ def test_settings_are_part_of_the_key(cache, found):
 def test_the_plugins_code_and_name_are_part_of_the_key(cache, found):
     cache.put(found, {}, MANIFEST)
     assert cache.get(attrs.evolve(found, name="de/mo"), {}) is None
+    for fact in ("module", "attribute", "distribution", "version"):
+        assert cache.get(attrs.evolve(found, **{fact: "other"}), {}) is None
+    assert cache.get(attrs.evolve(found, trusted=False), {}) == MANIFEST
     write(Path(found.location) / "RECORD", "other")
     assert cache.get(found, {}) is None
     assert cache.put(attrs.evolve(found, name="../../x"), {}, MANIFEST)
     assert all(path.parent == cache.folder for path in files(cache))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda package: os.utime(package / "data/words.json", (OLD, OLD + 1)),
+        lambda package: write(package / "more.py"),
+        lambda package: (package / "data/words.json").unlink(),
+        lambda package: package.rename(package.with_name("gone")),
+    ],
+)
+def test_without_a_record_the_sources_count(cache, tmp_path, change):
+    install(tmp_path / "site", record=None)
+    package = tmp_path / "site/demo_tools"
+    write(package / "__init__.py")
+    write(package / "data/words.json")
+    (found,) = discover([str(tmp_path / "site")]).entries
+    cache.put(found, {}, MANIFEST)
+    assert cache.get(found, {}) == MANIFEST
+    change(package)
+    assert cache.get(found, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -92,10 +115,12 @@ def test_the_interpreter_is_part_of_the_key(cache, found, monkeypatch, name, val
     [
         lambda data: b"",
         lambda data: data[:-1],
-        lambda data: data.replace(b"Does", b"Dose"),
         lambda data: b"x" + data,
-        lambda data: _digest(b"{").encode() + b"\n{",
-        lambda data: _digest(b'{"format":2,"key":""}').encode() + b'\n{"format":2,"key":""}',
+        lambda data: b"{}",
+        lambda data: b'{"key":""}',
+        lambda data: data.replace(b"manifest", b"nothing"),
+        lambda data: data.replace(b"tools", b"tool"),
+        lambda data: data.replace(b'"stamps":', b'"stamps":[],"x":'),
     ],
 )
 def test_what_is_damaged_is_passed_over_and_replaced(cache, found, damage):

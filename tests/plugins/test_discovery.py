@@ -9,7 +9,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import attrs
 import pytest
 from importlib_metadata import Distribution, DistributionFinder
 
@@ -52,7 +51,7 @@ def test_nothing_is_imported(tmp_path, monkeypatch):
     install(tmp_path, entry_points="[pegboard]\ndemo = explodes_at_import:x", record=None)
     monkeypatch.syspath_prepend(str(tmp_path))
     (entry,) = (entry for entry in discover().entries if entry.name == "demo")
-    assert entry.key() is not None
+    assert entry.sources() is not None
     assert "explodes_at_import" not in sys.modules
 
 
@@ -122,10 +121,6 @@ def test_packages_in_a_zip_file_are_found_and_have_it_as_their_source(zipped):
     assert entry.root == str(zipped)
     assert "zipped_tools" not in sys.modules
     assert entry.sources() == (str(zipped),)
-    before = entry.key()
-    assert before == entry.key()
-    os.utime(zipped, (OLD, OLD + 1))
-    assert entry.key() != before
 
 
 class Elsewhere(DistributionFinder):
@@ -157,7 +152,7 @@ def test_what_an_import_finder_has_is_found(tmp_path, monkeypatch):
     assert found.problems == ()
     assert found.entries[0] == FoundPlugin("elsewhere", "somewhere_else", "Plugin", "from-finder", "3", None)
     assert [entry.name for entry in found.entries] == ["elsewhere", "good"]
-    assert (found.entries[0].root, found.entries[0].record(), found.entries[0].key()) == (None, None, None)
+    assert (found.entries[0].root, found.entries[0].record()) == (None, None)
 
 
 def test_an_import_finder_that_fails_is_reported(tmp_path, monkeypatch):
@@ -376,12 +371,6 @@ def test_editable_installs_are_known(tmp_path, content, editable):
 
 
 @pytest.fixture
-def found(tmp_path) -> FoundPlugin:
-    install(tmp_path, record="demo_tools.py,sha256=abc,10\n")
-    return discover([str(tmp_path)]).entries[0]
-
-
-@pytest.fixture
 def loose(tmp_path) -> FoundPlugin:
     """Without RECORD, so its sources are looked at."""
     install(tmp_path, record=None)
@@ -392,33 +381,11 @@ def loose(tmp_path) -> FoundPlugin:
     return discover([str(tmp_path)]).entries[0]
 
 
-def test_the_key_follows_record(found, tmp_path):
-    before = found.key()
-    assert before == found.key()
-    (tmp_path / "demo-1.0.dist-info/RECORD").write_text("demo_tools.py,sha256=abd,10\n")
-    assert found.key() != before
-
-
-@pytest.mark.parametrize("fact", ["name", "module", "attribute", "distribution", "version"])
-def test_the_key_follows_every_fact(found, fact):
-    assert attrs.evolve(found, **{fact: "other"}).key() != found.key()
-
-
 def test_sources_are_files_and_folders(loose, tmp_path):
     package = tmp_path / "demo_tools"
     assert loose.sources() == tuple(
         map(str, (package, package / "__init__.py", package / "data", package / "data/words.json"))
     )
-
-
-def test_the_key_follows_the_sources(loose, tmp_path):
-    keys = [loose.key(), loose.key()]
-    os.utime(tmp_path / "demo_tools/data/words.json", (OLD, OLD + 1))
-    keys.append(loose.key())
-    write(tmp_path / "demo_tools/more.py")
-    keys.append(loose.key())
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 3
 
 
 def test_an_editable_install_is_known_by_its_sources(tmp_path, monkeypatch):
@@ -432,11 +399,10 @@ def test_an_editable_install_is_known_by_its_sources(tmp_path, monkeypatch):
     assert discover([str(tmp_path / "other")]).entries[0].record() is None
 
 
-def test_too_many_sources_give_no_key(loose, tmp_path):
+def test_too_many_sources_are_none(loose, tmp_path):
     for number in range(MOST_SOURCES):
         (tmp_path / f"demo_tools/data/{number}").touch()
     assert loose.sources() is None
-    assert loose.key() is None
 
 
 # Where its code is ------------------------------------------------------------------------------------------------
@@ -481,7 +447,7 @@ def test_inside_a_namespace_package(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("module", ["surely_not_installed", "sys", "", "x.y"])
 def test_what_has_no_place(module):
-    assert (of(module).place(), of(module).sources(), of(module).key()) == (None, None, None)
+    assert (of(module).place(), of(module).sources()) == (None, None)
 
 
 def test_a_finder_that_fails_costs_only_the_answer(monkeypatch):

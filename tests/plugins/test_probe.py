@@ -48,11 +48,11 @@ def test_each_is_loaded_in_a_child_of_its_own_and_costs_only_itself(site, tmp_pa
     for name in ("json", "queue", "pegboard", "pluggy"):
         (hostile / f"{name}.py").write_text("import os; os._exit(3)")
     monkeypatch.chdir(hostile)
-    progress: list[tuple[int, str]] = []
+    progress: list[tuple[int, int, str]] = []
     entries = discovery.discover().entries
     settings = {"settled": {"as": "mine"}}
-    found = list(probe(entries, settings, progress=lambda number, name: progress.append((number, name))))
-    assert progress == [(number, entry.name) for number, entry in enumerate(entries)]
+    found = list(probe(entries, settings, progress=lambda *facts: progress.append(facts)))
+    assert progress == [(number, len(entries), entry.name) for number, entry in enumerate(entries)]
     by_name = {done.found.name: done for done in found}
     causes = {name: done.cause for name, done in by_name.items() if done.cause is not None}
     assert [causes[name] for name in "abe"] == ["ValueError: no", "SystemExit: bye", "X"]

@@ -11,12 +11,13 @@ import marshal
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from pegboard.catalogue import PublishedTools
 from pegboard.config.config import lacks_secrets, normalised
@@ -24,7 +25,17 @@ from pegboard.errors import ManifestError
 from pegboard.files import read_private, user_folder, write_private
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import PluginManifest, find_manifest
-from pegboard.plugins.snapshot import MAGIC, MISSING, Environment, own_files, own_key, stamp_of
+from pegboard.plugins.snapshot import (
+    MAGIC,
+    MISSING,
+    MOST_SECONDS,
+    Environment,
+    is_fresh,
+    own_files,
+    own_key,
+    stamp_of,
+    still_holds,
+)
 
 _SETTLED_NS: Final = 20_000_000
 """File times move in ticks of some milliseconds: what changed this short a time before may change again unseen."""
@@ -34,8 +45,7 @@ _MOST_FILES: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
-_FORMAT: Final = 2
-_FAILED_SECONDS: Final = 3600
+_FORMAT: Final = 3
 
 
 @define
@@ -110,8 +120,8 @@ def cache_folder() -> Path:
 class CachedManifests:
     """Cache of the manifests of plugins that ship none, from when they were last loaded; one private file each.
 
-    It holds for: distribution, version, entry point, RECORD (or the sources' times), settings, Python's minor
-    version, platform, environment (`sys.prefix`) and pegboard.
+    It holds for: distribution, version, entry point, settings, Python's minor version, platform, environment
+    (`sys.prefix`) and pegboard; and as long as the stamps of the plugin do (see `Stamps.add_plugin`).
 
     Attributes:
         folder: Where the files are; `manifests` in the user's cache folder by default.
@@ -135,33 +145,37 @@ class CachedManifests:
         if key is None:
             return None
         try:
-            checksum, _, body = read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES).partition(b"\n")
-            data = json.loads(body)
-            if _digest(body).encode() != checksum or data["format"] != _FORMAT or data["key"] != key:
+            data = json.loads(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES))
+            stamps = {os.fsencode(path): stamp.encode() for path, stamp in data["stamps"].items()}
+            holds = still_holds(data["until"]) and data["path"] in (None, sys.path) and is_fresh(stamps)
+            if data["key"] != key or not holds:
                 return None
-            if "at" in data and not (data["around"] == _around() and 0 <= time.time() - data["at"] < _FAILED_SECONDS):
-                return None
-            known = str(data["cause"]) if "cause" in data else PluginManifest.from_json(data["manifest"])
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, ManifestError):
+            return str(data["cause"]) if "cause" in data else PluginManifest.from_json(data["manifest"])
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, ManifestError):
             return None
-        published = None if isinstance(known, str) else known.published
-        files = () if published is None else published.files.items()
-        return known if all(stamp_of(os.fsencode(path)).decode() == stamp for path, stamp in files) else None
 
     def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
         """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept.
 
         Nothing is while the settings refer to a secret that isn't there: with it, the plugin may bring more.
         """
-        key = self._key(found, settings)
-        if key is None or lacks_secrets(settings) or (found.key() is None and not isinstance(known, str)):
+        key, stamps = self._key(found, settings), Stamps()
+        stamps.add_plugin(found)
+        if key is None or lacks_secrets(settings):
             return False
-        data: dict[str, Any] = {"format": _FORMAT, "key": key}
-        data |= {"cause": known} if isinstance(known, str) else {"manifest": known.to_json()}
-        if isinstance(known, str) or (known.published is not None and known.published.failed):
-            data |= {"around": _around(), "at": time.time()}
-        body = json.dumps(data, separators=(",", ":")).encode()
-        packed = _digest(body).encode() + b"\n" + body
+        if not stamps.complete and not (isinstance(known, str) and found.place() is None):
+            return False  # a failure may be kept of what isn't there
+        published = None if isinstance(known, str) else known.published
+        if published is not None:
+            stamps.add_published(published)
+        may_pass = isinstance(known, str) or (published is not None and published.failed)
+        if may_pass:
+            stamps.add(*map(os.path.abspath, sys.path))
+        holds = {"until": int(time.time()) + MOST_SECONDS if may_pass else 0, "path": sys.path if may_pass else None}
+        by_path = {os.fsdecode(path): stamp.decode() for path, stamp in stamps.by_path.items()}
+        what = {"cause": known} if isinstance(known, str) else {"manifest": known.to_json()}
+        data = {"key": key, **holds, "stamps": by_path, **what}
+        packed = json.dumps(data, separators=(",", ":")).encode()
         if len(packed) > _MOST_MANIFEST_BYTES:
             return False
         try:
@@ -177,29 +191,23 @@ class CachedManifests:
         """Drops what is known of a plugin with these settings: its code was seen to say something else."""
         key = self._key(found, settings)
         if key is not None:
-            _remove(self._file(found, key))
+            with suppress(OSError):
+                self._file(found, key).unlink(missing_ok=True)
 
     def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
-        own = found.key() or (
-            repr(found) if found.place() is None else None
-        )  # a failure may be kept of what isn't there
         digest = _settings_digest(settings)
-        if own is None or digest is None:
+        if digest is None:
             return None
         if self._own is None:
             self._own = own_key()
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return f"{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
+        own = f"{evolve(found, trusted=True)}\n{found.place()}"
+        return f"{_FORMAT}\n{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
 
     def _file(self, found: FoundPlugin, key: str) -> Path:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
         name = f"{normalised(found.distribution)[:60]}-{plain}-{_digest(key.encode('utf-8', 'surrogatepass'))[:16]}"
         return self.folder / f"{name}.json"
-
-
-def _around() -> list[str]:
-    """The times of the folders on `sys.path`."""
-    return [stamp_of(os.fsencode(path or ".")).decode() for path in sys.path]
 
 
 def _settings_digest(settings: Mapping[str, Any]) -> str | None:
@@ -262,26 +270,10 @@ def forget_snapshots() -> None:
 def prune(folder: Path, *, most: int) -> None:
     """Removes what is older than 90 days, and the oldest beyond so many files or 256 MiB."""
     kept = size = 0
-    now = time.time()
-    for written, length, path in sorted(_files(folder), reverse=True):
-        kept, size = kept + 1, size + length
-        if kept > most or size > _MOST_BYTES or now - written > _OLDEST_SECONDS:
-            _remove(path)
-
-
-def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    try:
+    with suppress(OSError):  # there is no such folder, or a file can't be removed
         with os.scandir(folder) as entries:
-            for entry in entries:
-                facts = entry.stat(follow_symlinks=False)
-                if entry.is_file(follow_symlinks=False):
-                    yield facts.st_mtime, facts.st_size, Path(entry.path)
-    except OSError:
-        return
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return
+            files = [(each.stat(), Path(each.path)) for each in entries if each.is_file(follow_symlinks=False)]
+        for facts, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
+            kept, size = kept + 1, size + facts.st_size
+            if kept > most or size > _MOST_BYTES or time.time() - facts.st_mtime > _OLDEST_SECONDS:
+                path.unlink(missing_ok=True)

@@ -24,7 +24,6 @@ from pegboard.catalogue import Problem
 from pegboard.config.config import normalised
 from pegboard.errors import cause_of
 from pegboard.files import read_bounded, reason
-from pegboard.plugins.snapshot import stamp_of
 from pegboard.tools.spec import Origin
 
 if TYPE_CHECKING:
@@ -144,23 +143,6 @@ class FoundPlugin:
         if spec is None or spec.origin is None or not spec.has_location:
             return None
         return Path(spec.origin) if spec.submodule_search_locations is None else Path(spec.origin).parent
-
-    def key(self) -> str | None:
-        """A text that changes whenever the plugin's own code may have changed.
-
-        Distribution, version, entry point, and the SHA-256 of RECORD or of the sources' paths, times and sizes.
-        `None` where no such text can be had: what is known of the plugin then can't be kept.
-        """
-        state = self.record()
-        if state is None:
-            sources = self.sources()
-            if sources is None:
-                return None
-            state = b"\0".join(part for path in map(os.fsencode, sources) for part in (path, stamp_of(path)))
-        import hashlib
-
-        facts = (self.distribution, self.version, self.name, self.module, self.attribute or "")
-        return "\n".join((*facts, hashlib.sha256(state).hexdigest()))
 
 
 def _walked(place: str) -> Iterator[str]:

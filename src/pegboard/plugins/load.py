@@ -197,14 +197,13 @@ class _Loading:
         """What loading plugins in child processes shows, or why they failed; it is kept in the cache."""
         from pegboard.plugins.probe import probe
 
-        progress = self.progress
         brought: dict[str, PluginManifest | str] = {}
         for probed in probe(
             unknown,
             self.settings,
             seconds=self.manager.seconds,
             seconds_for_all=FIRST_LOADS_SECONDS,
-            progress=None if progress is None else lambda number, name: progress(number, len(unknown), name),
+            progress=self.progress,
         ):
             name, cause = probed.found.name, probed.cause or "failed"
             brought[name] = cause if probed.manifest is None else probed.manifest

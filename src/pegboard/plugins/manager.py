@@ -263,14 +263,13 @@ class _Plugin:
 
     name: str
     origin: Origin
-    place: int
     fetch: Callable[[], Any]
     settings: Mapping[str, Any]
     listed: dict[str, Tool] | None = None
     own_specs: dict[str, ToolSpec] = field(factory=dict[str, ToolSpec])
     live: dict[str, Tool] = field(factory=dict[str, Tool])
     loaded: LoadedPlugin | None = None
-    offers: frozenset[tuple[str, str]] = frozenset()
+    manifest: PluginManifest | None = None
     guards: bool = False
     failure: PluginError | None = None
     lock: threading.RLock = field(factory=threading.RLock)
@@ -320,14 +319,10 @@ class PluginManager:
 
     def note(self, found: FoundPlugin, status: Status, cause: str, *, missing: bool = False) -> None:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: though it should be."""
+        plugin = _Plugin(found.name, found.origin, found.load, self.settings.get(found.name, _NOTHING))
         if status == "quarantined" or missing:
-            from pegboard.plugins.manifest import stale_manifest  # as in `load`
-
-            manifest = stale_manifest(found)
-            cause = self._deny_without(found.origin, cause, guards=GUARDS in manifest.hooks)
-            if not missing:
-                self._report(found.name, found.distribution, cause, manifest.offers)
-        self._record(PluginRecord(found.name, found.distribution, found.version, status, cause=cause))
+            plugin.manifest = _stale_manifest(found)
+        self._miss(plugin, plugin.record(status, (), (), ()), cause, reported=status == "quarantined")
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
         """Lists plugins by what their manifests say; none of their code is imported.
@@ -367,7 +362,7 @@ class PluginManager:
 
     def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
         """Notes the names of what a plugin would bring that isn't listed."""
-        self._list(_Plugin(found.name, found.origin, 0, lambda: None, _NOTHING), manifest)
+        self._list(_Plugin(found.name, found.origin, found.load, _NOTHING), manifest)
 
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
         """Notes the names of what a plugin brings, unless the configuration settles conflicts in another way."""
@@ -386,10 +381,8 @@ class PluginManager:
 
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
-        from pegboard.plugins.manifest import stale_manifest  # which few processes need
-
-        plugin, manifest = self._new(found.origin, found.load), stale_manifest(found)
-        plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
+        plugin = self._new(found.origin, found.load)
+        plugin.manifest = _stale_manifest(found)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
@@ -426,14 +419,12 @@ class PluginManager:
 
     def _new(self, origin: Origin, fetch: Callable[[], Any]) -> _Plugin:
         name = origin.plugin or ""
-        place = 1 + max((each.place for each in self._plugins.values()), default=-1)
-        self._plugins[name] = plugin = _Plugin(name, origin, place, fetch, self.settings.get(name, _NOTHING))
+        self._plugins[name] = plugin = _Plugin(name, origin, fetch, self.settings.get(name, _NOTHING))
         return plugin
 
     def _list(self, plugin: _Plugin, manifest: PluginManifest) -> list[Tool]:
         """The tools of a plugin's manifest, under their names in this registry; all its names are claimed."""
-        plugin.offers, plugin.guards = manifest.offers, GUARDS in manifest.hooks
-        plugin.listed = {}
+        plugin.manifest, plugin.listed = manifest, {}
         for written in manifest.tools:
             try:
                 spec = visible_spec(written)
@@ -480,25 +471,28 @@ class PluginManager:
             self.registry.change(lambda catalogue: catalogue.without_lazy(plugin.name).with_problems(*problems))
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
-        cause = self._deny_without(plugin.origin, cause_of(error), guards=plugin.guards)
+        operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
+        record = self.registry.catalogue.plugins.get(plugin.name) or plugin.record("listed", (), (), ())
+        cause = self._miss(plugin, attrs.evolve(record, status="quarantined"), cause_of(error), reported=True)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.failure.__cause__ = error
-        operator_log().debug("plugin %r failed to load", plugin.name, exc_info=error)
-        earlier = self.registry.catalogue.plugins.get(plugin.name)
-        record = earlier or PluginRecord(plugin.name, plugin.origin.distribution, plugin.origin.version)
-        self._record(attrs.evolve(record, status="quarantined", cause=cause))
-        self._report(plugin.name, plugin.origin.distribution, cause, plugin.offers)
 
-    def _deny_without(self, origin: Origin, cause: str, *, guards: bool) -> str:
-        """Has no call run where a plugin that isn't loaded was to guard them; gives the cause to report."""
-        if not guards or not self.settings.get(name := origin.plugin or ""):
-            return cause
-        cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
-        from pegboard.tools.content import ToolResult
+    def _miss(self, plugin: _Plugin, record: PluginRecord, cause: str, *, reported: bool) -> str:
+        """Records a plugin that isn't loaded; where it was to guard calls, none runs. Gives the cause, with that."""
+        guards = plugin.guards or (plugin.manifest is not None and GUARDS in plugin.manifest.hooks)
+        if guards and plugin.settings:
+            cause = f"no call runs, as it guards calls, has settings and isn't loaded: {cause}"
+            from pegboard.tools.content import ToolResult
 
-        text = f"No call runs while plugin {name!r}, which guards calls, isn't loaded; registry doctor says why."
-        refusal = ToolResult.error("denied", text, detail=f"plugin {name!r}: {cause}")
-        self._denying[name] = Callback(quick(lambda *_call: refusal), f"plugin {name!r}")
+            owner = f"plugin {plugin.name!r}"
+            text = f"No call runs while {owner}, which guards calls, isn't loaded; registry doctor says why."
+            refusal = ToolResult.error("denied", text, detail=f"{owner}: {cause}")
+            self._denying[plugin.name] = Callback(quick(lambda *_call: refusal), owner)
+        own, chains = {plugin.name: attrs.evolve(record, cause=cause)}, self._chains()
+        self.registry.change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
+        if reported:
+            offers = frozenset[tuple[str, str]]() if plugin.manifest is None else plugin.manifest.offers
+            self._report(plugin.name, plugin.origin.distribution, cause, offers)
         return cause
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
@@ -545,24 +539,18 @@ class PluginManager:
         The order follows the load order, not the moment at which a plugin happened to be imported.
         """
         chains: dict[str, tuple[Callback, ...]] = {}
+        loaded = [plugin.loaded for plugin in self._plugins.values() if plugin.loaded is not None]
         for stage in CALLBACK_STAGES:
             members = [
-                (
-                    _rank(plugin.loaded.implementations[f"pegboard_{stage}"], plugin.place),
-                    plugin.loaded.callbacks[stage],
-                )
-                for plugin in self._plugins.values()
-                if plugin.loaded is not None and stage in plugin.loaded.callbacks
+                (_rank(each.implementations[f"pegboard_{stage}"], place), each.callbacks[stage])
+                for place, each in enumerate(loaded)
+                if stage in each.callbacks
             ]
             if members:
                 chains[stage] = tuple(callback for _, callback in sorted(members, key=lambda member: member[0]))
         if self._denying:
             chains["before_tool"] = (*self._denying.values(), *chains.get("before_tool", ()))
         return chains
-
-    def _record(self, record: PluginRecord) -> None:
-        own, chains = {record.name: record}, self._chains()
-        self.registry.change(lambda each: each.evolve(plugins={**each.plugins, **own}, plugin_callbacks=chains))
 
     def _report(
         self, plugin: str, distribution: str | None, cause: str, offers: frozenset[tuple[str, str]] = frozenset()
@@ -602,6 +590,12 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
     if not isinstance(manager, PluginManager):
         manager = registry.plugin_manager = PluginManager(registry)
     return manager
+
+
+def _stale_manifest(found: FoundPlugin) -> PluginManifest:
+    from pegboard.plugins.manifest import stale_manifest  # which few processes need
+
+    return stale_manifest(found)
 
 
 def _rank(implementation: Any, place: int) -> tuple[int, int]:

@@ -71,7 +71,7 @@ def probe(
     *,
     seconds: float = LOAD_SECONDS,
     seconds_for_all: float = math.inf,
-    progress: Callable[[int, str], None] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[Probed]:
     """Loads plugins in child processes, a few at a time.
 
@@ -80,7 +80,7 @@ def probe(
         settings: The settings by plugin name.
         seconds: How long one may take.
         seconds_for_all: For how long another is begun.
-        progress: Called with the number and the name of each before it is loaded.
+        progress: Called with `(number, of how many, name)` before each is loaded.
 
     Yields:
         One answer a plugin, in order; none for those that weren't begun.
@@ -92,7 +92,7 @@ def probe(
             if monotonic() - started > seconds_for_all:
                 return
             if progress is not None:
-                progress(number, found.name)
+                progress(number, len(plugins), found.name)
             yield Job(__name__, {**asdict(found), "settings": dict(settings.get(found.name, {}))})
 
     with closing(run_jobs(jobs(), seconds)) as answers:

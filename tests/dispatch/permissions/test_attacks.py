@@ -489,30 +489,6 @@ def test_nothing_that_is_added_later_beats_a_forbid_rule(top, later):
     assert RAN == []
 
 
-FUNCTIONS = ["preview", "check", "requires_confirmation", "destructive", "read_only", "concurrency", "work_dir"]
-FUNCTIONS += ["permission_values"]
-
-
-@pytest.mark.parametrize("option", FUNCTIONS)
-def test_no_function_of_a_tool_changes_what_is_run(top, option):
-    """What rules have judged is what the tool gets, or else it doesn't run."""
-
-    def change(arguments, context=None):
-        arguments["paths"].append("secret/key")
-        answers = {"preview": "", "check": (), "concurrency": "shared", "work_dir": "."}
-        return (answers | {"permission_values": {"paths": ["src/a"]}}).get(option, False)
-
-    @tool(permission_arguments={"paths": "path"}, **{option: change})
-    def cats(paths: list[str]) -> str:
-        RAN.append(paths)
-        return "ran"
-
-    registry_of(cats, permissions=Permissions([Rule("cats", "secret/*", "deny", forbid=True)])).call_sync(
-        "cats", {"paths": ["src/a"]}
-    )
-    assert RAN in ([], [["src/a"]])
-
-
 ALTERED = ["secret/key", "way/key", "delete_all", "*", "bypass", None, True, [], {}, {"path": "secret/key"}, ["*"]]
 
 

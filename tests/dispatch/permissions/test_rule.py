@@ -93,6 +93,7 @@ def test_a_hole_is_covered_by_a_star_only(pattern, match):
 
 def test_a_hole_may_be_empty():
     assert wildcard("git push").match(f"git push{HOLE}") is not Match.NO
+    assert wildcard("g* *").match(f"g{HOLE}") is Match.SURELY
 
 
 def test_only_the_bare_star_is_everything():

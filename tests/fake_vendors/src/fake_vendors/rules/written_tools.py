@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 import uuid
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fake_vendors.rules.type_forms import Circle, Colour, Job, Person, Point, Square
 from pegboard import Tool, tool
@@ -22,11 +22,6 @@ def ping() -> str:
 @tool
 def undescribed(text):
     return text
-
-
-@tool(description="")
-def silent(count: int = 1) -> int:
-    return count
 
 
 @tool(read_only=True, tags=["weather"])
@@ -88,24 +83,6 @@ def draw(shape: Circle | Square, colour: Colour = Colour.RED, at: Point | None =
 def with_keywords(first: int, **others: int) -> int:
     """Adds numbers by any names."""
     return first + sum(others.values())
-
-
-@tool
-def with_anything(first: str, **others: Any) -> str:
-    """Takes any options."""
-    return f"{first}{others}"
-
-
-@tool
-def with_numbers(*numbers: float) -> float:
-    """Adds numbers."""
-    return sum(numbers)
-
-
-@tool
-def positional(a: int, /, b: int, *, c: int = 3) -> int:
-    """Adds three numbers."""
-    return a + b + c
 
 
 @tool
