@@ -11,7 +11,6 @@ import pathlib
 import re
 import string
 import uuid
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Union
 
@@ -247,7 +246,6 @@ def container_cases(item: TypeCase) -> list[TypeCase]:
         _like([item], list[item.annotation], listed),
         _like([item], Sequence[item.annotation], listed),
         _like([item], Annotated[list[item.annotation], Marker(min_length=1)], some),
-        _like([item], deque[item.annotation], listed.map(deque)),
         _like([item], tuple[item.annotation, ...], listed.map(tuple), hashable=item.hashable),
         _like([item], tuple[item.annotation, int], st.tuples(item.values, SAFE_INTEGERS), hashable=item.hashable),
         _like([], tuple[()], st.just(()), hashable=True),

@@ -1,4 +1,4 @@
-"""A person at a terminal, in which `registry chat` runs as a process of its own."""
+"""A person at a terminal, in which `registry` runs as a process of its own."""
 # pyright: basic
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from contextlib import suppress
 SECONDS = 120  # for anything that is waited for
 
 
-def chat_command(*argv):
-    """The command as this Python runs it."""
-    return [sys.executable, "-m", "pegboard", "chat", *argv]
+def command(*argv):
+    """The command `registry` as this Python runs it."""
+    return [sys.executable, "-m", "pegboard", *argv]
 
 
 class Terminal:
     """A person at a terminal: reads until something is shown, and types."""
 
-    def __init__(self, argv, environ, folder):
+    def __init__(self, argv, environ, folder=None):
         ours, its = pty.openpty()
         mode = termios.tcgetattr(its)
         mode[3] &= ~termios.ECHO
         termios.tcsetattr(its, termios.TCSANOW, mode)
         self.process = subprocess.Popen(
-            chat_command(*argv),
+            command(*argv),
             env=environ,
             cwd=folder,
             stdin=its,

@@ -87,7 +87,7 @@ def chat(tmp_path, repository):
 
     def start(server, *words):
         argv = ["-m", "openai/small", "-T", "coding", "--config", str(config), "--history", str(tmp_path / "talk.json")]
-        return Terminal([*argv, *words], {**environ, "OPENAI_BASE_URL": f"{server.url}/v1"}, repository)
+        return Terminal(["chat", *argv, *words], {**environ, "OPENAI_BASE_URL": f"{server.url}/v1"}, repository)
 
     return start
 

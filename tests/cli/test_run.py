@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
-import select
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 
@@ -20,6 +16,7 @@ from pegboard.cli import run as cli_loop
 from pegboard.cli.run import answer_of, has_left_threads, run_to_end, whole
 from pegboard.cli.table import cells
 from pegboard.dispatch.approval.request import Always, Once, Reject
+from terminal import Terminal
 
 
 def test_an_exception_passes_through_and_the_loop_is_closed():
@@ -91,13 +88,6 @@ def test_a_thread_that_is_busy_is_left_behind(monkeypatch):
 
 
 # Who answers for a call: a person on a real terminal, `--yes`, `--no`, or nobody -------------------------------------
-
-ON_A_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "pegboard", *sys.argv[1:]])
-"""
-COMMAND = [sys.executable, "-c", ON_A_TERMINAL]
 
 FUNCTIONS = '''
 from pegboard import Preview, ToolContext, tool
@@ -195,35 +185,6 @@ def test_a_form_is_filled_in_line_by_line_and_other_words_are_an_answer_too(
     assert shown.startswith("ask: Tell me\nWhich\\u{202e}? [red, blue] (Enter: red): ")
 
 
-class Terminal:
-    """A command on a terminal of its own."""
-
-    def __init__(self, argv, environ):
-        self.screen = b""
-        self._ours, theirs = pty.openpty()
-
-        self.process = subprocess.Popen(
-            [*COMMAND, *argv], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=environ, start_new_session=True
-        )
-        os.close(theirs)
-
-    def until(self, text):
-        """Reads the screen until the text is there."""
-        while text.encode() not in self.screen:
-            ready, _, _ = select.select([self._ours], [], [], 60)
-            assert ready, self.screen.decode(errors="replace")
-            self.screen += os.read(self._ours, 65536)
-
-    def type(self, text):
-        os.write(self._ours, text.encode())
-
-    def end(self):
-        """The exit code and standard output."""
-        out, _ = self.process.communicate(timeout=60)
-        os.close(self._ours)
-        return self.process.returncode, out.decode()
-
-
 @pytest.fixture
 def terminal(home, tmp_path):
     functions = tmp_path / "fns.py"
@@ -244,39 +205,32 @@ def terminal(home, tmp_path):
 
 
 def test_a_person_sees_the_preview_and_says_yes(terminal):
-    command = terminal("call", "wipe", "path=a.txt")
-    command.until("Run it?")
-    assert b"removes a.txt" in command.screen
-    assert b"\\u{1b}[2J" in command.screen, "what moves the cursor is written out"
-    command.type("y\n")
-    assert command.end() == (0, "wiped a.txt\n")
+    at = terminal("call", "wipe", "path=a.txt")
+    at.until("removes a.txt")
+    at.until("\\u{1b}[2J")  # what moves the cursor is written out
+    at.until("Run it?")
+    at.type("y\n")
+    assert (at.end(), at.shown.endswith("wiped a.txt\n")) == (0, True)
 
 
 def test_a_person_says_no_and_why(terminal):
-    command = terminal("call", "wipe", "path=a.txt", "--json")
-    command.until("Run it?")
-    command.type("what?\n")
-    command.until("Run it? [y]es")
-    command.type("n use b.txt\n")
-    code, out = command.end()
-    assert code == 1
-    assert "use b.txt" in out
+    at = terminal("call", "wipe", "path=a.txt", "--json")
+    at.until("Run it?")
+    at.type("what?\n")
+    at.until("Run it? [y]es")
+    at.type("n use b.txt\n")
+    assert (at.end(), "use b.txt" in at.shown) == (1, True)
 
 
-def test_ctrl_c_while_a_person_is_asked_leaves_nothing_run(terminal):
-    command = terminal("call", "wipe", "path=a.txt", "--json")
-    command.until("Run it?")
-    command.process.send_signal(signal.SIGINT)
-    code, out = command.end()
-    assert code == 130
-    assert '"isError":true' in out.replace(" ", "")
-
-
-def test_ctrl_c_stops_a_tool_with_a_result(terminal):
-    command = terminal("call", "wait", "--json")
-    command.until("waiting")
-    assert b"[#####" in command.screen, "a bar where the total is known"
-    command.process.send_signal(signal.SIGINT)
-    code, out = command.end()
-    assert code == 130
-    assert "aborted after" in out
+@pytest.mark.parametrize(
+    ("argv", "shown", "told"),
+    [
+        (["wipe", "path=a.txt"], "Run it?", '"isError":true'),  # while a person is asked: nothing is run
+        (["wait"], "[#####", "aborted after"),  # a bar where the total is known
+    ],
+)
+def test_ctrl_c_stops_a_call_with_a_result(terminal, argv, shown, told):
+    at = terminal("call", *argv, "--json")
+    at.until(shown)
+    at.process.send_signal(signal.SIGINT)
+    assert (at.end(), told in at.shown) == (130, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +29,7 @@ from pegboard.cli.warm import answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment, own_version
 from pegboard.tools.spec import Origin, ToolSpec
+from terminal import Terminal as OnTerminal
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
 FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")
@@ -66,7 +66,7 @@ def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
     place = environment()
     assert place is not None
     assert write_snapshot(place, sections_of(tools, problems, commands=COMMANDS), stamps)
-    return Path(place.path)
+    return Path(place[1])
 
 
 @pytest.fixture
@@ -475,16 +475,9 @@ class TestProcess:
 
     def test_a_terminal_gets_a_table_cold_and_warm(self, environ):
         for _ in range(2):
-            ours, its = pty.openpty()
-            ran = subprocess.run(
-                [*COMMAND, "text"], stdin=its, stdout=its, stderr=its, check=True,
-                env={**environ, "COLUMNS": "40", "LINES": "20", "NO_COLOR": "1"},
-            )  # fmt: skip
-            os.close(its)
-            shown = os.read(ours, 65_536).decode().replace("\r\n", "\n")
-            os.close(ours)
-            assert ran.returncode == 0
-            assert shown.splitlines() == [
+            at = OnTerminal(["search", "text"], {**environ, "COLUMNS": "40", "LINES": "20", "NO_COLOR": "1"})
+            assert at.end() == 0
+            assert at.shown.splitlines() == [
                 "TOOL         PLUGIN  SUMMARY",
                 "count_words  demo    Count the words of",
                 "                     a text.",

@@ -496,39 +496,26 @@ def test_a_tool_of_a_toolset_makes_the_call_dynamic(tools):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("arguments", "problem", "kept"),
     [
-        ("", "count: required, missing"),
-        ('{"count": 3', "(root): not JSON"),
-        ('{"count": "3"}', "count: must be an integer"),
-        ({"count": "3"}, "count: must be an integer"),
-        ({"count": float("nan")}, "count: must be a finite number"),
-        ([1], "(root): expected a JSON object, found list"),
-        (7, "(root): expected a JSON object, found int"),
+        ("", "count: required, missing", ""),
+        ('{"count": 3', "(root): not JSON", '{"count": 3'),
+        (b"{", "(root): not JSON", b"{"),
+        ('{"count": "3"}', "count: must be an integer", '{"count": "3"}'),
+        ({"count": "3"}, "count: must be an integer", {"count": "3"}),
+        (MappingProxyType({"count": "3"}), "count: must be an integer", {"count": "3"}),
+        ({"count": float("nan")}, "count: must be a finite number", {}),
+        ([1], "(root): expected a JSON object, found list", {}),
+        (7, "(root): expected a JSON object, found int", {}),
     ],
     ids=str,
 )
-def test_bad_arguments_mark_the_call_invalid_with_what_is_wrong(tools, arguments, problem):
+def test_bad_arguments_mark_the_call_invalid_and_stay_where_they_are_text_or_json(tools, arguments, problem, kept):
     call = parse_call({"id": "1", "name": "probe", "arguments": arguments}, tools)
     assert (call.invalid, call.error.kind, call.id, call.name) == (True, "invalid_arguments", "1", "probe")
     assert call.error.problems[0].startswith(problem)
     assert problem.removeprefix("(root): ") in call.error.text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kept"),
-    [
-        ('{"count": 3', '{"count": 3'),
-        (b"{", b"{"),
-        ({"count": "3"}, {"count": "3"}),
-        (MappingProxyType({"count": "3"}), {"count": "3"}),
-        ({"count": float("nan")}, {}),
-        ([1], {}),
-    ],
-    ids=str,
-)
-def test_an_invalid_call_keeps_what_was_written_where_it_is_text_or_json(tools, arguments, kept):
-    assert parse_call({"name": "probe", "arguments": arguments}, tools).arguments == kept
+    assert call.arguments == kept
 
 
 def test_an_unknown_name_marks_the_call_invalid_with_what_there_is(tools):
@@ -767,21 +754,6 @@ def test_a_duplicate_key_is_shown_but_never_complete():
 
 def cut(text, length):
     return [text[start : start + length] for start in range(0, len(text), length)]
-
-
-def test_pieces_are_gathered_and_shown():
-    so_far = ArgumentsSoFar()
-    seen = []
-    for piece in ['{"pa', 'th": "a', "b", '"}']:
-        so_far.feed(piece)
-        seen.append(so_far.partial)
-    assert seen == [
-        Partial({}),
-        Partial({"path": "a"}),
-        Partial({"path": "ab"}),
-        Partial({"path": "ab"}, complete=True),
-    ]
-    assert so_far.text == b'{"path": "ab"}'
 
 
 def test_bytes_may_be_cut_inside_a_character():

@@ -14,7 +14,6 @@ from pegboard.errors import OperationError
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent
-from pegboard.tools.portal import LoopPortal
 from pegboard.tools.spec import Limits, ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
@@ -289,15 +288,6 @@ def test_closing_in_another_loop_ends_it_there(state):
     assert taken[0][0].result.kind == "aborted"
 
 
-async def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(state):
-    operations, call, ids = Operations(), state(SHORT), []
-    call.context.internals.portal = LoopPortal(asyncio.get_running_loop())
-    ids.append(await asyncio.to_thread(operations.go_on, call, report()))
-    await over(operations)
-    (completion,) = operations.take("s1")
-    assert (completion.operation.id, completion.result.structured_content) == (ids[0], {"pages": 4})
-
-
 def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(state):
     operations = Operations()
     with pytest.raises(RuntimeError, match="event loop"):
@@ -392,14 +382,6 @@ def registry():
 def ordered(registry, call_id="1", session=None):
     call = ToolCall("order", {"item": "tea"}, call_id)
     return asyncio.run(registry.dispatch([call], context=ReadonlyContext(session=session))).results[0]
-
-
-def test_a_long_running_tool_answers_with_an_id_and_a_pending_result(registry):
-    result = ordered(registry)
-    assert result.text.startswith("order of tea\n")
-    assert result.metadata["pending"] is True
-    assert result.metadata["operation"] in result.text
-    assert "don't call order again" in result.text
 
 
 def test_one_that_fails_at_once_isnt_pending(registry):

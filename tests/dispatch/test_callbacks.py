@@ -493,15 +493,6 @@ def test_an_async_callback_that_ignores_its_limit_is_closed(make, send):
     assert send(make(nothing), before=[stubborn], limits=limits).result.kind == "callback_failure"
 
 
-def test_a_plain_callback_may_give_what_has_to_be_awaited(make, send):
-    answer = later(lambda *_: ToolResult("later"))
-
-    def passes_on(*facts):
-        return answer(*facts)
-
-    assert send(make(nothing), before=[passes_on]).result.text == "later"
-
-
 @pytest.mark.parametrize(("callback", "steps"), [(quick(lambda *_: None), 1), (later(nothing), 2)])
 def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps):
     """As a tool is; the watchdog sees each step."""
@@ -699,13 +690,6 @@ def test_call_next_takes_no_arguments(wrap, notes):
     assert (caught.value.kind, notes) == ("callback_failure", [])
 
 
-def test_what_the_wrapper_gives_is_what_the_call_gives(wrap, notes):
-    async def instead(context, tool, arguments, call_next):
-        return [await call_next(), "more"]
-
-    assert wrap(notes.tool, instead) == ["value", "more"]
-
-
 async def from_a_cache(context, tool, arguments, call_next):
     return "kept"
 
@@ -835,13 +819,6 @@ def test_a_wrapper_that_hangs_by_itself_is_cut_short(wrap, notes, runs_it_first)
         wrap(notes.tool, hangs, limits=SHORT)
     assert caught.value.kind == "callback_failure"
     assert "took more than 0.05 s beside what it stands round" in caught.value.detail
-
-
-def test_a_plain_wrapper_that_hangs_is_left_behind(wrap, notes):
-    let_go = threading.Event()
-    with pytest.raises(CallError, match="a check round it failed"):
-        wrap(notes.tool, lambda *_: let_go.wait(60), limits=SHORT)
-    let_go.set()
 
 
 def test_a_wrapper_may_have_a_limit_of_its_own(wrap):

@@ -305,11 +305,6 @@ def test_one_near_miss_is_mended(state_of):
     assert state.call.name == "read_file"
 
 
-def test_add_is_not_run_for_and(state_of, make):
-    error = travel(state_of(ToolCall("and"), make(print, name="add")))
-    assert (error.kind, "Did you mean 'add'?" in error.text) == ("unknown_tool", True)
-
-
 def test_it_can_be_turned_off(state_of):
     state = state_of(ToolCall("Read_File"), limits=Limits(repair=False))
     assert travel(state).kind == "unknown_tool"
@@ -445,7 +440,7 @@ def failing(error):
     return repairer
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), SystemExit(3), asyncio.CancelledError("secret")])
+@pytest.mark.parametrize("error", [ValueError("a"), SystemExit(3), TimeoutError("a"), asyncio.CancelledError("a")])
 def test_a_repairer_that_raises_gives_an_error_with_both(state_of, told, error):
     state = state_of(
         ToolCall("read_file", {"a": "1"}),
@@ -463,11 +458,6 @@ def test_nonsense_is_the_repairers_error(state_of, answer):
     left = travel(state_of(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: answer]))
     assert left.kind == "invalid_arguments"
     assert f"answered {type(answer).__name__}; it may answer ToolCall" in left.detail
-
-
-def test_its_own_time_limit_is_its_own(state_of):
-    left = travel(state_of(ToolCall("x"), repairers=[failing(TimeoutError("the model did not answer"))]))
-    assert "the model did not answer" in left.detail
 
 
 # Once, and only for these --------------------------------------------------------------------------------------------

@@ -74,38 +74,6 @@ class Room:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "together"),
-    [
-        (SHARED, SHARED, True),
-        (SHARED, EXCLUSIVE, False),
-        (EXCLUSIVE, SHARED, False),
-        (EXCLUSIVE, EXCLUSIVE, False),
-        (EXCLUSIVE, READ, False),
-        (READ, EXCLUSIVE, False),
-        (READ, READ, True),
-        (READ, WRITE, False),
-        (WRITE, READ, False),
-        (WRITE, WRITE, False),
-        (WRITE, WRITE_B, True),
-        (WRITE, SHARED, True),
-        (SLOT, SLOT, False),
-        (SLOT, LockRequest(slots=("other", 1)), True),
-        (SLOT, WRITE, True),
-        (LockRequest(slots=("tool", 2)), LockRequest(slots=("tool", 2)), True),
-    ],
-)
-async def test_calls_run_together_unless_they_conflict(first, second, together):
-    room = Room()
-    await room.come("1", first)
-    await room.come("2", second)
-    assert room.running == ("12" if together else "1")
-    await room.end("1")
-    assert room.running == "2"
-    await room.end("2")
-    assert room.locks.is_idle
-
-
-@pytest.mark.parametrize(
     ("calls", "runs"),
     [
         pytest.param([WRITE, WRITE, WRITE, WRITE], ["1", "2", "3", "4"], id="in order of arrival"),
@@ -235,15 +203,6 @@ def test_a_call_in_another_loop_is_woken_there():
     asyncio.run(main())
     assert order == ["main", "other"]
     assert locks.is_idle
-
-
-async def test_a_handle_may_be_released_in_another_thread():
-    room = Room()
-    await room.come("1", WRITE)
-    await room.come("2", WRITE)
-    await asyncio.to_thread(room.calls.pop("1").release)
-    await steps()
-    assert room.running == "2"
 
 
 async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():

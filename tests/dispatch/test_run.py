@@ -202,15 +202,6 @@ def test_what_a_plain_tool_reports_reaches_the_listener_in_the_loop_in_order(mak
     assert context.values == {"note": "shared"}
 
 
-def test_nobody_listens_and_nothing_breaks(make, call):
-    def tool(context):
-        context.report(1)
-        context.emit("x")
-        return "done"
-
-    assert call(make(tool, binder=with_context)) == "done"
-
-
 def test_a_generator_that_fails_keeps_what_it_emitted(make, send):
     def tool():
         yield "first"

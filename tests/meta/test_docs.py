@@ -7,7 +7,6 @@ import json
 import re
 import runpy
 import tomllib
-from collections import deque
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -269,7 +268,7 @@ class Len:
 
 
 UserId = NewType("UserId", int)
-SEEN = (Annotated, Any, Decimal, Path, Pattern, ResultLimits, UUID, date, datetime, deque, time, timedelta)
+SEEN = (Annotated, Any, Decimal, Path, Pattern, ResultLimits, UUID, date, datetime, time, timedelta)
 """Imported for what stands on pages, which is evaluated here."""
 
 TYPES = [

@@ -239,7 +239,7 @@ SECTIONS = {b"plain": b"text"}
 
 @pytest.fixture
 def place(tmp_path) -> Environment:
-    return Environment(b"key", str(tmp_path / "cache/snapshots/x"))
+    return b"key", str(tmp_path / "cache/snapshots/x")
 
 
 def test_none_is_kept_of_what_cannot_be_relied_on(place, tmp_path, monkeypatch):
@@ -259,7 +259,7 @@ def test_none_is_kept_of_what_cannot_be_relied_on(place, tmp_path, monkeypatch):
 def test_so_many_are_kept(place, monkeypatch, tmp_path):
     monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOTS", 2)
     for number in range(4):
-        assert write_snapshot(Environment(b"", str(tmp_path / f"s/{number}")), SECTIONS, Stamps())
+        assert write_snapshot((b"", str(tmp_path / f"s/{number}")), SECTIONS, Stamps())
         os.utime(tmp_path / f"s/{number}", (time.time() - 100 + number,) * 2)
     assert len(list((tmp_path / "s").iterdir())) == 2
 
@@ -268,7 +268,7 @@ def test_the_environment_names_the_file(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     place = environment()
     assert place is not None
-    assert Path(place.path).parent == tmp_path / "pegboard/snapshots"
+    assert Path(place[1]).parent == tmp_path / "pegboard/snapshots"
 
 
 # Everything that a listing rests on, and how it was when the listing was made ----------------------------------------

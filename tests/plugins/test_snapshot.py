@@ -66,8 +66,8 @@ def opened(place: Environment) -> Iterator[Snapshot]:
 def test_what_is_written_is_read(kept):
     with opened(kept) as snapshot:
         assert {name: snapshot.section(name) for name in SECTIONS} == SECTIONS
-    assert Path(kept.path).stat().st_mode & 0o777 == 0o600
-    assert Path(kept.path).parent.stat().st_mode & 0o777 == 0o700
+    assert Path(kept[1]).stat().st_mode & 0o777 == 0o600
+    assert Path(kept[1]).parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_change_makes_it_stale(kept, watched):
@@ -82,8 +82,8 @@ def test_a_reader_keeps_what_it_has_opened(kept, stamps):
 
 
 def test_another_environment_of_the_same_file_name_and_a_file_of_others_are_refused(kept):
-    assert open_snapshot(Environment(kept.key + b"x", kept.path)) is None
-    Path(kept.path).chmod(0o644)
+    assert open_snapshot((kept[0] + b"x", kept[1])) is None
+    Path(kept[1]).chmod(0o644)
     assert open_snapshot(kept) is None
 
 
@@ -103,7 +103,7 @@ def _flipped(data: bytes, position: int) -> bytes:
     ],
 )
 def test_a_damaged_head_is_refused(kept, damaged):
-    file = Path(kept.path)
+    file = Path(kept[1])
     file.write_bytes(damaged(file.read_bytes()))
     assert open_snapshot(kept) is None
 
@@ -114,7 +114,7 @@ def test_a_damaged_head_is_refused(kept, damaged):
     ids=["changed", "cut short"],
 )
 def test_a_damaged_body_is_seen(kept, damaged, section):
-    file = Path(kept.path)
+    file = Path(kept[1])
     file.write_bytes(damaged(file.read_bytes()))
     with opened(kept) as snapshot, pytest.raises(ValueError, match="damaged"):
         snapshot.section(section)
@@ -126,7 +126,7 @@ def test_a_damaged_body_is_seen(kept, damaged, section):
 def key(**environ: str) -> bytes:
     place = environment({**os.environ, **environ})
     assert place is not None
-    return place.key
+    return place[0]
 
 
 @pytest.mark.parametrize("name", ["PEGBOARD_BLOCK", "PEGBOARD_ANYTHING", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"])

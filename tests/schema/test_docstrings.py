@@ -220,8 +220,3 @@ def test_attributes_of_generated_classes_are_told():
         city: str
 
     assert attribute_docs(Place) == {"city": "Its name."}
-
-
-def test_a_class_is_read_once():
-    assert attribute_docs(Derived) is attribute_docs(Derived)
-    assert attribute_docs(int) == {}

@@ -15,7 +15,7 @@ import sys
 import typing
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, NewType, NotRequired, Self, TypedDict
 
 import attrs
@@ -125,7 +125,6 @@ def test_listed_values_are_an_enum(annotation, schema):
         (list[int], {"type": "array", "items": INTEGER}),
         (Sequence[int], {"type": "array", "items": INTEGER}),
         (Iterable[int], {"type": "array", "items": INTEGER}),
-        (collections.deque[int], {"type": "array", "items": INTEGER}),
         (typing.List[int], {"type": "array", "items": INTEGER}),  # noqa: UP006  (people write it)
         (tuple, {"type": "array"}),
         (tuple[int, ...], {"type": "array", "items": INTEGER}),
@@ -139,7 +138,6 @@ def test_listed_values_are_an_enum(annotation, schema):
         (dict, {"type": "object", "additionalProperties": True}),
         (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
         (Mapping[Any, int], {"type": "object", "additionalProperties": INTEGER}),
-        (collections.OrderedDict[str, int], {"type": "object", "additionalProperties": INTEGER}),
         (
             dict[Literal["a", 1], int],
             {"type": "object", "additionalProperties": INTEGER, "propertyNames": {"enum": ["a", "1"]}},
@@ -700,11 +698,11 @@ class Outer:
     ("annotation", "says"),
     [
         (Right, "Right is made of flags, which JSON has no words for. Use a list of an Enum's members"),
-        (complex, "complex has no JSON Schema. Pass input_schema=..., or use two floats or text instead."),
+        (complex, "complex has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
+        (Callable[[int], int], "has no JSON Schema"),
+        (collections.deque[int], "deque[int] has no JSON Schema"),
         (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
-        (Callable[[int], int], "or use the name of what is called"),
-        (Iterator[int], "or use a list instead"),
-        (collections.defaultdict[str, int], "or use a dict instead"),
+        (collections.defaultdict[str, int], "defaultdict[str, int] has no JSON Schema"),
         (type[int], "type[int] has no JSON Schema"),
         (typing.NoReturn, "NoReturn has no JSON Schema"),
         (json, "has no JSON Schema"),

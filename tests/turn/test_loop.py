@@ -877,10 +877,14 @@ class TestModelCallbacks:
         registry.add_callback("on_model_error", quick(lambda error: ModelResponse(type(error).__name__)))
         assert turn([])[0].text == "CallbackError"
 
-    def test_a_model_that_raises_anything_is_a_model_error(self, turn):
-        with pytest.raises(ModelError, match="scripted: ValueError: odd") as caught:
-            turn([ValueError("odd")])
-        assert caught.value.code == "ValueError"
+    @pytest.mark.parametrize("raised", [ValueError("odd"), SystemExit("odd")])
+    def test_a_model_that_raises_anything_is_a_model_error(self, turn, raised):
+        def respond(request):
+            raise raised
+
+        with pytest.raises(ModelError, match=f"scripted: {type(raised).__name__}: odd") as caught:
+            turn([respond])
+        assert caught.value.code == type(raised).__name__
         assert caught.value.outcome.messages == (Message.user("Go on."),)
 
     def test_a_model_may_answer_plainly_but_with_a_response(self, registry):
@@ -897,13 +901,6 @@ class TestModelCallbacks:
             turn_of(model_of(), "Hi", [])
         with pytest.raises(TypeError, match=r"^context must be ReadonlyContext, got 'ann'$"):
             turn_of(model_of(), "Hi", registry, "ann")
-
-    def test_exiting_is_a_model_error_too(self, turn):
-        def leave(request):
-            raise SystemExit(3)
-
-        with pytest.raises(ModelError, match="SystemExit: 3"):
-            turn([leave])
 
     @pytest.mark.parametrize(
         ("answer", "text"),

@@ -47,9 +47,8 @@ def test_as_json(say, board, monkeypatch):
 
 @pytest.mark.parametrize(("line", "word"), [("registry chat -m scr", "scripted/"), ("registry models scr", "scripted")])
 def test_providers_are_completed(say, board, monkeypatch, line, word):
-    monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+    monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
     monkeypatch.setenv("COMP_WORDS", line)
-    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
     assert say() == (0, f"plain,{word}\n", "")
 
 

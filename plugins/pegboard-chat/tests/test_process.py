@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from fake_vendors import Call, Error, ModelServer, Round
-from terminal import Terminal, chat_command
+from terminal import Terminal, command
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def pointed(environ, server):
 
 def run(environ, server, tmp_path, *argv):
     return subprocess.run(
-        chat_command(*argv),
+        command("chat", *argv),
         env=pointed(environ, server),
         cwd=tmp_path / "here",
         stdin=subprocess.DEVNULL,
@@ -108,7 +108,7 @@ def terminal(environ, tmp_path):
     functions.write_text(TOOLS)
 
     def start(server, *argv):
-        arguments = ["-m", "openai/small", "--functions", str(functions), *argv]
+        arguments = ["chat", "-m", "openai/small", "--functions", str(functions), *argv]
         return Terminal(arguments, pointed(environ, server), tmp_path / "here")
 
     return start

@@ -122,20 +122,6 @@ def test_two_registries_share_nothing():
 # Doom loops -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_denied_call_does_not_run():
-    ran = []
-
-    @tool
-    async def note() -> None:
-        """Write it down."""
-        ran.append(True)
-
-    registry, _ = board()
-    registry.register(note)
-    assert kinds(registry, *[("note", {})] * 5) == [None, None, "denied", "denied", "denied"]
-    assert len(ran) == 2
-
-
 def test_calls_that_fail_count_too():
     """A model that repeats what fails is what this is for."""
     registry, _ = board()

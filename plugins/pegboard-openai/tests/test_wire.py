@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -132,28 +131,6 @@ def annotated(index, **facts):
 URL = {"type": "url_citation", "url": "http://a", "title": "A", "start_index": 0, "end_index": 2}
 MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
 COMPLETED = event("completed", response={"status": "completed", "output": []})
-STREAM = [
-    added(1, MESSAGE),
-    text("H"),
-    text("i"),
-    annotated(1, item_id="msg_1", content_index=0),
-    added(1, {**MESSAGE, "content": [{"type": "output_text", "text": "Hi", "annotations": [URL]}]}, "done"),
-    added(2, function(2)),
-    arguments('{"city":', 2),
-    arguments('"Oslo"}', 2),
-    added(2, function(2, '{"city":"Oslo"}'), "done"),
-    COMPLETED,
-]
-
-
-@pytest.mark.parametrize("end", range(len(STREAM)))
-def test_a_stream_that_is_cut_anywhere_holds_what_came_before(end):
-    response = read(OpenAIResponses(), *STREAM[:end])
-    assert (response.interrupted, response.complete, response.partial) == (True, False, False)
-    assert response.text == "Hi"[: max(0, min(end - 1, 2))]
-    assert [cited.uri for cited in response.citations] == ["http://a"] * (end >= 4)
-    if end >= 8:
-        assert [json.loads(call.arguments) for call in response.calls] == [{"city": "Oslo"}]
 
 
 def test_responses_that_never_end_arent_complete():

@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field
 
 from pegboard.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
 from pegboard.schema.json import is_object
+from pegboard.schema.messages import type_of
 from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mapped, schemas
 from pegboard.typing import JsonSchema
 
@@ -108,20 +109,7 @@ def target_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Json
 
 
 _MOST_HOPS: Final = 16
-_NAMES: Final[Mapping[type, str]] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    dict: "object",
-    list: "array",
-}
 _STAYS: Final = ("title", "description")
-
-
-def type_of_value(value: Any) -> str:
-    """The type that JSON Schema has for a JSON value; `"number"` for all numbers but integers."""
-    return _NAMES.get(cast("type[Any]", type(value)), "null")
 
 
 def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: int = _MOST_HOPS) -> list[str] | None:
@@ -133,9 +121,9 @@ def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: in
     if declared is not None:
         return [declared] if isinstance(declared, str) else list(declared)
     if "const" in schema:
-        return [type_of_value(schema["const"])]
+        return [type_of(schema["const"])]
     if "enum" in schema:
-        return list(dict.fromkeys(type_of_value(value) for value in schema["enum"]))
+        return list(dict.fromkeys(type_of(value) for value in schema["enum"]))
     if hops == 0:
         return None
     return _types_within(schema, definitions, hops)
@@ -270,22 +258,8 @@ def _below(at: _At, steps: Steps, optional_names: frozenset[str | int]) -> _At:
 
 def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
     """The target with what stood beside the reference: notes go before its own, rules hold as well."""
-    if not beside:
-        return target
-    rules = without(beside, NOTES)
-    own = {**target, **only(beside, NOTES)}
-    if not rules:
-        return own
-    if set(rules).isdisjoint(target) and not _reads_others(rules) and not _reads_others(target):
-        return {**own, **rules}
-    return {**only(beside, NOTES), "allOf": [target, rules]}
-
-
-def _reads_others(schema: JsonSchema) -> bool:
-    """Whether some rule depends on others beside it, so that what is put beside it changes what it means."""
-    reading = {"additionalProperties", "items", "unevaluatedProperties", "unevaluatedItems", "if", "then", "else"}
-    reading |= {"contains", "minContains", "maxContains", "$ref"}
-    return not reading.isdisjoint(schema)
+    rules, notes = without(beside, NOTES), only(beside, NOTES)
+    return {**notes, "allOf": [target, rules]} if rules else {**target, **notes}
 
 
 def _cyclic(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:

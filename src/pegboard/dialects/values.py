@@ -18,9 +18,9 @@ from pegboard.dialects.dialect import (
     only,
     without,
 )
-from pegboard.dialects.references import type_of_value, types_of
+from pegboard.dialects.references import types_of
 from pegboard.schema.json import is_array, is_object, json_faults
-from pegboard.schema.messages import Coercion
+from pegboard.schema.messages import Coercion, is_of
 from pegboard.schema.references import NAMED, NOTES, ONE, SOME
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -249,18 +249,10 @@ def type_lists(schema: JsonSchema, _place: Place) -> JsonSchema:
 def _of_type(name: str, schema: JsonSchema) -> JsonSchema | None:
     member: JsonSchema = {"type": name, **only(schema, KEYWORDS[name])}
     if "enum" in schema:
-        member["enum"] = [value for value in schema["enum"] if is_of(value, name)]
+        member["enum"] = [value for value in schema["enum"] if is_of(value, [name])]
         if not member["enum"]:
             return None
     return without(member, ("enum",)) if name == "null" else member
-
-
-def is_of(value: Any, name: str) -> bool:
-    """Whether a JSON value is of a type; every integer is a number, and 1.0 an integer."""
-    found = type_of_value(value)
-    if name == "integer" and found == "number":
-        return float(value).is_integer()
-    return found == name or (name == "number" and found == "integer")
 
 
 @everywhere

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.callbacks import settle
 from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, limits_of, result_of, store_access
 from pegboard.dispatch.state import CallState
@@ -22,7 +23,7 @@ from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
 from pegboard.schema.converter import JsonRecord
 from pegboard.threads import running_loop
-from pegboard.timeout import cancels_the_call
+from pegboard.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 
@@ -307,19 +308,19 @@ class Operations:
         self, operation: Operation, state: CallState, doing: Awaitable[Any] | Callable[[], Any]
     ) -> ToolResult:
         services = state.services
-        limit = asyncio.timeout(self.seconds)
+
+        async def given() -> ToolResult:
+            value = doing if isawaitable(doing) else await services.tool_threads.run_for(operation.tool, doing)
+            return await services.threads.run(later_result, state, await settle(value))
+
         try:
-            async with limit:
-                given = doing if isawaitable(doing) else await services.tool_threads.run_for(operation.tool, doing)
-                value = (await given) if isawaitable(given) else given
-                return await services.threads.run(later_result, state, value)
+            return await within(self.seconds, given())
+        except LimitExpiredError:
+            text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
+            return ToolResult.error("timeout", text)
         except BaseException as error:  # a tool's SystemExit costs its own result only
             if cancels_the_call(error):
                 raise
-            # Python 3.11's timeout passes on a CancelledError of another class.
-            if limit.expired() and isinstance(error, TimeoutError | asyncio.CancelledError):
-                text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
-                return ToolResult.error("timeout", text)
             return later_result(state, error)
 
 

@@ -139,34 +139,26 @@ def meant_name(name: str, names: Sequence[str]) -> str | None:
         if meant:  # `v1_2` isn't `v12`
             meant = [each for each in meant if re.findall("[0-9]+", each) == re.findall("[0-9]+", name)]
         elif len(word) >= _SHORTEST:
-            near = [(each, letters) for each, letters in bare if _is_one_change(word, letters)]
-            meant = [each for each, _ in near] if all(_is_slip(word, letters) for _, letters in near) else []
+            near = [(each, how) for each, letters in bare if (how := _difference(word, letters)) is not None]
+            meant = [each for each, _ in near] if all(how == "slip" for _, how in near) else []
     return meant[0] if len(meant) == 1 else None
 
 
-def _is_one_change(one: str, other: str) -> bool:
-    """Whether a single letter differs: it is more, less, another, or swapped with its neighbour."""
-    if not -2 < len(one) - len(other) < 2:
-        return False
-    rest, others, _ = _from_first_difference(one, other)
-    return rest[1:] == others or rest == others[1:] or rest[1:] == others[1:] or _is_swapped(rest, others)
+def _difference(one: str, other: str) -> str | None:
+    """How a single letter differs: by a `"slip"`, as fingers make one, or otherwise; `None` for more than that.
 
-
-def _is_slip(one: str, other: str) -> bool:
-    """Whether that difference is one that fingers make."""
-    rest, others, start = _from_first_difference(one, other)
-    has_digit = any(map(str.isdigit, rest[:1] + others[:1]))
-    return start > 0 and not has_digit and (len(one) != len(other) or _is_swapped(rest, others))
-
-
-def _from_first_difference(one: str, other: str) -> tuple[str, str, int]:
-    letters = enumerate(zip(one, other, strict=False))
-    start = next((place for place, (mine, yours) in letters if mine != yours), min(len(one), len(other)))
-    return one[start:], other[start:], start
-
-
-def _is_swapped(rest: str, others: str) -> bool:
-    return len(rest) > 1 and rest[:2] == others[1::-1] and rest[2:] == others[2:]
+    It is more, less, another, or swapped with its neighbour.
+    """
+    if abs(len(one) - len(other)) > 1:
+        return None
+    pairs = enumerate(zip(one, other, strict=False))
+    start = next((place for place, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+    rest, others = one[start:], other[start:]
+    swapped = len(rest) > 1 and rest[:2] == others[1::-1] and rest[2:] == others[2:]
+    if not (swapped or rest[1:] in (others, others[1:]) or rest == others[1:]):
+        return None
+    is_slip = start > 0 and (swapped or len(one) != len(other)) and not any(map(str.isdigit, rest[:1] + others[:1]))
+    return "slip" if is_slip else "another letter"
 
 
 # Repair --------------------------------------------------------------------------------------------------------------

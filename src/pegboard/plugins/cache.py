@@ -245,6 +245,7 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
     """
     if not stamps.settled or not stamps.complete:
         return False
+    key, path = place
     places: dict[bytes, tuple[int, int, int]] = {}
     offset = 0
     for name, data in sections.items():
@@ -252,13 +253,13 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
         offset += len(data)
     if offset > _MOST_SNAPSHOT_BYTES:
         return False
-    header = marshal.dumps((place.key, until, places, stamps.by_path))
+    header = marshal.dumps((key, until, places, stamps.by_path))
     front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
     try:
-        write_private(place.path, front, header, *sections.values())
+        write_private(path, front, header, *sections.values())
     except OSError:
         return False
-    prune(Path(place.path).parent, most=_MOST_SNAPSHOTS)
+    prune(Path(path).parent, most=_MOST_SNAPSHOTS)
     return True
 
 

@@ -84,11 +84,6 @@ class LoadedPlugin:
     secrets: list[str] = field(factory=list[str], repr=False)
 
     @property
-    def brought_anything(self) -> bool:
-        """Whether there is anything that works."""
-        return bool(self.callbacks or self.tools or self.toolsets or self.extras)
-
-    @property
     def names(self) -> dict[str, list[str]]:
         """The names of what it brings besides tools, by kind."""
         return {
@@ -137,7 +132,7 @@ def _gather(loaded: LoadedPlugin, handed: Mapping[str, Any]) -> None:
         for hook in _REGISTERS
         if hook in loaded.implementations and (error := _ask(loaded, hook, handed)) is not None
     ]
-    if errors and not loaded.brought_anything:
+    if errors and not (loaded.callbacks or loaded.tools or loaded.toolsets or loaded.extras):
         raise errors[0]
 
 

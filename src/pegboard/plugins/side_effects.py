@@ -68,7 +68,9 @@ def observed(notes: list[str]) -> Generator[None]:
     if not _lock.acquire(blocking=False):
         yield
         return
-    folder, mask, environ, functions = _folder(), _umask(), dict(os.environ), _functions()
+    folder, environ, functions = _folder(), dict(os.environ), _functions()
+    mask = os.umask(0o077)  # it can't be read otherwise; what another thread makes meanwhile is the user's alone
+    os.umask(mask)
     stand_ins = {name: _Limited(stream) for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
     for name, stand_in in stand_ins.items():
         setattr(sys, name, stand_in)
@@ -138,12 +140,6 @@ def _folder() -> str | None:
         return os.getcwd()  # noqa: PTH109  a text
     except OSError:  # it was removed
         return None
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)  # it can't be read otherwise; what another thread makes meanwhile is the user's alone
-    os.umask(mask)
-    return mask
 
 
 def _functions() -> dict[tuple[str, str], Any]:

@@ -38,21 +38,8 @@ _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 
 
-class Environment:
-    """Key of a snapshot: interpreter, `sys.path`, project and variables.
-
-    A plain class, as attrs isn't loaded here.
-
-    Attributes:
-        key: All of it, as bytes.
-        path: The file of its snapshot.
-    """
-
-    __slots__ = ("key", "path")
-
-    def __init__(self, key: bytes, path: str) -> None:
-        self.key = key
-        self.path = path
+Environment = tuple[bytes, str]
+"""The key of a snapshot (interpreter, `sys.path`, project and variables), and the file of it."""
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
@@ -75,7 +62,7 @@ def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
         [(name, environ[name]) for name in sorted(environ) if name in _VARIABLES or name.startswith("PEGBOARD_")],
     )
     key = ascii(facts).encode()
-    return Environment(key, f"{cache}/snapshots/{crc32(key):08x}")
+    return key, f"{cache}/snapshots/{crc32(key):08x}"
 
 
 def stamp_of(path: bytes) -> bytes:
@@ -120,13 +107,14 @@ class Snapshot:
 
 def open_snapshot(place: Environment) -> Snapshot | None:
     """The snapshot of an environment; `None` where there is none, it isn't private, is damaged, or is stale."""
+    key, path = place
     try:
-        file = open(open_private(place.path), "rb")  # noqa: SIM115  the caller closes it
+        file = open(open_private(path), "rb")  # noqa: SIM115  the caller closes it
     except OSError:
         return None
     try:
-        key, until, sections, stamps = _header(file)
-        if key == place.key and still_holds(until) and is_fresh(stamps):
+        own, until, sections, stamps = _header(file)
+        if own == key and still_holds(until) and is_fresh(stamps):
             return Snapshot(file, sections)
     except (OSError, ValueError, EOFError, TypeError):
         pass  # damaged: it will be written anew

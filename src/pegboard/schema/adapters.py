@@ -263,16 +263,14 @@ _INTEGER_KEY: Final = r"^(?:0|-?[1-9][0-9]*)$"
 
 @frozen(eq=False)
 class ArrayAdapter(TypeAdapter):
-    """`list`, what is as good as one (`Sequence`, `Iterable`, ...), `deque`, tuples of any length, `set`, `frozenset`.
+    """`list`, what is as good as one (`Sequence`, `Iterable`, ...), tuples of any length, `set`, `frozenset`.
 
     Attributes:
-        cls: What its Python values are instances of.
-        make: Makes one of a list, or `None` where the list will do.
+        cls: The class as it is written; where it is abstract a list will do.
     """
 
     item: TypeAdapter
     cls: type[Any]
-    make: Callable[[list[Any]], Any] | None
     unique: bool = False
 
     KINDS = ARRAYS
@@ -311,13 +309,11 @@ class MappingAdapter(TypeAdapter):
 
     Attributes:
         key: Of the keys, which has a `key_schema`.
-        make: Makes the mapping of a dict, or `None` where a dict will do.
-        cls: What its Python values are instances of.
+        cls: The class as it is written; a dict will do for each.
     """
 
     key: TypeAdapter
     item: TypeAdapter
-    make: Callable[[dict[Any, Any]], Any] | None
     cls: type[Any]
 
     KINDS = OBJECTS

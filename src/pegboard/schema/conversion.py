@@ -170,12 +170,12 @@ def _structure_choice(adapter: ChoiceAdapter) -> StructureHook:
 
 
 def _structure_array(adapter: ArrayAdapter) -> StructureHook:
-    hook, make = structure_hook(adapter.item), adapter.make
+    hook = structure_hook(adapter.item)
     if adapter.unique:
         return _structure_set(adapter, hook)
-    if hook is same:
-        return same if make is None else lambda value, _: make(value)
-    return _structure_items(hook, make)
+    if adapter.cls is not tuple:
+        return same if hook is same else _structure_items(hook)
+    return (lambda value, _: tuple(value)) if hook is same else _structure_items(hook, tuple)
 
 
 def _structure_items(
@@ -198,7 +198,7 @@ def _structure_items(
 
 def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     """Items that differ as JSON and are equal in Python (`1` and `true`, two spellings of one path) are refused."""
-    cls, structure_items = cast("type[Any]", adapter.make), _structure_items(hook)
+    cls, structure_items = adapter.cls, _structure_items(hook)
     # Only arrays and objects can be equal as JSON and made into what isn't equal in Python.
     compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
 
@@ -216,9 +216,9 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
 
 
 def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
-    read, hook, make = _key_reader(adapter.key), structure_hook(adapter.item), adapter.make
+    read, hook = _key_reader(adapter.key), structure_hook(adapter.item)
     if read is same and hook is same:
-        return same if make is None else lambda value, _: make(value)
+        return same
 
     def structure_mapping(value: Any, _type: Any) -> Any:
         done: dict[Any, Any] = {}
@@ -230,7 +230,7 @@ def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
             raise refusal(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
-        return done if make is None else make(done)
+        return done
 
     return structure_mapping
 

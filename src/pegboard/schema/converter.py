@@ -50,13 +50,13 @@ def converter() -> Converter:
     return MarkingConverter(forbid_extra_keys=True, detailed_validation=False, use_alias=True)
 
 
-def has_hook(cls: type[Any], *, registered: bool) -> bool:
-    """Whether the converter has a hook that makes `cls`: one that was registered, or one of the class's fields too."""
+def has_hook(cls: type[Any]) -> bool:
+    """Whether a hook that makes `cls` was registered; those that cattrs makes of fields don't count."""
     try:
         hook = converter().get_structure_hook(cls, cache_result=False)
     except Exception:  # noqa: BLE001  (it has none, or the class's annotations raise anything when resolved)
         return False
-    return not (registered and hasattr(hook, "is_made_of_fields"))
+    return not hasattr(hook, "is_made_of_fields")
 
 
 def is_pydantic(cls: Any) -> bool:

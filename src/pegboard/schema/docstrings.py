@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
 from attrs import field, frozen
 
@@ -83,18 +82,13 @@ def parse_docstring(text: str) -> Docstring:
 def attribute_docs(cls: type) -> Mapping[str, str]:
     """The description of each attribute of `cls`, from the docstrings of it and its bases, the nearest first.
 
-    Read from `Attributes:` and `Args:` sections and their kin; worked out once a class.
+    Read from `Attributes:` and `Args:` sections and their kin.
     """
-    known = _of_classes.get(cls)
-    if known is None:
-        known = _of_classes[cls] = {}
-        for base in reversed(cls.__mro__[:-1]):
-            if text := base.__dict__.get("__doc__"):
-                known.update(parse_docstring(text).parameters)
-    return known
-
-
-_of_classes: Final[WeakKeyDictionary[type, dict[str, str]]] = WeakKeyDictionary()
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        if text := base.__dict__.get("__doc__"):
+            docs.update(parse_docstring(text).parameters)
+    return docs
 
 
 def _of_google(lines: Sequence[str]) -> Docstring:

@@ -177,7 +177,7 @@ def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
             return _Problem((), f"must be {_one_of(options)}", "value", _one_of(options))
     wanted = schema.get("type")
     names: list[str] = [wanted] if isinstance(wanted, str) else wanted or []
-    if not names or _is_of_any(value, names):
+    if not names or is_of(value, names):
         return None
     meant = [name for name in names if name != "null"] or names
     return _mismatch(" or ".join(_TYPES[name][0] for name in meant), value)
@@ -194,8 +194,14 @@ _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 }
 
 
-def _is_of_any(value: Any, types: Iterable[str]) -> bool:
+def is_of(value: Any, types: Iterable[str]) -> bool:
+    """Whether a JSON value is of one of some types; every integer is a number, and 1.0 an integer."""
     return any(_TYPES[name][1](value) for name in types)
+
+
+def type_of(value: Any) -> str:
+    """The type that JSON Schema has for a JSON value, `"integer"` for a number that is one."""
+    return next(name for name in _TYPES if is_of(value, [name]))
 
 
 def _mismatch(wanted: str, value: Any) -> _Problem:
@@ -614,13 +620,13 @@ class Coercion:
             words = [schema["const"]]
         types = schema.get("type", [])
         wanted = {types} if isinstance(types, str) else set(types)
-        wanted = wanted or {next(name for name, (_, is_of) in _TYPES.items() if is_of(word)) for word in words}
+        wanted = wanted or set(map(type_of, words))
         if isinstance(value, str):
             yield from ((word, 1) for word in words if isinstance(word, str) and word.casefold() == value.casefold())
-        if _is_of_any(value, wanted) and not words:
+        if is_of(value, wanted) and not words:
             return
         read = self._read(value) if isinstance(value, str) else ()
-        yield from ((each, 1) for each in read if _is_of_any(each, wanted))
+        yield from ((each, 1) for each in read if is_of(each, wanted))
         if "string" in wanted and type(value) is int:
             yield str(value), 1
         if "array" in wanted and value is not None and not any(is_array(each) for each in read):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import inspect
@@ -12,7 +11,7 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
 
 import attrs
@@ -97,14 +96,6 @@ _FIELDS_HINT: Final = (
     "Its annotations must resolve at run time (what they name is imported, and at module level), and its constructor "
     "must take its fields; or pass input_schema=..."
 )
-_HINTS: Final[Mapping[str, str]] = {
-    "complex": "Pass input_schema=..., or use two floats or text instead.",
-    "Callable": "Pass input_schema=..., or use the name of what is called (Literal or an enum) instead.",
-    "Iterator": "Pass input_schema=..., or use a list instead.",
-    "Generator": "Pass input_schema=..., or use a list instead.",
-    "defaultdict": "Pass input_schema=..., or use a dict instead.",
-    "Counter": "Pass input_schema=..., or use dict[str, int] instead.",
-}
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
 _MOST_KNOWN: Final = 4096
 _known: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
@@ -335,7 +326,7 @@ class _Reader:
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
         """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter.
 
-        Hooks that are registered win over fields; those that cattrs makes of fields are for classes that can't be read.
+        Hooks that are registered win over fields.
         """
         if notes.keys() <= {"description"}:
             return self.read(inner, path)
@@ -346,11 +337,11 @@ class _Reader:
         try:
             adapter = self.read(inner, path)
         except DefinitionError:
-            if isinstance(inner, type) and has_hook(inner, registered=False):
+            if isinstance(inner, type) and has_hook(inner):
                 return given
             raise
         is_of_fields = isinstance(adapter, RecordAdapter) and (attrs.has(inner) or dataclasses.is_dataclass(inner))
-        if is_of_fields and has_hook(given.cls, registered=True):
+        if is_of_fields and has_hook(given.cls):
             return given
         named = notes.get("type", [])
         kinds = [_KINDS[each] for each in ([named] if isinstance(named, str) else named)]
@@ -419,13 +410,13 @@ class _Reader:
             if issubclass(cls, base):
                 return attrs.evolve(SCALARS[base], cls=cls)
         text = _annotation_text(annotation)
-        return self.refuse(annotation, path, f"{text} has no JSON Schema", _HINTS.get(text.partition("[")[0], _HINT))
+        return self.refuse(annotation, path, f"{text} has no JSON Schema")
 
     def _container(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         if cls is tuple:
             return self._tuple(annotation, path)
         if cls in _LISTS:
-            return _list(self._item(annotation, path), cls)
+            return ArrayAdapter(self._item(annotation, path), cls)
         if cls in _SETS:
             return self._set(annotation, path)
         return self._mapping(annotation, path) if cls in _MAPPINGS else None
@@ -437,9 +428,9 @@ class _Reader:
     def _tuple(self, annotation: Any, path: str) -> TypeAdapter:
         arguments = typing.get_args(annotation)
         if not arguments:
-            return TupleAdapter(()) if hasattr(annotation, "__args__") else _list(ANY, tuple)
+            return TupleAdapter(()) if hasattr(annotation, "__args__") else ArrayAdapter(ANY, tuple)
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return _list(self.read(arguments[0], f"{path}[]"), tuple)
+            return ArrayAdapter(self.read(arguments[0], f"{path}[]"), tuple)
         if any(getattr(each, "__unpacked__", False) or typing.get_origin(each) is typing.Unpack for each in arguments):
             why = "a tuple of fixed and other items has no JSON Schema here"
             self.refuse(annotation, path, why, "Use a list or a union.")
@@ -455,7 +446,7 @@ class _Reader:
                 "Say of what it is (set[str]), use a list, or make the items tuples or frozen classes.",
             )
         cls = _SETS[typing.get_origin(annotation) or annotation]
-        return ArrayAdapter(item, cls, cls, unique=True)
+        return ArrayAdapter(item, cls, unique=True)
 
     def _mapping(self, annotation: Any, path: str) -> TypeAdapter:
         cls = typing.get_origin(annotation) or annotation
@@ -469,7 +460,7 @@ class _Reader:
                 "Use str, int, an enum or Literal of those, or a type that is written as text (UUID, date, Path).",
             )
         item = self.read(arguments[1], f"{path}.*" if path else "*")
-        return MappingAdapter(key, item, _MAPPINGS[cls], cls)
+        return MappingAdapter(key, item, cls)
 
     def _model(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         """A pydantic model or msgspec struct, by its own schema."""
@@ -537,11 +528,6 @@ class _Reader:
         return adapter.inner
 
 
-def _list(item: TypeAdapter, cls: Any) -> TypeAdapter:
-    """Where the class is abstract a list will do."""
-    return ArrayAdapter(item, cls, cls if cls in (tuple, collections.deque) else None)
-
-
 def _is_scalar(value: object) -> bool:
     return value is None or type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value))
 
@@ -568,13 +554,6 @@ def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
     return substituted(value, dict(zip(alias.__type_params__, arguments, strict=False)))
 
 
-_LISTS: Final = frozenset(
-    {list, collections.deque, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Reversible}
-)
+_LISTS: Final = frozenset({list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Reversible})
 _SETS: Final[Mapping[Any, type[Any]]] = {set: set, frozenset: frozenset, abc.Set: frozenset, abc.MutableSet: set}
-_MAPPINGS: Final[Mapping[Any, Callable[[dict[Any, Any]], Any] | None]] = {
-    dict: None,
-    abc.Mapping: None,
-    abc.MutableMapping: None,
-    collections.OrderedDict: collections.OrderedDict,
-}
+_MAPPINGS: Final = frozenset({dict, abc.Mapping, abc.MutableMapping})

@@ -639,7 +639,7 @@ def busy() -> None:
     raise ToolError("busy", retryable=True)
 
 
-LATE = as_tools(echo)[0].evolve(spec=attrs.evolve(as_tools(echo)[0].spec, name="late"))
+LATE, HIDDEN = (as_tools(echo)[0].with_spec(name=name) for name in ("late", "hidden"))
 
 
 @pytest.mark.parametrize(
@@ -648,6 +648,8 @@ LATE = as_tools(echo)[0].evolve(spec=attrs.evolve(as_tools(echo)[0].spec, name="
         ("echo", {"text": "hi"}, {"output": "hi"}),
         ("add", {"a": 1}, {"structured_content": {"result": 3}}),
         ("add", {"a": "1"}, {"kind": "invalid_arguments", "is_error": True}),
+        ("ech", {}, {"kind": "unknown_tool", "is_error": True}),
+        ("hidden", {}, {"kind": "not_offered", "is_error": True}),
         ("fail", {}, {"kind": "tool_failure", "error": "fail failed: ValueError."}),
         ("busy", {}, {"error": "busy", "metadata": {"retryable": True}}),
         ("note", {}, {"title": "Noted", "actions": {"stateDelta": {"seen": True}}}),
@@ -658,7 +660,9 @@ LATE = as_tools(echo)[0].evolve(spec=attrs.evolve(as_tools(echo)[0].spec, name="
     ],
 )
 def test_what_is_answered(local, name, arguments, facts):
-    response = run_locally(local(*ALL, busy, LATE.evolve(handler=LateHandler(lambda: LATE))), name, **arguments)
+    executor = local(*ALL, busy, LATE.evolve(handler=LateHandler(lambda: LATE)), HIDDEN)
+    executor.active = [info.name for info in executor.tools() if info.name != "hidden"]
+    response = run_locally(executor, name, **arguments)
     assert {key: getattr(response, key) for key in facts} == facts
 
 
@@ -667,23 +671,9 @@ def test_an_inner_call_that_fails_is_the_tools_to_answer(local, name, kind):
     assert run_locally(local(), "nest", name=name, arguments="{").output.startswith(f"{kind}: ")
 
 
-def test_an_unknown_name_is_answered_with_what_there_is(local):
-    missing = run_locally(local(), "ech")
-    assert (missing.kind, missing.is_error) == ("unknown_tool", True)
-    assert "Did you mean 'echo'" in missing.error
-
-
 def test_the_text_of_an_exception_is_shown_where_the_request_allows_it(local):
     response = asyncio.run(local().execute(ExecutionRequest(tool="fail", expose_errors=True)))
     assert response.error == "fail failed: ValueError: secret."
-
-
-def test_a_tool_that_is_not_active_is_not_offered(local):
-    response = run_locally(local(active=["echo"]), "add", a=1)
-    assert (response.kind, response.error) == (
-        "not_offered",
-        "add is not available for this request. Available: echo.",
-    )
 
 
 def test_a_tool_without_a_handler_is_not_executed(local):

@@ -75,6 +75,7 @@ def test_a_stream_cut_anywhere_is_interrupted_and_holds_the_calls_before(name):
         assert (response.interrupted, response.complete, response.error_message) == (True, False, "reset")
         ended = [call for call in response.calls if not call.invalid]
         assert [call.name for call in ended] == [call.name for call in whole.calls[: len(ended)]]
+        assert whole.text.startswith(response.text)
         check(name, response)
 
 

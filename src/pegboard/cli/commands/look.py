@@ -340,9 +340,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         raise click.ClickException(str(error)) from error
     offered = session.resolved(where, context=context_of(**context))
     report_misses(session, offered)
-    notice = notice_text(session.registry.problems(), notices(session, offered))
-    if notice:
-        remark(notice, is_visible=True)
+    _notice(session, offered)
     exported = _exported(exporter, name, offered.tools, strict=strict)
     if check:
         _write_losses(exported.losses, as_json=as_json)

@@ -24,7 +24,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -244,23 +243,7 @@ def written(cases: Any) -> str:
 def _case(case: Case) -> str:
     members = [f"{json.dumps(key)}: {json.dumps(fact)}" for key, fact in case.items()]
     line = "  {" + ", ".join(members) + "}"
-    return line if len(line) <= _WIDTH else "  {" + ",\n   ".join(map(_wrapped, members)) + "}"
-
-
-_BREAKS = re.compile(r'"(?:[^"\\]|\\.)*"|(, )')  # a comma within a string is none
-
-
-def _wrapped(text: str) -> str:
-    """JSON in lines of a width, broken between values, best behind whole objects and lists."""
-    places = [found.end() for found in _BREAKS.finditer(text) if found[1]]
-    lines, begun, budget = [], 0, _WIDTH - 6
-    while len(text) - begun > budget:
-        fitting = [place for place in places if begun < place <= begun + budget + 1]
-        best = [place for place in fitting if text[place - 3] in "}]" and place > begun + budget * 2 // 3] or fitting
-        end = best[-1] if best else next((place for place in places if place > begun), len(text))
-        lines.append(text[begun:end].rstrip())
-        begun = end
-    return "\n     ".join([*lines, text[begun:]])
+    return line if len(line) <= _WIDTH else "  {" + ",\n   ".join(members) + "}"
 
 
 def main(names: list[str]) -> None:
