@@ -489,6 +489,28 @@ async def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
     assert shown == ["one", "three"]
 
 
+async def test_a_question_that_was_taken_back_before_a_thread_began_with_it_holds_no_line(monkeypatch):
+    monkeypatch.setattr(threads, "SHARED", threads.WorkerPool(most=1))
+    approvals, begun, free = ApprovalQueue(), threading.Event(), threading.Event()
+
+    def terminal(request, context):
+        begun.set()
+        free.wait(60)
+        return Once()
+
+    def other(request, context):
+        raise AssertionError("no thread is free for it")
+
+    one = ask(surroundings(terminal, approvals=approvals), "one")
+    await asyncio.to_thread(begun.wait, 60)
+    for _ in range(2):
+        with pytest.raises(CallError, match="no answer came"):
+            await ask(surroundings(other, approvals=approvals, seconds=0.02), "two", session="t")
+    free.set()
+    await one
+    assert approvals._approvers.is_idle
+
+
 def test_a_system_without_threads_denies(monkeypatch):
     def fail(self):
         raise RuntimeError("can't start new thread")

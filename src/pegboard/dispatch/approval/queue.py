@@ -85,16 +85,21 @@ class _Turn:
     """
 
     handle: LockHandle
-    _shared: Lock | None = field(default=None, init=False)
+    _holders: int = field(default=1, init=False)
+    _mutex: Lock = field(factory=Lock, init=False)
 
-    def share(self) -> None:
-        """Lets a thread hold it too."""
-        self._shared = Lock()
+    def share(self) -> bool:
+        """Lets a thread hold it too; false where nobody holds it any more. From any thread."""
+        with self._mutex:
+            self._holders += self._holders > 0
+            return self._holders > 0
 
     def release(self) -> None:
         """Ends one holding. From any thread."""
-        if self._shared is None or not self._shared.acquire(blocking=False):
-            self.handle.release()
+        with self._mutex:
+            self._holders -= 1
+            if not self._holders:
+                self.handle.release()
 
 
 def _future() -> asyncio.Future[None]:
@@ -365,20 +370,13 @@ def _checked(answer: object) -> Answer | None:
 
 async def _in_thread(function: ApproverFunction, request: ApprovalRequest, context: ToolContext, turn: _Turn) -> Any:
     """Asks in a thread of its own, which can't be ended, and so holds the lock for as long as it takes."""
-    has_started = False
 
     def ask() -> Any:
-        nonlocal has_started
-        has_started = True
+        if not turn.share():  # the answer isn't needed any more
+            return None
         try:
             return function(request, context)
         finally:
             turn.release()
 
-    turn.share()
-    try:
-        return await off_loop(ask)
-    except RuntimeError:
-        if not has_started:  # the system gives no thread
-            turn.release()
-        raise
+    return await off_loop(ask)
