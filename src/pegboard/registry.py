@@ -12,7 +12,7 @@ import attrs
 
 from pegboard.catalogue import TOOL_STAGES, Where
 from pegboard.contributions import Contributions
-from pegboard.dispatch.find import refuse_registered, refuse_resolved
+from pegboard.dispatch.find import refusal
 from pegboard.errors import (
     ExportError,
     ModelError,
@@ -657,11 +657,16 @@ class ToolRegistry(Contributions):
 
     def _find(self, name: str) -> Tool:
         tool = self._catalogue.tools.get(name)
-        return tool if tool is not None and tool.offered else refuse_registered(name, self._catalogue.tools)
+        if tool is None or not tool.offered:
+            raise refusal(name, self._catalogue.ordered, exists=tool is not None)
+        return tool
 
     def _offered(self, resolved: ResolvedTools, name: str) -> Tool:
         tool = resolved.get(name)
-        return tool if tool is not None and tool.offered else refuse_resolved(name, resolved, self._catalogue.tools)
+        if tool is None or not tool.offered:
+            exists = tool is not None or name in self._catalogue.tools or resolved.was_held_back(name)
+            raise refusal(name, resolved, exists=exists)
+        return tool
 
     async def _callable(self, names: Sequence[str], context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
         """The tools that calls may use for which none were resolved; `None`: all that are registered.

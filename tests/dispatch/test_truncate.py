@@ -20,7 +20,6 @@ from pegboard.dispatch.truncate import (
     ResultStore,
     ResultTexts,
     Size,
-    StoreAccess,
     TextPosition,
     cut,
     cut_short,
@@ -39,7 +38,6 @@ from pegboard.tools.tool import Tool
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
-NO_STORE = StoreAccess()
 
 
 @pytest.fixture
@@ -49,22 +47,20 @@ def kept(tmp_path):
     keeping.close()
 
 
-def text_of(text, access=NO_STORE, **limits):
-    return truncated(ToolResult(text), ResultLimits(**limits), access).text
+def text_of(text, **limits):
+    return truncated(ToolResult(text), ResultLimits(**limits)).text
 
 
 def test_what_fits_stays_the_very_same():
     result = ToolResult(NUMBERS)
-    assert truncated(result, DEFAULT_RESULT_LIMITS, NO_STORE) is result
+    assert truncated(result, DEFAULT_RESULT_LIMITS) is result
 
 
 def test_2000_lines_or_50_kib_stay_by_default():
     lines = "line\n" * 2_000
-    assert truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS, NO_STORE).text.startswith(f"{lines}[Only the")
+    assert truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS).text.startswith(f"{lines}[Only the")
     wide = f"{'x' * 1_023}\n" * 51
-    assert truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS, NO_STORE).text.startswith(
-        f"{wide[: 50 * 1_024]}[Only the"
-    )
+    assert truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,7 @@ def test_where_nothing_at_all_fits_only_the_words_stay():
 
 
 def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, StoreAccess(kept))
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, kept)
     path = result.metadata["file"]
     assert Path(path).read_text() == NUMBERS
     assert result.text.endswith(f"The full text is in {path}; what is left out begins at line 4.]")
@@ -116,19 +112,19 @@ def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
 
 @pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
 def test_a_model_that_has_the_tool_reads_how_to_call_it(kept, keep, place):
-    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), StoreAccess(kept, reader="read_result"))
+    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), kept, reader="read_result")
     key = result.metadata["kept"]
     assert f'Read the rest with read_result(id="{key}", {place}).' in result.text
     assert kept.read(key).text == NUMBERS
 
 
 def test_inside_a_line_the_tool_gets_the_byte(kept):
-    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), StoreAccess(kept, reader="more"))
+    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), kept, reader="more")
     assert "line=1, byte=10).]" in result.text
 
 
 def test_the_metadata_says_how_much_there_was(kept):
-    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, StoreAccess(kept))
+    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, kept)
     assert {name: result.metadata[name] for name in ("own", "truncated", "lines", "bytes")} == {
         "own": 1,
         "truncated": True,
@@ -143,19 +139,19 @@ def test_the_metadata_says_how_much_there_was(kept):
 @pytest.mark.parametrize("truncates", [True, False])
 def test_a_tool_that_truncates_itself_is_left_alone(truncates):
     result = ToolResult(NUMBERS, metadata={"truncated": truncates})
-    assert truncated(result, THREE_LINES, NO_STORE) is result
+    assert truncated(result, THREE_LINES) is result
     assert is_within(result, THREE_LINES)
 
 
 def test_structured_content_stays_whole_for_the_host():
-    result = truncated(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES, NO_STORE)
+    result = truncated(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES)
     assert result.structured_content == {"numbers": list(range(100))}
     assert result.text.startswith("1\n2\n3\n[")
 
 
 def test_whatever_else_it_says_stays():
     result = ToolResult.error("tool_failure", NUMBERS, detail="stack")
-    short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES, NO_STORE)
+    short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES)
     assert (short.is_error, short.kind, short.detail) == (True, "tool_failure", "stack")
     assert (short.title, short.display, short.details) == ("Numbers", NUMBERS, 5)
 
@@ -166,7 +162,7 @@ PICTURE = ImageContent(b"x" * 100)
 
 
 def test_texts_are_cut_together_and_stand_where_the_first_one_stood():
-    result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES, NO_STORE)
+    result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES)
     first, text, second = result.content
     assert (first, second) == (PICTURE, PICTURE)
     assert text.text.startswith("1\n2\n3\n[Only the first 3 of 4 lines")
@@ -175,14 +171,14 @@ def test_texts_are_cut_together_and_stand_where_the_first_one_stood():
 def test_a_files_text_counts_as_text():
     file = FileContent("file:a", "1\n2\n3\n")
     assert is_within(ToolResult(file), THREE_LINES) is False
-    assert truncated(ToolResult([file]), THREE_LINES, NO_STORE).text.startswith("file:a:\n1\n2\n[Only")
-    assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS, NO_STORE).content == (file,)
+    assert truncated(ToolResult([file]), THREE_LINES).text.startswith("file:a:\n1\n2\n[Only")
+    assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS).content == (file,)
 
 
 def test_pictures_beyond_their_limit_become_attachments():
     limits = ResultLimits(media_bytes=250)
     small = ImageContent(b"y" * 50)
-    result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits, NO_STORE)
+    result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits)
     assert result.content[:3] == (PICTURE, PICTURE, small)
     assert result.attachments == (small, PICTURE)
     assert result.text == "[Left out here: 1 file (100 bytes). A result takes 1000 pieces of at most 250 bytes.]"
@@ -199,7 +195,7 @@ def test_links_are_counted_by_their_words():
     link = LinkContent("file:///a", "a")
     limits = ResultLimits(media_bytes=25)
     assert is_within(ToolResult([link, link]), limits)
-    assert truncated(ToolResult([link] * 3), limits, NO_STORE).attachments == (link,)
+    assert truncated(ToolResult([link] * 3), limits).attachments == (link,)
 
 
 def test_too_many_pieces_become_attachments():
@@ -207,7 +203,7 @@ def test_too_many_pieces_become_attachments():
     limits = ResultLimits(media_bytes=None)
     result = ToolResult([link] * (MOST_ITEMS + 2))
     assert not is_within(result, limits)
-    short = truncated(result, limits, NO_STORE)
+    short = truncated(result, limits)
     assert (len(short.content), len(short.attachments)) == (MOST_ITEMS + 1, 2)
     assert short.text == "[Left out here: 2 files (4 bytes). A result takes 1000 pieces.]"
 
@@ -221,7 +217,7 @@ pieces = st.lists(st.sampled_from(["a", "\n", "é", "😀"]), max_size=30).map("
 def test_what_the_look_lets_pass_stays_as_it_is(texts, lines, most, tokens):
     result = ToolResult(texts)
     limits = ResultLimits(lines, most, tokens)
-    assert is_within(result, limits) == (truncated(result, limits, NO_STORE) is result)
+    assert is_within(result, limits) == (truncated(result, limits) is result)
 
 
 def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
@@ -229,8 +225,8 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
     long, counted = ResultLimits(lines=None, bytes=None, tokens=10**5), ResultLimits(tokens=100, count_tokens=len)
     assert not is_within(ToolResult("x" * 250_000), long)
     assert not is_within(ToolResult("x" * 50), counted)
-    assert truncated(ToolResult("x" * 250_000), long, NO_STORE).metadata == {}
-    assert truncated(ToolResult("x" * 50), counted, NO_STORE).metadata == {}
+    assert truncated(ToolResult("x" * 250_000), long).metadata == {}
+    assert truncated(ToolResult("x" * 50), counted).metadata == {}
 
 
 # One call -------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def later_result(state: CallState, value: object) -> ToolResult:
             result = value if isinstance(value, ToolResult) else ToolResult(f"{value}")  # pyright: ignore[reportArgumentType]
         else:
             result = result_of(state.tool, value)
-        return truncated(result, limits_of(state), store_access(state))
+        return truncated(result, limits_of(state), *store_access(state))
     except CallError as error:
         return error.result()
     except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import frozen
@@ -19,7 +19,6 @@ from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
     from pegboard.dispatch.state import CallState  # it loads asyncio, which listing tools doesn't need
-    from pegboard.toolsets.resolve import ResolvedTools
 
 _MOST_LISTED: Final = 50
 _MOST_OF_A_NAME: Final = 80
@@ -69,25 +68,10 @@ async def _load(state: CallState, tool: Tool, late: LateHandler) -> None:
         raise CallError("tool_failure", text, detail=str(error)) from error
 
 
-def refuse_registered(name: str, tools: Mapping[str, Tool]) -> NoReturn:
-    """Refuses a call to a tool that isn't among those that are registered, or is never offered.
-
-    Raises:
-        CallError: `unknown_tool` or `not_offered`.
-    """
-    offered = sorted(each for each, known in tools.items() if known.offered)
-    raise not_offered(name, offered) if name in tools else unknown(name, offered)
-
-
-def refuse_resolved(name: str, resolved: ResolvedTools, registered: Container[str]) -> NoReturn:
-    """Refuses a call to a tool that isn't among those of a request, or is never offered.
-
-    Raises:
-        CallError: `not_offered` where there is such a tool, else `unknown_tool`.
-    """
-    names = [each.name for each in resolved if each.offered]
-    exists = resolved.get(name) is not None or name in registered or resolved.was_held_back(name)
-    raise not_offered(name, names) if exists else unknown(name, names)
+def refusal(name: str, tools: Iterable[Tool], *, exists: bool) -> CallError:
+    """The error of a call to a tool that isn't among these, or is never offered."""
+    names = [each.name for each in tools if each.offered]
+    return not_offered(name, names) if exists else unknown(name, names)
 
 
 def unknown(name: str, available: Sequence[str]) -> UnknownNameError:

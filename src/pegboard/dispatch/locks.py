@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from attrs import frozen
 
 from pegboard.schema.json import canonical_json
-from pegboard.threads import settle_from_thread, settle_future
+from pegboard.threads import settle_from_thread
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
 
@@ -470,8 +470,7 @@ class BatchScheduler:
         self._requests: Final[list[LockRequest]] = [_UNKNOWN] * calls
         self._left: Final = list(range(calls))
         self._suspended: Final[set[int]] = set()
-        self._waiting: Final[dict[int, asyncio.Future[None]]] = {}
-        self._behind: Final[dict[int, set[int]]] = {}  # those that wait for a call
+        self._changes: Final[dict[int, asyncio.Event]] = {}  # of calls that others wait for
 
     def add(self) -> int:
         """Adds one more call behind the others, and gives its index."""
@@ -480,21 +479,14 @@ class BatchScheduler:
         return self._left[-1]
 
     def know(self, index: int, request: LockRequest) -> None:
-        """Notes what a call needs, as soon as that is known, and again when it has changed."""
+        """Notes what a call needs, as soon as that is known, and again when it has changed; before its turn."""
         self._requests[index] = request
         self._wake(index)
 
     async def turn(self, index: int) -> None:
         """Waits until the call may acquire its locks."""
         while (blocker := self._blocker(index)) is not None:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting[index] = future
-            self._behind.setdefault(blocker, set()).add(index)
-            try:
-                await future
-            finally:
-                del self._waiting[index]
-                self._behind[blocker].discard(index)
+            await self._changes.setdefault(blocker, asyncio.Event()).wait()
 
     def passed(self, index: int, *, has_ended: bool = True) -> None:
         """Notes that a call has its locks, or has ended; a second time changes nothing."""
@@ -523,6 +515,5 @@ class BatchScheduler:
         return others.conflicts(ones) or (ones is _UNKNOWN and not others.is_shared)
 
     def _wake(self, index: int) -> None:
-        for waiting in (index, *self._behind.get(index, ())):
-            if (future := self._waiting.get(waiting)) is not None:
-                settle_future(future)
+        if (change := self._changes.pop(index, None)) is not None:
+            change.set()

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.truncate import READER, StoreAccess, cut_short, is_within, reader_of, truncated
+from pegboard.dispatch.truncate import READER, ResultStore, cut_short, is_within, reader_of, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of, log_failure
 from pegboard.schema.conversion import to_json_data, written_names
 from pegboard.schema.json import MAX_DEPTH, json_faults
@@ -79,7 +79,7 @@ async def _shorten(state: CallState, result: ToolResult) -> None:
 
 async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
     services, seconds = state.services, time_limit(state, tool)
-    shape_large = partial(_large_result_of, tool, value, limits_of(state), store_access(state))
+    shape_large = partial(_large_result_of, tool, value, limits_of(state), *store_access(state))
     shaping = services.threads.run_for(tool.name, shape_large)
     try:
         state.result = await within(seconds, shaping, grace=services.limits.grace)
@@ -280,16 +280,16 @@ async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     limits = limits_of(state)
     if is_within(result, limits):
         return result
-    return await state.services.threads.run(truncated, result, limits, store_access(state))
+    return await state.services.threads.run(truncated, result, limits, *store_access(state))
 
 
-def store_access(state: CallState) -> StoreAccess:
-    """The access of this call to the result store."""
+def store_access(state: CallState) -> tuple[ResultStore | None, str | None, str | None]:
+    """The access of this call to the result store: that, who reads in it, and with which tool."""
     store, offered = state.services.result_store, {tool.name for tool in state.context.offered}
     reader = None if store is None else store.reader
     if offered:
         reader = next((name for name in (reader, READER) if name in offered), None)
-    return StoreAccess(store, reader_of(state.context), reader)
+    return store, reader_of(state.context), reader
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any, BinaryIO, Final, Protocol
 
 import attrs
@@ -35,21 +36,6 @@ _MOST_BYTES_A_TOKEN: Final = 64
 # One result -----------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class StoreAccess:
-    """Access of one call to the result store: who may read what it keeps, and with which tool.
-
-    Attributes:
-        store: Keeps the full texts; `None` keeps none.
-        session: Who may read it, as `reader_of` has it.
-        reader: The name of the tool that reads it, where the model has one.
-    """
-
-    store: ResultStore | None = None
-    session: str | None = None
-    reader: str | None = None
-
-
 def reader_of(context: ReadonlyContext | ToolContext) -> str | None:
     """Who may read what is kept of a call's result: the user, where there is one, in this session."""
     return context.session if context.user is None else repr((context.user, context.session))
@@ -70,7 +56,13 @@ def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     return length <= _AT_ONCE and limits.count_tokens is None and cut("\n".join(texts), limits) is None
 
 
-def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> ToolResult:
+def truncated(
+    result: ToolResult,
+    limits: ResultLimits,
+    store: ResultStore | None = None,
+    session: str | None = None,
+    reader: str | None = None,
+) -> ToolResult:
     """What stays of a result. Blocks, as it writes the full text into a file.
 
     All texts are cut as one text, which then stands where the first of them stood. Pictures, sounds and files beyond
@@ -79,7 +71,9 @@ def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> 
     Args:
         result: Left as it is where its `metadata` has `truncated`.
         limits: What may stay.
-        access: Keeps the full text.
+        store: Keeps the full text, or `None`.
+        session: Who may read it, as `reader_of` has it.
+        reader: The name of the tool that reads it, where the model has one.
     """
     if "truncated" in result.metadata:
         return result
@@ -91,10 +85,10 @@ def truncated(result: ToolResult, limits: ResultLimits, access: StoreAccess) -> 
         return result
     facts: dict[str, object] = {"truncated": True}
     if done is not None:
-        where = None if access.store is None else access.store.keep(whole, session=access.session)
+        where = None if store is None else store.keep(whole, session=session)
         first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
         others = [item for item in content[first:] if _text_of(item) is None]
-        content = (*content[:first], TextContent(_shortened(done, where, access.reader)), *others)
+        content = (*content[:first], TextContent(_shortened(done, where, reader)), *others)
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
             facts |= {"kept": where.id} if where.path is None else {"kept": where.id, "file": where.path}
@@ -298,61 +292,33 @@ def _tokens(text: str, limits: ResultLimits) -> float:
 
 
 def _cut(text: str, whole: Size, limits: ResultLimits, most: int | None) -> Cut:
-    head = tail = ""
-    if limits.keep == "head":
-        head = _head(text, limits.lines, most)
-    elif limits.keep == "tail":
-        tail = _tail(text, limits.lines, most)
-    else:
-        head = _head(text, _half(limits.lines, 1), _half(most, 1))
-        tail = _tail(text, _half(limits.lines, 0), _half(most, 0))
-    end = TextPosition(whole.lines + 1) if not tail else _place(text, whole, len(text) - len(tail))
-    return Cut(head, tail, whole, _place(text, whole, len(head)), end)
+    data = text.encode()
+    ahead = behind = [limits.lines, most]
+    if limits.keep == "middle":
+        ahead, behind = ([None if each is None else (each + more) // 2 for each in ahead] for more in (1, 0))
+    head = b"" if limits.keep == "tail" else data[: _bytes_of(io.BytesIO(data), *ahead)]
+    tail = b"" if limits.keep == "head" else data[len(data) - _bytes_of(reversed([*io.BytesIO(data)]), *behind) :]
+    start, end = head.decode(errors="ignore"), tail.decode(errors="ignore")
+    gap, rest = _place(data, whole, len(start.encode())), _place(data, whole, len(data) - len(end.encode()))
+    return Cut(start, end, whole, gap, rest)
 
 
-def _half(limit: int | None, more: int) -> int | None:
-    return None if limit is None else (limit + more) // 2
+def _bytes_of(lines: Iterable[bytes], count: int | None, most: int | None) -> int:
+    """How many bytes stay of these lines: whole ones, or a part of one that is too long by itself."""
+    size = 0
+    for line in islice(lines, count):
+        if most is not None and size + len(line) > most:
+            return most if len(line) > most else size
+        size += len(line)
+    return size
 
 
-def _head(text: str, lines: int | None, most: int | None) -> str:
-    """The beginning: at most so many lines and bytes."""
-    parts = [] if lines is None else text.split("\n", lines)
-    end = len(text) - len(parts[-1]) if lines is not None and len(parts) > lines else len(text)
-    if most is None:
-        return text[:end]
-    head = text[: min(end, most)].encode()[:most].decode(errors="ignore")
-    if len(head) == end or head.endswith("\n"):
-        return head
-    start = head.rfind("\n") + 1
-    return head if _bytes_of_line(text, start) > most else head[:start]
-
-
-def _tail(text: str, lines: int | None, most: int | None) -> str:
-    """The end: at most so many lines and bytes."""
-    parts = [] if lines is None else text.rsplit("\n", lines + text.endswith("\n"))
-    start = len(parts[0]) + 1 if lines is not None and len(parts) > lines + text.endswith("\n") else 0
-    if most is None:
-        return text[start:]
-    tail = text[max(start, len(text) - most) :].encode()[-most:].decode(errors="ignore") if most else ""
-    begins = len(text) - len(tail)
-    if begins == start or text[begins - 1] == "\n":
-        return tail
-    line = text.rfind("\n", 0, begins) + 1
-    return tail if _bytes_of_line(text, line) > most else text[text.find("\n", begins) + 1 or len(text) :]
-
-
-def _bytes_of_line(text: str, start: int) -> int:
-    return size_of(text[start : text.find("\n", start) + 1 or len(text)]).bytes
-
-
-def _place(text: str, whole: Size, position: int) -> TextPosition:
+def _place(data: bytes, whole: Size, position: int) -> TextPosition:
     """Where in its line a position is."""
-    if not position:
-        return TextPosition(1)
-    if position == len(text):
+    if position and position == len(data):
         return TextPosition(whole.lines + 1)
-    start = text.rfind("\n", 0, position) + 1
-    return TextPosition(text.count("\n", 0, start) + 1, size_of(text[start:position]).bytes)
+    start = data.rfind(b"\n", 0, position) + 1
+    return TextPosition(data.count(b"\n", 0, start) + 1, position - start)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ is the same as the text `read_only and not tag:network and name:git_*`.
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeA
 
 from attrs import Converter, Factory, field, frozen
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import PredicateError, did_you_mean, near_or_known, suggest
 from pegboard.tools.spec import KINDS, is_valid_name
 from pegboard.typing import JsonObject
@@ -106,11 +106,6 @@ def _check_depth(_predicate: Any, _attribute: Any, depth: int) -> None:
         raise PredicateError(f"a predicate can't be nested deeper than {MAX_DEPTH} levels")
 
 
-def _check_members(_joined: Any, _attribute: Any, members: tuple[Predicate, ...]) -> None:
-    if len(members) < 2:
-        raise PredicateError("at least two predicates can be joined; all_of() and any_of() take any number")
-
-
 def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
     """The members, with those of a member of the same word in its place."""
     nested = (
@@ -137,9 +132,13 @@ class _Joined(Predicate):
     """Two or more predicates joined by a word, `and` or `or`; evaluated in order, up to the first that decides."""
 
     word: Literal["and", "or"]
-    members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True), validator=_check_members)
+    members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True))
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
     calls_functions: bool = field(init=False, eq=False, default=Factory(_calls_functions, takes_self=True))
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.members) < 2:
+            raise PredicateError("at least two predicates can be joined; all_of() and any_of() take any number")
 
     def bound(self, context: ReadonlyContext) -> _Test:
         tests = [member.bound(context) for member in self.members]
@@ -217,11 +216,6 @@ FLAGS: Final[dict[str, _Test]] = {
 """The words that stand alone. Hints that take caution away count only from an origin that is trusted."""
 
 
-def _check_word(_flag: Any, _attribute: Any, word: str) -> None:
-    if word not in FLAGS:
-        raise PredicateError(f"there is no flag {word!r}.{did_you_mean(suggest(word, FLAGS))}")
-
-
 @frozen(repr=False)
 class Flag(Predicate):
     """A boolean fact about a tool; a hint that is unset counts as false.
@@ -231,7 +225,11 @@ class Flag(Predicate):
     """
 
     calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
-    word: str = field(validator=_check_word)
+    word: str
+
+    def __attrs_post_init__(self) -> None:
+        if self.word not in FLAGS:
+            raise PredicateError(f"there is no flag {self.word!r}.{did_you_mean(suggest(self.word, FLAGS))}")
 
     def bound(self, context: ReadonlyContext) -> _Test:  # noqa: ARG002  no flag depends on it
         """The test of the flag's table."""
@@ -293,17 +291,6 @@ def _of_context(key: str) -> Callable[[ReadonlyContext], Iterable[str]] | None:
     return lambda context: _one(scalar_text(context.state[name]) if name in context.state else None)
 
 
-def _check_key(_matches: Any, _attribute: Any, key: str) -> None:
-    if key not in KEYS and not key.startswith(_OF_STATE):
-        raise PredicateError(f"there is no key {key[:80]!r}.{near_or_known(key[:80], (*KEYS, f'{STATE}.KEY'))}")
-
-
-def _check_pattern(matches: Matches, _attribute: Any, pattern: str) -> None:
-    if matches.key == "kind" and is_literal(pattern) and pattern not in KINDS:
-        near = near_or_known(pattern, KINDS)
-        raise PredicateError(f"there is no kind {pattern!r}.{near}")
-
-
 @frozen(repr=False)
 class Matches(Predicate):
     """A value under a key matches a pattern; of several values (tags, properties) one is enough, of none none.
@@ -315,8 +302,15 @@ class Matches(Predicate):
     """
 
     calls_functions: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
-    key: str = field(validator=_check_key)
-    pattern: str = field(validator=_check_pattern)
+    key: str
+    pattern: str
+
+    def __attrs_post_init__(self) -> None:
+        key, pattern = self.key, self.pattern
+        if key not in KEYS and not key.startswith(_OF_STATE):
+            raise PredicateError(f"there is no key {key[:80]!r}.{near_or_known(key[:80], (*KEYS, f'{STATE}.KEY'))}")
+        if key == "kind" and is_literal(pattern) and pattern not in KINDS:
+            raise PredicateError(f"there is no kind {pattern!r}.{near_or_known(pattern, KINDS)}")
 
     def bound(self, context: ReadonlyContext) -> _Test:
         """A pattern on the context is matched here, once."""
@@ -395,17 +389,6 @@ def check_predicate_name(name: str) -> str:
     return name
 
 
-def _check_function(_custom: Any, _attribute: Any, function: object) -> None:
-    call = getattr(function, "__call__", None)  # noqa: B004  what it is, not whether it is there
-    if call is None or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
-        raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")
-
-
-def _check_name(_custom: Any, _attribute: Any, name: str | None) -> None:
-    if name is not None:
-        check_predicate_name(name)
-
-
 @frozen(repr=False)
 class Custom(Predicate):
     """A callable's answer.
@@ -415,8 +398,15 @@ class Custom(Predicate):
         name: What texts and JSON know it by, or `None` where it is not registered.
     """
 
-    function: PredicateFunction = field(validator=_check_function)
-    name: str | None = field(default=None, validator=_check_name)
+    function: PredicateFunction
+    name: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        function = self.function
+        if not callable(function) or Flavour.of(function) is Flavour.ASYNC:
+            raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")
+        if self.name is not None:
+            check_predicate_name(self.name)
 
     @property
     def calls_functions(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

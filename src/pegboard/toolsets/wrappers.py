@@ -309,7 +309,7 @@ class Reshape:
         describe: Argument -> its description.
 
     Raises:
-        DefinitionError: It contradicts itself, or a schema is invalid.
+        DefinitionError: It hides an argument and says something else of it.
         TypeError: A value that JSON can't say.
     """
 

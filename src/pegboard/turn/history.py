@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -65,19 +66,14 @@ class TurnProgress:
 
         Some providers give no ids, and those that clients make for them begin anew with each answer.
         """
-        ids, seen = [call.id for call in message.calls], set(self.call_ids)
-        if "" not in ids and len(set(ids)) == len(ids) and seen.isdisjoint(ids):
-            return message
-        taken, counts = {*ids, *seen}, Counter[str]()
-        parts = list(message.parts)
+        seen = set(self.call_ids)
+        taken = seen.union(call.id for call in message.calls)
+        numbers, parts = defaultdict[str, Iterator[int]](lambda: count(2)), list(message.parts)
         for place, part in enumerate(parts):
             if isinstance(part, CallPart):
-                id_ = part.call.id
-                if not id_ or id_ in seen:
+                if not (id_ := part.call.id) or id_ in seen:
                     stem = id_ or "call"
-                    while not id_ or id_ in taken:
-                        counts[stem] += 1
-                        id_ = f"{stem}_{counts[stem] + 1}"
+                    id_ = next(new for number in numbers[stem] if (new := f"{stem}_{number}") not in taken)
                     taken.add(id_)
                     parts[place] = CallPart(attrs.evolve(part.call, id=id_))
                 seen.add(id_)
