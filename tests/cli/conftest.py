@@ -91,6 +91,10 @@ class Site:
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def add_listed(self, name: str, source: str) -> None:
+        """Installs it with a manifest that says what it brings."""
+        self.add(name, source, manifest=manifest_of(self.root.with_name(f"{name}-probed"), name, source))
+
     def add(self, name: str, source: str, *, editable: bool = False, manifest: str | None = None) -> Path:
         """Installs `pegboard-NAME` with the plugin `NAME`, which is the package `NAME_tools`."""
         file = write(self.root / f"{name}_tools" / "__init__.py", source)
@@ -104,18 +108,23 @@ class Site:
         return file
 
 
-@pytest.fixture(scope="session")
-def demo_manifest(tmp_path_factory) -> str:
-    """What the demo plugin brings, asked once for all tests."""
-    folder = tmp_path_factory.mktemp("demo")
-    write(folder / "demo_tools.py", DEMO)
+def manifest_of(folder: Path, name: str, source: str) -> str:
+    """The text of the manifest of the plugin `NAME`, whose code is loaded in a folder of its own."""
+    write(folder / f"{name}_tools.py", source)
     sys.path.insert(0, str(folder))
     try:
-        (probed,) = probe([FoundPlugin("demo", "demo_tools", None, "pegboard-demo", "1.0", str(folder / "x"))], {})
+        found = FoundPlugin(name, f"{name}_tools", None, f"pegboard-{name}", "1.0", str(folder / "x"))
+        (probed,) = probe([found], {})
     finally:
         sys.path.remove(str(folder))
     assert probed.manifest is not None
     return manifest_text([probed.manifest])
+
+
+@pytest.fixture(scope="session")
+def demo_manifest(tmp_path_factory) -> str:
+    """What the demo plugin brings, asked once for all tests."""
+    return manifest_of(tmp_path_factory.mktemp("demo"), "demo", DEMO)
 
 
 @pytest.fixture

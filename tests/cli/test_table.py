@@ -10,13 +10,16 @@ from hypothesis import given, strategies as st
 from pegboard.cli.table import cells, fitted, table, terminal_size, tool_table, wants_colour
 
 
-def test_columns_are_aligned():
-    text = table(("A", "LONGER", "C"), [("aaa", "b", "c"), ("a", "", "")], width=80)
-    assert text == "A    LONGER  C\naaa  b       c\na\n"
-
-
-def test_the_last_column_is_broken_to_the_width():
-    assert table(("A", "B"), [("aa", "one two three")], width=12) == "A   B\naa  one two\n    three\n"
+@pytest.mark.parametrize(
+    ("head", "rows", "width", "text"),
+    [
+        (("A", "LONGER", "C"), [("aaa", "b", "c"), ("a", "", "")], 80, "A    LONGER  C\naaa  b       c\na\n"),
+        (("A", "B"), [("aa", "one two three")], 12, "A   B\naa  one two\n    three\n"),
+        (("A", "B"), [("漢字", "x"), ("ab", "y")], 80, "A     B\n漢字  x\nab    y\n"),  # wide characters take two cells
+    ],
+)
+def test_columns_are_aligned_and_the_last_is_broken_to_the_width(head, rows, width, text):
+    assert table(head, rows, width=width) == text
 
 
 def test_a_table_of_tools_is_wrapped_and_counted():
@@ -39,11 +42,6 @@ def test_the_last_column_keeps_some_room():
     assert text.splitlines()[1] == "a" * 30 + "  one two"
 
 
-def test_wide_characters_take_two_cells():
-    text = table(("A", "B"), [("漢字", "x"), ("ab", "y")], width=80)
-    assert text == "A     B\n漢字  x\nab    y\n"
-
-
 def test_the_head_stands_out_in_colour():
     assert table(("A",), [], width=80, colour=True) == "\x1b[1mA\x1b[0m\n"
 
@@ -59,10 +57,7 @@ def test_cells_are_counted(text, count):
 @given(st.text(), st.integers(2, 40))
 def test_a_fitted_text_fits(text, width):
     assert cells(fitted(text, width)) <= width
-
-
-def test_a_text_that_fits_stays():
-    assert fitted("four", 4) == "four"
+    assert fitted(text, max(cells(text), 1)) == text  # one that fits stays
 
 
 def test_the_size_is_asked_of_the_terminal(monkeypatch):
@@ -72,12 +67,9 @@ def test_the_size_is_asked_of_the_terminal(monkeypatch):
     assert terminal_size(1, {"COLUMNS": "x", "LINES": "9"}) == (100, 9)
 
 
-def test_what_is_no_terminal_has_the_usual_size(tmp_path):
+def test_what_is_no_terminal_or_does_not_know_has_the_usual_size(monkeypatch, tmp_path):
     with (tmp_path / "f").open("w") as file:
         assert terminal_size(file.fileno(), {}) == (80, 24)
-
-
-def test_a_terminal_that_does_not_know_has_the_usual_size(monkeypatch):
     monkeypatch.setattr(os, "get_terminal_size", lambda _fd: os.terminal_size((0, 0)))
     assert terminal_size(1, {}) == (80, 24)
 

@@ -14,12 +14,10 @@ from pegboard.cli.tool_texts import (
     listing_rows,
     notice_text,
     schema_text,
-    sections_of,
     show_json,
     show_text,
     summary_of,
     type_words,
-    version_text,
 )
 from pegboard.tools.spec import Grammar, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
@@ -220,24 +218,6 @@ def test_the_json_of_a_plain_tool_is_its_object_in_the_list():
 
 def test_the_schema_is_laid_out():
     assert schema_text(READ) == json.dumps(SCHEMA, indent=2) + "\n"
-
-
-@pytest.mark.parametrize("tools", [[], [BARE], [BARE, HOSTILE, READ]])
-def test_the_listing_has_the_same_texts(tools):
-    """What the warm command prints is what the cold one prints."""
-    problems = [Problem("p", "d", "c")]
-    made = sections_of(tools, problems, commands=[("list", "List\x1b")], notices=["and this"])
-    texts = {name: data.decode().split("\0") if data else [] for name, data in made.items()}
-    assert texts[b"plain"] == ([listing_plain(tools)] if tools else [])
-    assert texts[b"shown"] == [show_text(tool) for tool in tools]
-    assert texts[b"schema"] == [schema_text(tool) for tool in tools]
-    listed = texts[b"listed"]
-    assert all(each in listing_json(tools, problems) for each in [*listed, *texts[b"problems"]])
-    more = made[b"more"].decode().split("\0")
-    assert [f"{listed[at][:-1]}{more[at]}}}\n" for at in range(len(tools))] == [show_json(tool) for tool in tools]
-    assert texts[b"version"] == [version_text()]
-    assert texts[b"notice"] == [notice_text(problems, ["and this"])]
-    assert texts[b"commands"] == ["list\tList\\u{1b}\n"]
 
 
 def test_the_notice_names_the_first_problems():

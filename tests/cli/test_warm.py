@@ -40,7 +40,7 @@ TOOLS = [
     Tool(ToolSpec("host_tool")),
 ]
 PROBLEMS = [Problem("bad", "pegboard-bad", "broke\x1b")]
-COMMANDS = [("call", "Call a tool."), ("list", "List the tools."), ("lint:all", "Odd name."), ("show", "")]
+COMMANDS = [("call", "Call a tool."), ("list", "List the tools."), ("lint:all", "Odd\x1b name."), ("show", "")]
 NOTICE = "plugin bad: broke\\u{1b}\n"
 
 
@@ -291,7 +291,7 @@ def completed(said, monkeypatch):
     return complete
 
 
-LISTED = ["plain,list\tList the tools.", "plain,lint:all\tOdd name."]
+LISTED = ["plain,list\tList the tools.", "plain,lint:all\tOdd\\u{1b} name."]
 OFFERED = ["plain,alpha\tDoes alpha.", "plain,alpha2\tDö alpha2.", "plain,beta\t漢字。", "plain,host_tool"]
 
 

@@ -275,21 +275,21 @@ def test_a_true_manifest_passes_whatever_the_settings_add(site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "manifest", "words"),
     [
-        (greeter("world"), "tool 'greet' has changed"),
-        (greeter() + "\n@hookimpl\ndef pegboard_before_tool(context): ...\n", "its hooks differ"),
+        (greeter("world"), None, "its manifest differs from its code: tool 'greet' has changed"),
+        (
+            greeter() + "\n@hookimpl\ndef pegboard_before_tool(context): ...\n",
+            None,
+            "its manifest differs from its code: its hooks differ",
+        ),
+        (greeter(), "{}", "its manifest can't be held against its code"),
     ],
 )
-def test_a_manifest_that_isnt_true_is_found(site, code, words) -> None:
-    text = manifest_for(site, "early", greeter())
-    site("greeter", code, more=text.replace("early", "greeter"))
-    assert f"its manifest differs from its code: {words}" in findings("greeter")
-
-
-def test_a_manifest_that_cant_be_read_is_found(site) -> None:
-    site("greeter", greeter(), more="{}")
-    assert "its manifest can't be held against its code" in findings("greeter")
+def test_a_manifest_that_isnt_true_or_cant_be_read_is_found(site, code, manifest, words) -> None:
+    text = manifest_for(site, "early", greeter()).replace("early", "greeter")
+    site("greeter", code, more=manifest or text)
+    assert words in findings("greeter")
 
 
 # What a tool says of itself ------------------------------------------------------------------------------------------
@@ -384,22 +384,11 @@ def test_examples_run_unless_they_are_asked_not_to() -> None:
 
 
 def test_only_tools_marked_read_only_are_run() -> None:
-    findings = ran(reader(lambda: 1 / 0, read_only=None), reader(lambda: "", examples=None, name="other"))
+    bare = Tool(ToolSpec("late", "Has no handler.", annotations=ToolAnnotations(read_only_hint=True)))
+    findings = ran(bare, reader(lambda: 1 / 0, read_only=None), reader(lambda: "", examples=None, name="other"))
     assert findings.ran == 0
-    assert "isn't marked read-only" in findings.notes[0]
-    assert "declares no examples" in findings.notes[1]
-
-
-def test_a_tool_without_a_handler_isnt_run() -> None:
-    annotations = ToolAnnotations(read_only_hint=True)
-    findings = ran(Tool(ToolSpec("late", "Does.", annotations=annotations)), Tool(ToolSpec("other", "Does.")))
-    assert (findings.ran, findings.notes) == (0, [])
-
-
-def test_a_crash_is_found_with_its_cause() -> None:
-    (finding,) = ran(reader(lambda: 1 / 0)).errors
-    assert "tool 'demo', example 1: its result is an error of kind tool_failure" in finding
-    assert "ZeroDivisionError: division by zero" in finding
+    marked, other = findings.notes
+    assert ("isn't marked read-only" in marked, "declares no examples" in other) == (True, True)
 
 
 def test_an_error_that_is_meant_for_the_model_is_noted() -> None:
@@ -409,6 +398,10 @@ def test_an_error_that_is_meant_for_the_model_is_noted() -> None:
     findings = ran(reader(fail))
     assert findings.errors == []
     assert "there is no such city" in findings.notes[0]
+
+
+def crash() -> str:
+    raise ZeroDivisionError("division by zero")
 
 
 def lie() -> int:
@@ -425,10 +418,21 @@ def end() -> str:
 
 
 @pytest.mark.parametrize(
-    ("function", "words"), [(lie, "of kind invalid_output"), (wait, "of kind timeout"), (end, "it ends the turn: over")]
+    ("function", "words"),
+    [
+        (
+            crash,
+            "demo failed: ZeroDivisionError. (ZeroDivisionError: division by zero)",
+        ),
+        (lie, "of kind invalid_output"),
+        (wait, "of kind timeout"),
+        (end, "it ends the turn: over"),
+    ],
 )
 def test_what_no_example_may_end_in_is_found(function, words) -> None:
-    assert words in ran(reader(function, timeout=0.05)).errors[0]
+    (finding,) = ran(reader(function, timeout=0.05)).errors
+    assert finding.startswith("tool 'demo', example 1: ")
+    assert words in finding
 
 
 def test_an_async_tool_that_blocks_the_loop_is_found_with_its_place() -> None:

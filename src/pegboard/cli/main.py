@@ -16,8 +16,6 @@ from pegboard.cli.options import Options, registry_options
 from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pegboard.cli.session import Session
     from pegboard.plugins.discovery import FoundPlugin
 
@@ -75,7 +73,7 @@ class RegistryGroup(click.Group):
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
-        brought = list(plugin_command_lines(ctx))
+        brought = plugin_command_lines(ctx)
         if brought:
             with formatter.section("From plugins"):
                 formatter.write_dl(brought)
@@ -116,7 +114,7 @@ def own_command(name: str) -> click.Command:
     return getattr(module, f"{name}_command")
 
 
-def plugin_command_lines(context: click.Context) -> Iterator[tuple[str, str]]:
+def plugin_command_lines(context: click.Context) -> list[tuple[str, str]]:
     """Name and short help of each command that a plugin brings, for the help; imports no plugin.
 
     Read from the listing snapshot where it holds, so that the help starts fast.
@@ -125,26 +123,19 @@ def plugin_command_lines(context: click.Context) -> Iterator[tuple[str, str]]:
 
     place = environment()
     snapshot = None if place is None else open_snapshot(place)
-    if snapshot is None:
-        yield from _asked(context)
-        return
-    with closing(snapshot):
-        lines = snapshot.section(b"commands").decode().splitlines()
-    for line in lines:
-        name, _, text = line.partition("\t")
-        if name not in OWN:
-            yield name, text
-
-
-def _asked(context: click.Context) -> Iterator[tuple[str, str]]:
+    if snapshot is not None:
+        with closing(snapshot):
+            lines = snapshot.section(b"commands").decode().splitlines()
+        known = (line.partition("\t") for line in lines)
+        return [(name, text) for name, _, text in known if name not in OWN]
     from pegboard.cli.session import open_session
     from pegboard.errors import PegboardError
 
     try:
         session = open_session(context.ensure_object(Options))
     except PegboardError:  # the help is for those whose configuration is broken, too
-        return
-    yield from ((name, text) for name, (_, text) in command_owners(session).items())
+        return []
+    return [(name, text) for name, (_, text) in command_owners(session).items()]
 
 
 def command_owners(session: Session) -> Mapping[str, tuple[FoundPlugin, str]]:

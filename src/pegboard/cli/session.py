@@ -180,9 +180,15 @@ class Session:
             where: Predicates besides `-T` and the configuration's.
             context: Of the user and the model.
             live: Whether toolsets are asked, as they are with `--live`; without it nothing is imported.
+
+        Raises:
+            ConfigError: The configuration's predicate doesn't parse.
         """
         asked = self.where(*where)
-        default = self.default()
+        try:
+            default = None if self.config.where is None else self._read(self.config.where)
+        except ExpressionError as error:
+            raise ConfigError(str(error), file=_files_of(self.config), key="where") from error
         if live or self.options.live:
             return self.run(lambda: self.registry.resolve(context, where=asked))
         return self._resolved_static(asked, context, default)
@@ -195,19 +201,6 @@ class Session:
 
         request = ModelRequest(tools=offered, model=context.model)
         return self.run(lambda: self.registry.process(request, context)).tools or offered
-
-    def default(self) -> Predicate | None:
-        """The configuration's predicate.
-
-        Raises:
-            ConfigError: It doesn't parse; with the file it is in.
-        """
-        if self.config.where is None:
-            return None
-        try:
-            return self._read(self.config.where)
-        except ExpressionError as error:
-            raise ConfigError(str(error), file=_files_of(self.config), key="where") from error
 
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None

@@ -68,10 +68,6 @@ StructureHook: TypeAlias = Callable[[Any, Any], Any]
 _MOST_KNOWN: Final = 4096
 _MOST_REASONS: Final = 3
 _TELLING: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
-_NARROWING: Final = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"}
-    | {"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
-)
 
 
 # Hooks of type adapters -----------------------------------------------------------------------------------------------
@@ -215,24 +211,26 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     return structure_set
 
 
-def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
-    read, hook = _key_reader(adapter.key), structure_hook(adapter.item)
-    if read is same and hook is same:
+def _structure_entries(
+    hooks: Mapping[str, StructureHook], rest: StructureHook = same, read: StructureHook = same
+) -> StructureHook:
+    """Of the hooks of some keys, of one for all others, and of one for the keys themselves."""
+    if all(hook is same for hook in (*hooks.values(), rest, read)):
         return same
 
-    def structure_mapping(value: Any, _type: Any) -> Any:
+    def structure_entries(value: Any, _type: Any) -> Any:
         done: dict[Any, Any] = {}
         name: Any = ""
         try:
             for name, item in value.items():
-                done[name if read is same else _key(read, name)] = hook(item, None)
+                done[name if read is same else _key(read, name)] = hooks.get(name, rest)(item, None)
         except Exception as error:  # noqa: BLE001  (handled there)
             raise refusal(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
         return done
 
-    return structure_mapping
+    return structure_entries
 
 
 def _key(read: StructureHook, name: str) -> Any:
@@ -268,7 +266,7 @@ def _read_integer(text: str, _type: Any) -> int:
 
 def _structure_record(adapter: RecordAdapter) -> StructureHook:
     if adapter.cls is dict:
-        return _structure_typed_dict({each.key: structure_hook(each.adapter) for each in adapter.members})
+        return _structure_entries({each.key: structure_hook(each.adapter) for each in adapter.members})
     from cattrs import gen
 
     made: Any = adapter.cls
@@ -309,24 +307,6 @@ def _hooks_for_cattrs() -> Converter:
     converter = Converter()
     converter.register_structure_hook_factory(lambda kind: isinstance(kind, TypeAdapter), structure_hook)
     return converter
-
-
-def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
-    if all(hook is same for hook in hooks.values()):
-        return same
-
-    def structure_typed_dict(value: Any, _type: Any) -> dict[str, Any]:
-        done: dict[str, Any] = {}
-        key = ""
-        try:
-            for key, hook in hooks.items():
-                if key in value:
-                    done[key] = hook(value[key], None)
-        except Exception as error:  # noqa: BLE001  (handled there)
-            raise refusal(error, key) from error.__cause__ or error
-        return done
-
-    return structure_typed_dict
 
 
 def _structure_union(adapter: UnionAdapter) -> StructureHook:
@@ -393,9 +373,7 @@ def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
 def _structure_noted(adapter: NotedAdapter) -> StructureHook:
     """Notes that may make the schema take what the type doesn't have the type's own schema validate it again."""
     hook = structure_hook(adapter.inner)
-    own = adapter.inner.schema(SchemaWriter()).keys()
-    beyond = adapter.notes.keys() - _TELLING
-    if not beyond or isinstance(adapter.inner, ForeignAdapter) or (beyond <= _NARROWING and not beyond & own):
+    if adapter.notes.keys() <= _TELLING or isinstance(adapter.inner, ForeignAdapter):
         return hook
     make = strictly(adapter.inner)
     return lambda value, _: make(value)
@@ -465,7 +443,7 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     ChoiceAdapter: _structure_choice,
     ArrayAdapter: _structure_array,
     TupleAdapter: lambda adapter: _structure_items([structure_hook(each) for each in adapter.items], tuple),
-    MappingAdapter: _structure_mapping,
+    MappingAdapter: lambda adapter: _structure_entries({}, structure_hook(adapter.item), _key_reader(adapter.key)),
     RecordAdapter: _structure_record,
     UnionAdapter: _structure_union,
     AliasAdapter: lambda adapter: structure_hook(adapter.inner),

@@ -365,7 +365,7 @@ class _ArgumentCheck:
         for sample in tried:
             problems = self._checked(sample)
             if problems:
-                self.refused.append(f"{_shown(sample)}: {_joined(problems)}")
+                self.refused.append(f"{shown(sample)}: {_joined(problems)}")
             elif problems is not None:
                 self.accepted += 1
         self._sum_up(len(tried))
@@ -381,8 +381,8 @@ class _ArgumentCheck:
             problems = self.tool.check(arguments)
         except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
             self.findings.error(
-                f"{self.called}: validating {_shown(arguments)} raised {cause_of(error)}; its check (and the types "
-                "that its arguments become) must tell problems, or raise ValueError, never crash"
+                f"{self.called}: validating {shown(dict(arguments))} raised {cause_of(error)}; its check (and the "
+                "types that its arguments become) must tell problems, or raise ValueError, never crash"
             )
             return None
         return problems
@@ -446,8 +446,9 @@ def _joined(problems: tuple[str, ...]) -> str:
     return "; ".join(problems[:_MOST_LISTED])
 
 
-def _shown(arguments: Mapping[str, Any]) -> str:
-    text = repr(dict(arguments))
+def shown(value: Any) -> str:
+    """A text, or a value as Python writes it, cut short."""
+    text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 

@@ -36,7 +36,7 @@ from pegboard.registry import ToolRegistry
 from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.validator import Validator
-from pegboard.testing.check import broken, values_round
+from pegboard.testing.check import broken, shown, values_round
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.threads import SHARED
 from pegboard.timeout import WATCHDOG, code_position
@@ -331,7 +331,7 @@ class Trial:
             limits = tool.policy.result_limits or options.get("results", registry.limits.results)
             cause = None if result.kind in expected else broken(result) or _fault_of(tool, result, limits)
             if cause is not None:
-                self.broke(f"{tool.name}({_cut(arguments)}): {_cut(cause)}")
+                self.broke(f"{tool.name}({shown(arguments)}): {shown(cause)}")
         return outcome.results
 
 
@@ -348,11 +348,6 @@ def _fault_of(tool: Tool, result: ToolResult, limits: ResultLimits) -> str | Non
     if tool.work_dir is not None and _OUTSIDE in result.text:
         return "it shows what lies outside of its working folder"
     return None
-
-
-def _cut(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _samples(tool: Tool) -> Iterator[dict[str, Any]]:
@@ -454,17 +449,16 @@ def _calls(
 _calls("arguments", "allowed values", lambda tools: _few(tools, _MOST_VALUES))
 
 
-def _forbidden(tool: Tool, known: dict[str, Any]) -> Iterator[Any]:
-    """Values round a known one that the schema forbids; an empty text and `None` stand for no arguments."""
-    return (value for value in values_round(known) if value not in ("", None) and not tool.validator.accepts(value))
-
-
 @_fault("arguments", calls=True)
 async def _forbidden_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
-    calls = [(tool, value) for tool, known in tools for value in islice(_forbidden(tool, known), _MOST_VALUES)]
+    calls: list[tuple[Tool, Any]] = []
+    for tool, known in tools:
+        round_it = (value for value in values_round(known) if value not in ("", None))  # these stand for no arguments
+        forbidden = (value for value in round_it if not tool.validator.accepts(value))
+        calls += [(tool, value) for value in islice(forbidden, _MOST_VALUES)]
     for (tool, value), result in zip(calls, await trial.run(registry, calls), strict=True):
         if not result.is_error:
-            trial.broke(f"{tool.name}({_cut(value)}) runs, though its schema forbids that")
+            trial.broke(f"{tool.name}({shown(value)}) runs, though its schema forbids that")
 
 
 def _hostile(tools: _Tools) -> Iterator[tuple[Tool, Any]]:
@@ -540,7 +534,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
         await registry.aclose()
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in (await asyncio.wait(tasks, timeout=_END_SECONDS))[1] if tasks else ():
-        trial.broke(f"it leaves a task behind in the event loop: {_cut(task.get_coro())}")
+        trial.broke(f"it leaves a task behind in the event loop: {shown(task.get_coro())}")
     SHARED.close()
     with suppress(TimeoutError):
         await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), _END_SECONDS)

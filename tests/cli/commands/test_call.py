@@ -562,7 +562,7 @@ def test_a_reader_that_goes_ends_the_calls(tmp_path):
 
 
 STEPS = """
-import os, signal, threading
+import os, pathlib, signal, threading
 
 def quick() -> str:
     'Answers at once.'
@@ -571,6 +571,11 @@ def quick() -> str:
 def leave() -> str:
     'Ends the process.'
     os._exit(3)
+
+def crash_later() -> str:
+    'Ends the process, once the other call has ended.'
+    while 'call_completed' not in pathlib.Path('out').read_text(): pass
+    os.kill(os.getpid(), 9)
 
 def fork() -> int:
     'Gives the exit code of a process of its own.'
@@ -587,55 +592,38 @@ def send(number: int) -> str:
 
 @pytest.fixture
 def steps(tmp_path):
-    """Runs `registry dispatch` in a process of its own; gives the exit code and standard output."""
+    """Runs `registry dispatch` in a process of its own; gives the exit code and the lines of standard output."""
 
-    def steps(*calls):
+    def steps(*calls, how="--sequential"):
         (tmp_path / "fns.py").write_text(STEPS)
         (tmp_path / "calls.json").write_text(json.dumps(calls))
-        argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", "--sequential", "--functions", "fns.py"]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        return done.returncode, done.stdout
+        argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", how, "--functions", "fns.py"]
+        with (tmp_path / "out").open("w") as out:
+            done = subprocess.run(argv, cwd=tmp_path, stdout=out, timeout=60, check=False)
+        return done.returncode, [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
 
     return steps
 
 
 def test_a_tool_that_ends_the_process_loses_no_result_but_its_own(steps):
-    code, out = steps(call("quick"), call("leave"), call("fork"), call("quick"))
-    assert code == 1
-    kinds = [(row.get("kind"), row["content"][0]["text"]) for row in map(json.loads, out.splitlines())]
-    assert kinds == [
-        (None, "done"),
-        ("tool_failure", "leave failed: SystemExit."),
-        (None, '{"result": 4}'),
-        (None, "done"),
-    ]
+    code, rows = steps(call("quick"), call("leave"), call("fork"), call("quick"))
+    assert (code, [(row.get("kind"), row["content"][0]["text"]) for row in rows]) == (
+        1,
+        [(None, "done"), ("tool_failure", "leave failed: SystemExit."), (None, '{"result": 4}'), (None, "done")],
+    )
 
 
 def test_one_that_crashes_loses_no_result_that_was_there(steps):
-    code, out = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("send", {"number": 9}))
-    assert code == -9
-    assert [(row["id"], row["content"][0]["text"]) for row in map(json.loads, out.splitlines())] == [
-        ("1", "done"),
-        ("2", "done"),
-    ]
+    code, rows = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("send", {"number": 9}))
+    assert (code, [(row["id"], row["content"][0]["text"]) for row in rows]) == (-9, [("1", "done"), ("2", "done")])
 
 
-def test_with_events_not_even_that_of_a_later_call_is_lost(tmp_path):
-    (tmp_path / "fns.py").write_text(
-        "import os, pathlib\n\ndef quick() -> str:\n    'Answers at once.'\n    return 'done'\n\n"
-        "def leave() -> str:\n    'Ends the process, once the other call has ended.'\n"
-        "    while 'call_completed' not in pathlib.Path('out').read_text(): pass\n    os.kill(os.getpid(), 9)\n"
-    )
-    (tmp_path / "calls.json").write_text(json.dumps([call("leave"), call("quick", call_id="2")]))
-    argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", "--events", "--functions", "fns.py"]
-    with (tmp_path / "out").open("w") as out:
-        assert subprocess.run(argv, cwd=tmp_path, stdout=out, timeout=60, check=False).returncode == -9
-    ended = json.loads((tmp_path / "out").read_text().splitlines()[-1])
-    assert (ended["callId"], ended["result"]["content"][0]["text"]) == ("2", "done")
+def test_with_events_not_even_that_of_a_later_call_is_lost(steps):
+    code, events = steps(call("crash_later"), call("quick", call_id="2"), how="--events")
+    assert (code, events[-1]["callId"], events[-1]["result"]["content"][0]["text"]) == (-9, "2", "done")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_leaves_a_result_for_each_call(steps, number):
-    code, out = steps(call("quick"), call("send", {"number": number}), call("quick"))
-    assert code == 130
-    assert [row.get("kind") for row in map(json.loads, out.splitlines())] == [None, "aborted", "skipped"]
+    code, rows = steps(call("quick"), call("send", {"number": number}), call("quick"))
+    assert (code, [row.get("kind") for row in rows]) == (130, [None, "aborted", "skipped"])

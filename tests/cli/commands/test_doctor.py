@@ -101,24 +101,16 @@ def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):
     assert "[prefix]" in say("doctor")[1]
 
 
-def test_a_schema_that_another_validator_refuses(say, registry, monkeypatch):
+def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(say, registry, monkeypatch):
     from pegboard.testing import check
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.tool import Tool
 
-    given = {"type": "object", "title": "odd"}
+    given = {"type": "object", "requierd": ["a"]}
     monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
-    assert found(say) == {"tool 'odd'": ["its input schema: title: no"]}
-
-
-def test_a_misspelt_keyword_of_a_schema(say, registry):
-    from pegboard.tools.spec import ToolSpec
-    from pegboard.tools.tool import Tool
-
-    registry.register(Tool(ToolSpec("odd", input_schema={"type": "object", "requierd": ["a"]})))
-    (text,) = found(say)["tool 'odd'"]
-    assert text == "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
+    misspelt = "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
+    assert found(say) == {"tool 'odd'": [misspelt, "its input schema: title: no"]}
 
 
 HOOK = "from pegboard import hookimpl\n@hookimpl\ndef pegboard_register_"
@@ -309,23 +301,26 @@ class TestCache:
     def test_none_yet(self, home):
         assert self.causes() == []
 
-    def test_a_good_one(self, folder):
-        assert self.causes() == []
-
-    @pytest.mark.parametrize(("rights", "below"), [(0o777, 0o700), (0o755, 0o750), (0o755, 0o500)])
-    def test_one_that_others_have_rights_on_or_that_can_not_be_written(self, folder, rights, below):
+    @pytest.mark.parametrize(
+        ("rights", "below", "found"),
+        [
+            (0o755, 0o700, []),
+            (0o777, 0o700, [NOT_PRIVATE]),
+            (0o755, 0o750, [NOT_PRIVATE]),
+            (0o755, 0o500, [NOT_PRIVATE]),  # it can't be written
+        ],
+    )
+    def test_rights_that_others_have_on_it_and_the_user_has_not(self, folder, rights, below, found):
         folder.chmod(rights)
         (folder / "manifests").chmod(below)
-        assert self.causes() == [NOT_PRIVATE]
+        assert self.causes() == found
 
-    def test_something_else_in_its_place(self, folder):
+    def test_something_else_in_its_place_and_another_users(self, folder, monkeypatch):
         (folder / "snapshots").write_text("")
         (folder / "snapshots").chmod(0o600)
         assert self.causes() == [NOT_PRIVATE]
-
-    def test_another_users(self, folder, monkeypatch):
         monkeypatch.setattr(os, "geteuid", lambda: 12_345)
-        assert self.causes() == [NOT_PRIVATE] * 2
+        assert self.causes() == [NOT_PRIVATE] * 3
 
     def test_one_that_can_not_be_looked_at(self, home):
         (home / "cache" / "pegboard").write_text("")

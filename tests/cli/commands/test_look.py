@@ -16,9 +16,7 @@ from pegboard.cli.output import Screen
 from pegboard.cli.table import tool_table
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
-from pegboard.plugins.discovery import FoundPlugin, discover
-from pegboard.plugins.manifest import manifest_text
-from pegboard.plugins.probe import probe
+from pegboard.plugins.discovery import discover
 from pegboard.request.listing import MCP
 from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 
@@ -643,19 +641,9 @@ def pegboard_register_exporters(register):
 
 class TestPlugins:
     @pytest.fixture
-    def bringing(self, empty_site, tmp_path):
+    def bringing(self, empty_site):
         """A plugin with an exporter, and a manifest that says so."""
-        folder = tmp_path / "probed"
-        folder.mkdir()
-        (folder / "mine_tools.py").write_text(PLUGIN)
-        sys.path.insert(0, str(folder))
-        try:
-            found = FoundPlugin("mine", "mine_tools", None, "pegboard-mine", "1.0", str(folder / "x"))
-            (probed,) = probe([found], {})
-        finally:
-            sys.path.remove(str(folder))
-        empty_site.add("mine", PLUGIN, manifest=manifest_text([probed.manifest]))
-        return empty_site
+        empty_site.add_listed("mine", PLUGIN)
 
     @pytest.mark.usefixtures("site")
     def test_no_plugin_is_imported_for_a_built_in_exporter(self, say):

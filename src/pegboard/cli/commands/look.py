@@ -55,7 +55,7 @@ from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import Discovery
     from pegboard.registry import ToolRegistry
-    from pegboard.request.exporter import ExportedTools, Exporter, Loss
+    from pegboard.request.exporter import Loss
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
 
@@ -341,7 +341,13 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     offered = session.resolved(where, context=context_of(**context))
     report_misses(session, offered)
     _notice(session, offered)
-    exported = _exported(exporter, name, offered.tools, strict=strict)
+    try:
+        with redirect_stdout():
+            exported = exporter.tools([tool.spec for tool in offered.tools], strict=strict or None)
+    except ExportError:
+        raise
+    except Exception as error:  # a plugin's may raise anything
+        raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
     if check:
         _write_losses(exported.losses, as_json=as_json)
         return 1 if exported.refused else 0
@@ -350,19 +356,11 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         write_long(json_pretty({"tools": exported.entries}) + "\n", screen)
     else:
         write(json_rows("tools", exported.entries))
-    _report_refused(exported, name)
+    if refused := sorted(exported.refused):
+        more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
+        remark(f"left out: {named}; 'registry export --to {name} --check' shows why")
     return 0
-
-
-def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: bool) -> ExportedTools:
-    """What the exporter makes of the tools; it may be a plugin's, and raise anything."""
-    try:
-        with redirect_stdout():
-            return exporter.tools([tool.spec for tool in tools], strict=strict or None)
-    except ExportError:
-        raise
-    except Exception as error:
-        raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
 
 
 def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
@@ -382,14 +380,6 @@ def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
         return
     shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
     write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
-
-
-def _report_refused(exported: ExportedTools, name: str) -> None:
-    refused = sorted(exported.refused)
-    if refused:
-        more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
-        named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
-        remark(f"left out: {named}; 'registry export --to {name} --check' shows why")
 
 
 def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
