@@ -5,25 +5,11 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.stages import pipeline_for, run_stages
+from pegboard.dispatch.stages import STAGES, pipeline_for, run_stages
 from pegboard.dispatch.state import CallPipeline
 from pegboard.tools.call import CallError
 
 LINKS = (Callback(lambda *_: None),)
-NAMES = [
-    "find",
-    "parse",
-    "validate",
-    "repair",
-    "before",
-    "revalidate",
-    "permit",
-    "approve",
-    "run",
-    "shape",
-    "on_error",
-    "after",
-]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +26,7 @@ def test_a_hook_without_implementations_costs_nothing(callbacks, missing):
     """Its stage isn't in the pipeline at all."""
     pipeline = pipeline_for(callbacks)
     passed = [stage.__name__ for stage in (*pipeline.prepare, *pipeline.execute, *pipeline.afterwards)]
-    assert passed == [name for name in NAMES if name not in {*missing, "repair"}]
+    assert passed == [each.__name__ for each in STAGES if each.__name__ not in {*missing, "repair"}]
 
 
 def fail(state):

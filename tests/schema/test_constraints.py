@@ -13,8 +13,9 @@ from hypothesis import given, strategies as st
 from typing_extensions import Doc, TypeAliasType
 
 from pegboard.errors import DefinitionError
-from pegboard.schema.constraints import _linear as linear, _portable as portable
+from pegboard.schema.constraints import _portable as portable
 from pegboard.schema.json import StructureError
+from pegboard.schema.references import matcher
 from pegboard.schema.structure import strict_structurer
 from pegboard.schema.types import schema_of
 from strategies import Level, Marker, Mixed, Node, UserId as UserName
@@ -286,11 +287,11 @@ def test_the_way_of_matching_is_written_into_the_pattern():
 
 def test_a_pattern_too_large_for_the_judge_is_left_to_python():
     assert portable(re.compile("(a{1000}){1000}"), "search") is None
-    assert linear("(?=a)") is None
+    assert matcher("(?=a)", linear=True) is None
 
 
 @given(st.from_regex(r"[ab][*+?]?(?:\|[ab]{1,2})?\.?", fullmatch=True), st.text("ab.", max_size=5))
 def test_a_portable_pattern_matches_as_in_python(pattern, text):
     for way in ("search", "match", "fullmatch"):
         said = portable(re.compile(pattern), way)
-        assert linear(said)(text) == (getattr(re, way)(pattern, text) is not None)
+        assert matcher(said, linear=True)(text) == (getattr(re, way)(pattern, text) is not None)

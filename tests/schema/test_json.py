@@ -102,13 +102,6 @@ def test_digests_are_the_same_in_every_process():
     assert len(digest_of(value)) == 7 + 64
 
 
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=20,
-)
-
-
 class Colour(enum.StrEnum):
     RED = "red"
 
@@ -120,13 +113,9 @@ def nested(levels):
     return value
 
 
-@given(ANY_JSON)
+@given(JSON)
 def test_what_a_json_parser_gives_has_no_faults(value):
-    assert json_faults(json.loads(json.dumps(value))) == ()
-
-
-def test_a_tuple_is_an_array():
-    assert json_faults({"a": (1, 2)}) == ()
+    assert json_faults(json.loads(json.dumps(value))) == json_faults((10**4300 - 1,)) == ()
 
 
 @pytest.mark.parametrize(
@@ -145,10 +134,6 @@ def test_a_tuple_is_an_array():
 )
 def test_what_is_no_json_is_told_with_its_place(value, fault):
     assert json_faults(value) == (fault,)
-
-
-def test_the_largest_integer_that_python_writes_is_taken():
-    assert json_faults(10**4300 - 1) == ()
 
 
 def test_depth_is_bounded():

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field, frozen
 
 from pegboard.schema.json import NotPlainError, canonical_json, counted, is_array, is_object, json_text, plain_copy
-from pegboard.schema.references import NOTES, Steps, parts_of, with_parts
+from pegboard.schema.references import NOTES, Steps, mapped
 from pegboard.typing import JsonObject, JsonSchema
 
 
@@ -92,22 +92,14 @@ class Place:
 
 def walked(schema: JsonSchema, place: Place, visit: Visit) -> JsonSchema:
     """`schema` with every schema within it visited, the innermost first, and itself last."""
-    changed = [
-        (steps, new)
-        for steps, part in parts_of(schema)
-        if (new := walked(part, Place(place, steps, place.changes), visit)) is not part
-    ]
-    return visit(with_parts(schema, changed) if changed else schema, place)
+    return visit(mapped(schema, lambda part, steps: walked(part, place.below(steps), visit)), place)
 
 
 def from_outside(visit: Visit) -> Step:
     """The step that visits every schema within a schema, the outermost first, as far as visits leave it."""
 
     def walk(schema: JsonSchema, place: Place) -> JsonSchema:
-        own = visit(schema, place)
-        below = [(steps, part, walk(part, place.below(steps))) for steps, part in parts_of(own)]
-        changed = [(steps, new) for steps, part, new in below if new is not part]
-        return with_parts(own, changed) if changed else own
+        return mapped(visit(schema, place), lambda part, steps: walk(part, place.below(steps)))
 
     return lambda schema: here(schema, walk)
 

@@ -54,8 +54,7 @@ class _Naming:
         for name, target in self.waiting:  # grows as the definitions are gone through
             below = place.below(("$defs", name))
             definitions[name] = walked(without(target, ASIDE), below, self.visit)
-        ordered = self._in_order(definitions)
-        return Rewritten({**root, "$defs": ordered} if ordered else root, tuple(place.changes))
+        return Rewritten({**root, "$defs": definitions} if definitions else root, tuple(place.changes))
 
     def visit(self, schema: JsonSchema, place: Place) -> JsonSchema:
         self.seen += 1
@@ -93,13 +92,6 @@ class _Naming:
         self.names[id(target)] = name
         self.waiting.append((name, target))
         return name
-
-    def _in_order(self, definitions: dict[str, JsonSchema]) -> dict[str, JsonSchema]:
-        """The definitions as the schema had them in its own, and then the others."""
-        given = [self.references.root.get(keyword) for keyword in ("definitions", "$defs")]
-        own = {name: part for each in given if is_object(each) for name, part in each.items()}
-        first = [name for part in own.values() if (name := self.names.get(id(part))) is not None]
-        return {name: definitions[name] for name in dict.fromkeys((*first, *definitions))}
 
 
 def target_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema | None:

@@ -232,11 +232,11 @@ def _in_order(
     return Resumption(tuple(answered.values()), left, (*resumption.ignored, *early)) if early else resumption
 
 
-async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
+async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState, limit: float | None) -> ToolResult:
     """See `run_remote`, which is loaded by the first call that needs it."""
     from pegboard.dispatch.executors.executor import run_remote
 
-    return await run_remote(executor, state)
+    return await run_remote(executor, state, limit)
 
 
 def _with(services: CallServices, options: BatchOptions) -> CallServices:

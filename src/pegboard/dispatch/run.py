@@ -186,8 +186,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 async def _attempt(state: CallState, tool: Tool) -> Any:
     if tool.policy.executor not in _HERE:
         assert state.services.remote is not None
-        _note_start(state, tool)
-        return await state.services.remote(state)
+        return await state.services.remote(state, _note_start(state, tool))
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:

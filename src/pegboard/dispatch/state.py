@@ -155,7 +155,7 @@ class CallServices:
         grants: What people have allowed for longer than one call.
         approvals: Queue of requests that wait for a person.
         approver: Asks a person; `None`: no person can be asked.
-        remote: Runs a call in the executor that its tool names; `None`: tools run here only.
+        remote: Runs a call in the executor that its tool names, for so many seconds; `None`: tools run here only.
         events: Gets each `CallEvent`, or `None`.
         result_store: Keeps the full text of results that were cut; `None` keeps none.
         begin_operation: Makes the result of a long-running tool a pending one; `None`: nothing can go on here.
@@ -183,7 +183,7 @@ class CallServices:
     grants: Grants = field(factory=MemoryGrants)
     approvals: ApprovalQueue = field(factory=ApprovalQueue)
     approver: AnyApprover | None = None
-    remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
+    remote: Callable[[CallState, float | None], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
     result_store: ResultStore | None = None
     begin_operation: Callable[[CallState], object] | None = None

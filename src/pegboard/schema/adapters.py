@@ -523,13 +523,6 @@ class ConstrainedAdapter(WrappedAdapter):
     inner: TypeAdapter
     checks: tuple[Check, ...]
 
-    @classmethod
-    def of(cls, adapter: TypeAdapter, check: Check) -> ConstrainedAdapter:
-        """`adapter` with one check more."""
-        if isinstance(adapter, ConstrainedAdapter):
-            return cls(adapter.inner, (*adapter.checks, check))
-        return cls(adapter, (check,))
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """The other's, with the keywords of the checks; exactly, a format for those on text that have none."""
         schema = with_keywords(writer.write(self.inner), (each.keywords for each in self.checks))

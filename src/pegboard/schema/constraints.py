@@ -10,7 +10,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
@@ -36,8 +35,8 @@ from pegboard.schema.adapters import (
     key_schema,
     scalar_type,
 )
-from pegboard.schema.json import canonical_json, counted, json_text
-from pegboard.schema.references import compiled
+from pegboard.schema.json import canonical_json, counted
+from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema
 
 _MAX_EXACT: Final = 2**53
@@ -78,8 +77,9 @@ class Constraint:
             return _chosen(each for each in adapter.choices if self.is_met(each.value))
         if adapter is NULL:
             raise NothingLeftError
-        check = self.check(adapter.inner if isinstance(adapter, ConstrainedAdapter) else adapter)
-        return None if check is None else ConstrainedAdapter.of(adapter, check)
+        inner, checks = (adapter.inner, adapter.checks) if isinstance(adapter, ConstrainedAdapter) else (adapter, ())
+        check = self.check(inner)
+        return None if check is None else ConstrainedAdapter(inner, (*checks, check))
 
     def is_met(self, value: Any) -> bool:
         """Whether a Python value meets it; one that it can't be asked of doesn't."""
@@ -236,7 +236,7 @@ class _Match(Constraint):
         if scalar_type(adapter) != "string":
             return None
         text = _portable(self.pattern, self.way)
-        matches = None if text is None else _linear(text)
+        matches = None if text is None else matcher(text, linear=True)
         if matches is None:
             return Check(f"must match the pattern {self.pattern.pattern}", self.accepts, {})
         return Check(f"must match the pattern {text}", matches, {"pattern": text})
@@ -511,13 +511,4 @@ def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
         return None
     if way != "search":
         text = f"^(?:{text}){'$' if way == 'fullmatch' else ''}"
-    return text if _linear(text) is not None else None
-
-
-@lru_cache(maxsize=256)
-def _linear(pattern: str) -> Callable[[str], bool] | None:
-    """Whether a text matches, as the validator sees it and in linear time; `None` where it can't compile it."""
-    try:
-        return compiled(json_text({"pattern": pattern}), linear=True).is_valid
-    except ValueError:
-        return None
+    return text if matcher(text, linear=True) is not None else None

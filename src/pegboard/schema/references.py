@@ -69,24 +69,21 @@ def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
     return parts
 
 
-def with_parts(schema: JsonSchema, parts: Iterable[tuple[Steps, JsonSchema]]) -> JsonSchema:
-    """A copy with other schemas directly within it, each given with the steps to it."""
-    new = dict(schema)
-    for steps, part in parts:
+def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) -> JsonSchema:
+    """A well-formed schema with each directly within it replaced by `part(schema, steps)`; itself where none is."""
+    new = schema
+    for steps, old in parts_of(schema):
+        if (changed := part(old, steps)) is old:
+            continue
+        new = dict(schema) if new is schema else new
         keyword = str(steps[0])
         if len(steps) == 1:
-            new[keyword] = part
+            new[keyword] = changed
             continue
         if new[keyword] is schema[keyword]:
             new[keyword] = schema[keyword].copy()
-        new[keyword][steps[1]] = part
+        new[keyword][steps[1]] = changed
     return new
-
-
-def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) -> JsonSchema:
-    """A well-formed schema with each directly within it replaced by `part(schema, steps)`; itself where none is."""
-    changed = [(steps, new) for steps, old in parts_of(schema) if (new := part(old, steps)) is not old]
-    return with_parts(schema, changed) if changed else schema
 
 
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
@@ -198,16 +195,16 @@ def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
     found = dict.fromkeys(pattern for each in schemas(root) for pattern in patterns_of(each)) if is_object(root) else {}
     if len(found) > MAX_PATTERNS:
         raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
-    strange = [pattern for pattern in found if not _can_run(pattern)]
+    strange = [pattern for pattern in found if matcher(pattern) is None]
     return json_text(_without_patterns(root, strange) if strange else root), strange
 
 
-def _can_run(pattern: str) -> bool:
+def matcher(pattern: str, *, pattern_bytes: int = PATTERN_BYTES, linear: bool = False) -> Callable[[Any], bool] | None:
+    """Whether a text matches a pattern, as `compiled` has it; `None` where it can't be compiled so."""
     try:
-        compiled(json_text({"pattern": pattern}))
+        return compiled(json_text({"pattern": pattern}), pattern_bytes=pattern_bytes, linear=linear).is_valid
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def patterns_of(schema: JsonSchema) -> Sequence[str]:

@@ -38,6 +38,7 @@ from pegboard.schema.references import (
     References,
     bare,
     compiled,
+    matcher,
     parts_of,
     patterns_of,
     runnable,
@@ -188,20 +189,12 @@ def _places(pattern: str) -> int:
     """
     if _STRAIGHT.fullmatch(pattern):
         return 1
-    text, size = json_text({"pattern": pattern}), _LIGHT_PATTERN
-    while size < PATTERN_BYTES and not _compiles(text, size):
+    size = _LIGHT_PATTERN
+    while (found := matcher(pattern, pattern_bytes=size, linear=True)) is None and size < PATTERN_BYTES:
         size *= 2
-    if size >= PATTERN_BYTES and not _compiles(text, size):  # the second engine runs it, if any
+    if found is None:  # the second engine runs it, if any
         return _BACKTRACKING
     return size // _PLACE if size > _LIGHT_PATTERN else 1
-
-
-def _compiles(schema: str, pattern_bytes: int) -> bool:
-    try:
-        compiled(schema, pattern_bytes=pattern_bytes, linear=True)
-    except ValueError:
-        return False
-    return True
 
 
 def validator_of(schema: str) -> Validator:
@@ -330,7 +323,7 @@ def _fault_of_references(references: References, reached: Sequence[JsonSchema]) 
 
 def is_pattern(text: str) -> bool:
     """Whether `text` is a regular expression that runs in linear time: no lookaround, no backreferences."""
-    return _compiles(json_text({"pattern": text}), MOST_PATTERN_MEMORY)
+    return matcher(text, pattern_bytes=MOST_PATTERN_MEMORY, linear=True) is not None
 
 
 def _levels(value: Any) -> int:

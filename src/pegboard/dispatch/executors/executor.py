@@ -245,7 +245,7 @@ def _as_json(answer: Any) -> Any:
 # One call ------------------------------------------------------------------------------------------------------------
 
 
-async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
+async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, limit: float | None) -> ToolResult:
     """Runs a call in the executor that its tool names, within its time limit; gives what the tool has answered.
 
     The executor may come from a plugin, so nothing that it does is trusted.
@@ -254,6 +254,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) ->
         find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
             with what to do.
         state: Found, validated and allowed.
+        limit: The seconds that the call may take; a later attempt gets what the first has left.
 
     Raises:
         CallError: The call failed: `timeout`, `crashed`, `aborted`, `limit`, ..., as the executor answers; `crashed`
@@ -270,7 +271,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) ->
         tool.name,
         state.arguments,
         state.context,
-        timeout=_limit(state, tool),
+        timeout=limit,
         memory_limit=policy.memory_limit,
         expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
     )
@@ -304,12 +305,6 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
     except PluginError as error:
         text = f"{tool.name} was not run: the plugin that provides its executor {name!r} failed."
         raise CallError("not_executed", text, detail=detail_of(error)) from error
-
-
-def _limit(state: CallState, tool: Tool) -> float | None:
-    """The seconds that the call may take; a later attempt gets what the first has left."""
-    limit, left = time_limit(state, tool), state.context.remaining
-    return limit if limit is None or left is None or left > 0.9 * limit else left
 
 
 async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
