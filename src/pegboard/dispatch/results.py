@@ -100,8 +100,9 @@ def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
 
 def read_out(tool: Tool, value: Any) -> Any:
     """The items of an iterator, which a tool may give that declares an `Iterable`, up to one too many; else `value`."""
-    is_lazy = tool.output_validator is not None and isinstance(value, Iterator)
-    return list(islice(cast("Iterator[Any]", value), MOST_VALUES + 1)) if is_lazy else value
+    if tool.output_validator is None or not isinstance(value, Iterator):
+        return value
+    return list(islice(cast("Iterator[Any]", value), MOST_VALUES + 1))
 
 
 def result_of(tool: Tool, value: Any) -> ToolResult:
