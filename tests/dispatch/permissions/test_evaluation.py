@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.evaluation import NO_RULE, PermissionRules, Resource
-from pegboard.dispatch.permissions.rule import HOLE, WHOLE_CALL, Folders, Part, Rule, TextPart
+from pegboard.dispatch.permissions.rule import HOLE, WHOLE_CALL, Folders, Part, PlainText, Rule
 
 
 def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
@@ -19,7 +19,7 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
 
 
 def test_exactly_this_and_what_is_wider():
-    parts = (TextPart.of("a*"), TextPart.of(HOLE), WHOLE_CALL, Part(shown="x"))
+    parts = (PlainText.of("a*"), PlainText.of(HOLE), WHOLE_CALL, Part(shown="x"))
     assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
 
 

@@ -20,8 +20,8 @@ from pegboard.dispatch.permissions.rule import (
     Match,
     Mode,
     Part,
+    PlainText,
     Rule,
-    TextPart,
     UnreadableError,
 )
 from pegboard.schema.converter import read_table
@@ -65,7 +65,7 @@ class Resource:
             return (Part(),)
         if kind == "text":
             also = self._other_reading(folders) if self.inner else ()
-            return (TextPart.of(self.value, (*also, *map(TextPart.of, _texts_in(self.value)))),)
+            return (PlainText.of(self.value, (*also, *map(PlainText.of, _texts_in(self.value)))),)
         try:
             if kind == "command":
                 from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it

@@ -297,7 +297,7 @@ class UnreadableError(ValueError):
 
 
 @frozen
-class TextPart(Part):
+class PlainText(Part):
     """A text that is taken as it is.
 
     Attributes:
@@ -309,7 +309,7 @@ class TextPart(Part):
     also: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, text: str, also: tuple[Part, ...] = ()) -> TextPart:
+    def of(cls, text: str, also: tuple[Part, ...] = ()) -> PlainText:
         """With what is shown of it."""
         return cls(text, also, shown=text.replace(HOLE, "*"), literal=None if HOLE in text else text)
 
@@ -318,9 +318,9 @@ class TextPart(Part):
         match = rule.wildcard.match(self.text)
         if rule.allows:
             places = () if rule.wildcard.is_everything or "/" not in self.text else self.also
-            wanted = (match, *(each.match(rule) for each in places if not isinstance(each, TextPart)))
+            wanted = (match, *(each.match(rule) for each in places if not isinstance(each, PlainText)))
             return Match.SURELY if all(each is Match.SURELY for each in wanted) else Match.NO
-        matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, TextPart)))
+        matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, PlainText)))
         return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
 
 
