@@ -121,7 +121,7 @@ def test_words_are_put_over_given_arguments():
 
 def test_a_file_is_read(tmp_path):
     (tmp_path / "text").write_text("from a file\n")
-    (tmp_path / "json").write_text('{"op": "eq"}')
+    (tmp_path / "json").write_text('{"op": "eq"}\n')
     assert read(f"text=@{tmp_path}/text") == {"text": "from a file\n"}
     assert read(f"filter:=@{tmp_path}/json") == {"filter": {"op": "eq"}}
     assert read(f"filter=@{tmp_path}/json") == {"filter": {"op": "eq"}}

@@ -426,6 +426,23 @@ def test_a_call_of_a_tool_that_a_toolset_could_have_brought_names_what_is_wrong_
     assert (code, "toolset 'late': OSError: not there yet" in err) == (2, True)
 
 
+COUNTING = """
+from pegboard import hookimpl
+
+@hookimpl
+def pegboard_register_tools(register, settings):
+    if not isinstance(settings.get("most", 1), int | list):
+        raise ValueError("most: not a whole number")
+"""
+
+
+def test_a_text_that_a_setting_doesnt_take_is_named_with_how_json_is_written(say, empty_site):
+    empty_site.add("counting", COUNTING)
+    hint = "--set counting.most=... gives a text; for a number or other JSON, write counting.most:=..."
+    for value, is_json in (("=3", True), ("=three", False), (":=3", False)):
+        assert (hint in say("list", "--set", f"counting.most{value}")[2]) is is_json
+
+
 def test_debug_shows_the_traceback_of_a_plugin_that_fails_to_load(say, empty_site):
     empty_site.add("broken", "def start():\n    raise RuntimeError('no luck')\nstart()")
     assert "Traceback" not in say("list")[2]

@@ -296,6 +296,7 @@ def test_nothing_says_nothing():
         ("where = 'a) or (b'", "where", "brackets or quotes don't match in 'a) or (b'"),
         ("where = '(a'", "where", "brackets or quotes don't match"),
         ("where = 'name:\"a'", "where", "brackets or quotes don't match"),
+        pytest.param("where = '\"" + r"\"" * 60_000 + "'", "where", "quotes don't match", id="none is read twice"),
         ("plugins = 1", "plugins", "expected a table, found int"),
         ("plugins.files = 'x'", "plugins.files", "expected a table, found str"),
     ],

@@ -5,11 +5,12 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import itertools
 import json
 import pathlib
 import threading
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 import pytest
@@ -23,7 +24,8 @@ from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool
+from pegboard.tools.typed import tool_of
 
 
 @attrs.frozen
@@ -334,6 +336,24 @@ class Raising(list):
 
     def __iter__(self):
         raise self.error
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "items"),
+    [
+        (iter("ba"), None, ["b", "a"]),
+        ({"b": 1, "a": 2}.keys(), None, ["b", "a"]),
+        ({1: "b", 2: "a"}.values(), None, ["b", "a"]),
+        (itertools.repeat("a"), "limit", None),
+    ],
+    ids=["iterator", "keys", "values", "without end"],
+)
+def test_a_declared_iterable_may_be_an_iterator_or_a_view_of_a_dict(send, value, kind, items):
+    def letters() -> Iterable[str]:
+        return value
+
+    got = send(tool_of(tool(letters))).result
+    assert (got.kind, got.structured_content) == (kind, items and {"result": items})
 
 
 def test_a_text_of_another_class_is_its_text(result):

@@ -602,10 +602,10 @@ class Outer:
     [
         (Right, "Right is made of flags, which JSON has no words for. Use a list of an Enum's members"),
         (complex, "complex has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
-        (Callable[[int], int], "has no JSON Schema"),
-        (collections.deque[int], "deque[int] has no JSON Schema"),
+        (Callable[[int], int], "or use the name of what is called (Literal or an enum) instead."),
+        (collections.deque[int], "deque[int] has no JSON Schema. Pass input_schema=..., or use a list instead."),
         (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
-        (collections.defaultdict[str, int], "defaultdict[str, int] has no JSON Schema"),
+        (collections.defaultdict[str, int], "or use a dict instead."),
         (type[int], "type[int] has no JSON Schema"),
         (typing.NoReturn, "NoReturn has no JSON Schema"),
         (json, "has no JSON Schema"),

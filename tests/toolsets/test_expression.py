@@ -126,6 +126,13 @@ def test_depth_is_bounded(text):
         parse_predicate(text)
 
 
+@pytest.mark.parametrize("text", ["nosuch" + " " * 60_000, '"' + r"\"" * 30_000, 'name:"' + r"\"" * 30_000], ids=len)
+def test_no_place_of_a_text_is_read_twice(text):
+    """Each would take minutes."""
+    with pytest.raises(ExpressionError):
+        parse_predicate(text)
+
+
 def test_length_is_bounded():
     with pytest.raises(ExpressionError, match="65,536") as caught:
         parse_predicate("edit or " * 10_000)

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from pegboard.errors import DefinitionError, InvalidNameError, RegistrationError, SchemaError
 from pegboard.schema.json import StructureError
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
-from pegboard.tools.handler import Handler
+from pegboard.tools.handler import Handler, takes_context
 from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import wrappers as module
@@ -577,6 +577,7 @@ def test_the_tools_own_parts_see_its_own_names():
     shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
     arguments = {"query": "", "limit": 1}
     assert shown.checks(arguments) == ["query: is empty", "query: stays", "(root): odd", "qq: stays"]
+    assert not takes_context(shown.confirms)
     shown.preview(arguments)
     shown.confirms(arguments)
     shown.by_arguments["destructive"](arguments)

@@ -208,7 +208,8 @@ def typed(text: str, hint: SchemaType) -> Any:
         if text == (member if isinstance(member, str) else json.dumps(member)):
             return member
     with suppress(ValueError):
-        value = _strict(text if text == text.strip() else "")
+        # The text of a file ends with a line's end, which is no part of an object or a list.
+        value = _strict(text if text[:1] in "[{" or text == text.strip() else "")
         kind = json_type(value)
         if kind != "string" and hint.types & ({"integer", "number"} if kind in ("integer", "number") else {kind}):
             return value

@@ -220,7 +220,7 @@ def redirect_stdout() -> Generator[None]:
     nowhere = Path(os.devnull).open("w", encoding="utf-8") if no_stderr else None  # noqa: SIM115  closed below
     descriptor = _redirect_descriptor(real, 2 if nowhere is None else nowhere.fileno())
     _redirection = _Redirection(real, descriptor, nowhere)
-    stand_in: Any = _StandIn(lambda: real if _redirection is None else _redirection.aside or sys.stderr)
+    stand_in: Any = _StandIn(lambda: real if (now := _redirection) is None else now.aside or sys.stderr)
     sys.stdout = stand_in
     try:
         yield

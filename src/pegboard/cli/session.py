@@ -18,7 +18,7 @@ import click
 from attrs import evolve, frozen
 from click.shell_completion import CompletionItem, FishComplete, split_arg_string
 
-from pegboard.cli.arguments import SchemaType, place, read_words
+from pegboard.cli.arguments import SchemaType, place, read_words, typed
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
@@ -367,11 +367,15 @@ def names_of_plugins(registry: ToolRegistry, discovery: Discovery) -> set[str]:
 
 
 def _check_settings(registry: ToolRegistry, options: Options, discovery: Discovery) -> None:
-    """Refuses `--set` for no plugin."""
-    for word in read_words(options.settings):
+    """Refuses `--set` for no plugin; remarks on texts that may have been meant as JSON, where their plugin fails."""
+    problems = registry.problems() if options.settings else ()
+    failed = {problem.plugin for problem in problems if "unknown key" not in problem.cause}
+    for word, value in read_words(options.settings).items():
         plugin, known = word.partition(".")[0], names_of_plugins(registry, discovery)
         if not is_named(plugin, plugin, known):
             raise click.UsageError(f"--set: no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
+        if plugin in failed and isinstance(value, str) and typed(value, SchemaType({}, {})) != value:
+            remark(f"--set {word}=... gives a text; for a number or other JSON, write {word}:=...")
 
 
 def show_log() -> None:

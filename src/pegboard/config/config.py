@@ -49,7 +49,8 @@ _MAX_BYTES: Final = 256 * 1024
 _MOST_TRUSTED: Final = 100_000_000
 _CONFLICTS: Final = get_args(ConflictPolicy)
 _TRUSTED: Final = "trusted.json"
-_QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'""", re.DOTALL)
+_QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|(["']).*""", re.DOTALL)
+"""What is quoted, or a quote that isn't closed, with all that follows: no place is read twice."""
 _SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
@@ -241,7 +242,7 @@ def _predicate(value: Any, key: str, file: str) -> str:
 
 def _stands_alone(text: str) -> bool:
     """Whether brackets match outside quotes, as the predicate language quotes (`"` as in JSON, `'` without escapes)."""
-    bare = _QUOTED.sub("", text)
+    bare = _QUOTED.sub(r"\1", text)
     depths = [0, *accumulate((character == "(") - (character == ")") for character in bare)]
     return not re.search("[\"']", bare) and min(depths) == depths[-1] == 0
 

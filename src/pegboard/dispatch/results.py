@@ -6,8 +6,9 @@ import asyncio
 import enum
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, cast
 
@@ -89,11 +90,19 @@ async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
 
 
 def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
+    value = read_out(tool, value)
     number = number_of_values(value.structured_content if issubclass(type(value), ToolResult) else value)
     if number > MOST_VALUES:
         text = f"{tool.name} ran, but its result holds more than {MOST_VALUES:,} values. Ask for less at once."
         raise CallError("limit", text)
     return truncated(result_of(tool, value), *to_shorten)
+
+
+def read_out(tool: Tool, value: Any) -> Any:
+    """The items of an iterator, which a tool may give that declares an `Iterable`, up to one too many; else `value`."""
+    if tool.output_validator is None or not isinstance(value, Iterator):
+        return value
+    return list(islice(cast("Iterator[Any]", value), MOST_VALUES + 1))
 
 
 def result_of(tool: Tool, value: Any) -> ToolResult:

@@ -147,7 +147,7 @@ class CachedManifests:
         try:
             data = json.loads(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES))
             stamps = {os.fsencode(path): stamp.encode() for path, stamp in data["stamps"].items()}
-            holds = still_holds(data["until"]) and data["path"] in (None, sys.path) and is_fresh(stamps)
+            holds = still_holds(data["until"]) and data["path"] in (None, _import_path()) and is_fresh(stamps)
             if data["key"] != key or not holds:
                 return None
             return str(data["cause"]) if "cause" in data else PluginManifest.from_json(data["manifest"])
@@ -170,11 +170,11 @@ class CachedManifests:
             stamps.add_published(published)
         may_pass = isinstance(known, str) or (published is not None and published.failed)
         if may_pass:
-            stamps.add(*map(os.path.abspath, sys.path))
-        holds = {"until": int(time.time()) + MOST_SECONDS if may_pass else 0, "path": sys.path if may_pass else None}
+            stamps.add(*_import_path())
+        until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if may_pass else (0, None)
         by_path = {os.fsdecode(path): stamp.decode() for path, stamp in stamps.by_path.items()}
         what = {"cause": known} if isinstance(known, str) else {"manifest": known.to_json()}
-        data = {"key": key, **holds, "stamps": by_path, **what}
+        data = {"key": key, "until": until, "path": path, "stamps": by_path, **what}
         packed = json.dumps(data, separators=(",", ":")).encode()
         if len(packed) > _MOST_MANIFEST_BYTES:
             return False
@@ -208,6 +208,11 @@ class CachedManifests:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
         name = f"{normalised(found.distribution)[:60]}-{plain}-{_digest(key.encode('utf-8', 'surrogatepass'))[:16]}"
         return self.folder / f"{name}.json"
+
+
+def _import_path() -> list[str]:
+    """`sys.path` as texts: a host may have put paths there, and the folder that it runs in may be gone."""
+    return [str(path) or "." for path in sys.path]
 
 
 def _settings_digest(settings: Mapping[str, Any]) -> str | None:

@@ -497,6 +497,9 @@ _PORTABLE: Final = re.compile(
 Left out: lookaround, backreferences, atomic groups, possessive repeats, named groups, inline flags, `\\A` and
 `\\Z`, and in sets what some engine takes for an operation (`[[`, `&&`, `--`, `||`, `~~`).
 """
+_SET_OR_ESCAPE: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\.", re.DOTALL)
+_NEEDLESS: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`-])""")
+_NEEDLESS_IN_SET: Final = re.compile(r"""\\([_@:;,'"#&~ !%=<>`])""")
 _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.LOCALE
 
 
@@ -506,9 +509,15 @@ def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
     `\d` and `\w` mean ASCII there, and `$` means the end alone, not also before a last line break: the schema is
     as strict as the pattern or a little stricter.
     """
-    text = pattern.pattern
+    text = _SET_OR_ESCAPE.sub(_without_needless, pattern.pattern)
     if pattern.flags & _UNPORTABLE_FLAGS or _PORTABLE.fullmatch(text) is None:
         return None
     if way != "search":
         text = f"^(?:{text}){'$' if way == 'fullmatch' else ''}"
     return text if matcher(text, linear=True) is not None else None
+
+
+def _without_needless(found: re.Match[str]) -> str:
+    """A set or an escape without the backslashes that Python allows, as `re.escape` sets them, and ECMA-262 doesn't."""
+    text = found[0]
+    return (_NEEDLESS_IN_SET if text.startswith("[") else _NEEDLESS).sub(r"\1", text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, MappingView, Sequence, Set as AbstractSet
 from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from operator import attrgetter
@@ -518,7 +518,8 @@ def to_json_data(value: object) -> Any:
     Takes JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names that their
     constructors take), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
     bytes (base64), mappings (keys: text, integers, booleans, enums of those and whatever is written as text),
-    sets (sorted), sequences, the models of pydantic and msgspec (as they write themselves), and classes with a hook.
+    sets (sorted), sequences, views of dicts, the models of pydantic and msgspec (as they write themselves), and
+    classes with a hook.
 
     Raises:
         TypeError: Something in it has no JSON form.
@@ -547,7 +548,7 @@ def _writer_of(cls: type[Any]) -> _Writer:
 
 def _inside_writer(cls: type[Any]) -> _Writer:
     """What writes values that hold others, or that others know how to write."""
-    is_container = issubclass(cast("Any", cls), Mapping | AbstractSet | Sequence)
+    is_container = issubclass(cast("Any", cls), Mapping | AbstractSet | Sequence | MappingView)
     if not is_container and (foreign := foreign_writer(cls)) is not None:
         return _foreign_writer(foreign)
     if (names := written_names(cls)) is not None:
@@ -560,7 +561,8 @@ def _inside_writer(cls: type[Any]) -> _Writer:
         raise _UnwritableError(TypeError, f"{what}attrs class or dataclass of those")
     if issubclass(cls, Mapping):
         return _container_writer(_entries)
-    return _container_writer(enumerate, make=_in_order if issubclass(cls, AbstractSet) else list)
+    is_sorted = issubclass(cls, AbstractSet) and not issubclass(cls, MappingView)  # a view has the order of its dict
+    return _container_writer(enumerate, make=_in_order if is_sorted else list)
 
 
 def _container_writer(

@@ -79,6 +79,11 @@ _HINT: Final = (
     "Pass input_schema=..., or use a class of attrs, pydantic or msgspec, a dataclass or a TypedDict, or register "
     "a hook with pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
 )
+_INSTEAD: Final[Mapping[str, str]] = {
+    "Callable": "the name of what is called (Literal or an enum)",
+    **dict.fromkeys(("Iterator", "Generator", "deque"), "a list"),
+    **dict.fromkeys(("Counter", "defaultdict", "OrderedDict"), "a dict"),
+}
 _HOOK_HINT: Final = (
     "Correct its type; or, if the class is made in a way of its own, register a hook for it with "
     "pegboard.schema.converter.converter() before the tool is defined."
@@ -410,7 +415,9 @@ class _Reader:
             if issubclass(cls, base):
                 return attrs.evolve(SCALARS[base], cls=cls)
         text = _annotation_text(annotation)
-        return self.refuse(annotation, path, f"{text} has no JSON Schema")
+        near = _INSTEAD.get(text.partition("[")[0])
+        hint = f"Pass input_schema=..., or use {near} instead." if near else _HINT
+        return self.refuse(annotation, path, f"{text} has no JSON Schema", hint)
 
     def _container(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
         if cls is tuple:

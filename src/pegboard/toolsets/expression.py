@@ -51,7 +51,8 @@ from pegboard.toolsets.predicates import (
 
 _MAX_LENGTH: Final = 65_536
 _QUOTED: Final = r""""(?:[^"\\]|\\.)*"|'[^']*'"""
-_TOKEN: Final = re.compile(rf"""\s*([()]|(?:[^\s()"']+|{_QUOTED})+|["'])""", re.DOTALL)
+_TOKEN: Final = re.compile(rf"""([()]|(?:[^\s()"']+|{_QUOTED})+)|(["'].*)|\s+""", re.DOTALL)
+"""A token, a quote that isn't closed with all that follows, or spaces: no place is read twice."""
 _KEYED: Final = re.compile(rf"""({STATE}\.(?:{_QUOTED})|[^"':]+):(.*)""", re.DOTALL)
 _WORD: Final = re.compile(r"""[^"':]*""")
 _VALUE: Final = re.compile(rf"""{_QUOTED}|[^"']*""", re.DOTALL)
@@ -101,10 +102,12 @@ class _Parser:
     depth: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.tokens = [(found[1], found.start(1)) for found in _TOKEN.finditer(self.text)]
-        for token, position in self.tokens:
-            if token in ("'", '"'):
-                self.refuse("this quote isn't closed", position)
+        self.tokens = []
+        for found in _TOKEN.finditer(self.text):
+            if found[2]:
+                self.refuse("this quote isn't closed", found.start())
+            if found[1]:
+                self.tokens.append((found[1], found.start()))
         self.tokens.append(("", len(self.text)))
 
     @property

@@ -531,7 +531,7 @@ def custom(function: PredicateFunction, name: str | None = None) -> Predicate:
     return Custom(function, name)
 
 
-# _Joined -----------------------------------------------------------------------------------------------------------
+# Joined -----------------------------------------------------------------------------------------------------------
 
 everything: Final = named("*")  # every tool
 nothing: Final = ~everything  # no tool

@@ -161,6 +161,7 @@ def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
         ({"permission": 1, "action": "ask"}, "permission must be a text, got 1"),
         ({"permission": "a", "action": "ask", "field": 1}, "field must be a text, got 1"),
         ({"permission": "a", "action": ["ask"]}, "action: ['ask'] is none"),
+        ({"permission": "a", "action": "forbid"}, 'Write action = "deny" and forbid = true.'),
         ({"permission": "a", "action": "allow", "forbid": True}, "a rule that forbids has the action 'deny'"),
         ({"permission": "a", "action": "deny", "forbid": 1}, "forbid: expected true or false, got 1"),
     ],

@@ -152,7 +152,7 @@ def test_what_is_wrong_is_named(written, content, text):
         ('{"mode": "plan", "mode": "bypass"}', "not JSON"),
         ("[]", "must be a table, got list"),
         ("{", "not JSON"),
-        ('{"forbid": null}', "null is no value"),
+        ('{"forbid": null}', "forbid: null is no value"),
     ],
 )
 def test_json_is_read_as_strictly(written, content, text):

@@ -10,7 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.callbacks import Flavour
-from pegboard.dispatch.results import error_result, result_of
+from pegboard.dispatch.results import error_result, read_out, result_of
 from pegboard.dispatch.run import drain, drain_async
 from pegboard.schema.converter import read_by, read_record, tagged
 from pegboard.schema.json import json_faults
@@ -282,7 +282,7 @@ class ExecutionResponse(SayableRecord):
             elif isawaitable(value):
                 awaited = value
                 value = run_async(lambda: awaited)
-        return cls.of_result(result_of(tool, value), context)
+        return cls.of_result(result_of(tool, read_out(tool, value)), context)
 
     @classmethod
     def of_error(cls, tool: Tool, context: ToolContext, error: BaseException, *, expose: bool) -> ExecutionResponse:

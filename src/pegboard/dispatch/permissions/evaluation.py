@@ -197,8 +197,8 @@ def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
         ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
     """
     table = read_table(_RulesTable, data, "")
-    if None in data.values():
-        raise ValueError("null is no value: leave the key out")
+    if nulls := [key for key, value in data.items() if value is None]:
+        raise ValueError(f"{nulls[0]}: null is no value; leave the key out")
     if table.rule and table.rules:
         raise ValueError("rules: write either 'rule' or 'rules'")
     rules = list[Rule]()

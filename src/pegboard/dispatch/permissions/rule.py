@@ -129,6 +129,12 @@ Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final = ("allow", "ask", "deny")
 
 
+def _check_action(rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value == "forbid":
+        raise ValueError("action: 'forbid' is none. Write action = \"deny\" and forbid = true.")
+    one_of(*ACTIONS)(rule, attribute, value)
+
+
 def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
     name = attribute.name
     if value is None and name not in ("permission", "pattern"):
@@ -170,7 +176,7 @@ class Rule:
 
     permission: str = attrs.field(validator=_check_text)
     pattern: str = attrs.field(validator=_check_text)
-    action: Action = attrs.field(validator=one_of(*ACTIONS))
+    action: Action = attrs.field(validator=_check_action)
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=one_of(*ARGUMENT_KINDS, None))
