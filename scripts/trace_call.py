@@ -97,9 +97,9 @@ async def stage_times(registry: pegboard.ToolRegistry, name: str, arguments: str
         began = perf_counter_ns()
         await registry.call(name, arguments)
         taken["the whole call"].append(perf_counter_ns() - began)
-    services = registry._call_services()  # noqa: SLF001  there is no public way to time a stage
+    services = registry._services_of_calls()  # noqa: SLF001  there is no public way to time a stage
     prepare, execute = (tuple(map(timed, part)) for part in (services.pipeline.prepare, services.pipeline.execute))
-    registry._services = services.evolve(pipeline=CallPipeline(prepare, execute, services.pipeline.afterwards))  # noqa: SLF001
+    registry._call_services = services.evolve(pipeline=CallPipeline(prepare, execute, services.pipeline.afterwards))  # noqa: SLF001
     for _ in range(calls):
         await registry.call(name, arguments)
     clock = median(taken.pop("the clock"))

@@ -99,6 +99,9 @@ class TestAnswers:
             (("list", "--names"), "alpha\nalpha2\nbeta\nhost_tool\n", NOTICE),
             (("list", "beta", "alpha", "beta"), listing_plain([TOOLS[0], TOOLS[2]]), NOTICE),  # in the registry's order
             (("list", "--json", "beta", "alpha"), listing_json([TOOLS[0], TOOLS[2]], PROBLEMS), ""),
+            (("list", "--plugin", "git"), listing_plain(TOOLS[1:3]), NOTICE),
+            (("list", "--json", "--plugin=git"), listing_json(TOOLS[1:3], PROBLEMS), ""),
+            (("list", "beta", "alpha", "--plugin", "git", "--names"), "beta\n", NOTICE),
             (("--version",), f"registry (pegboard) {own_version()}\n", ""),
         ],
     )
@@ -147,7 +150,10 @@ class TestDeclines:
             ("list", "alpha\tfiles"),
             ("list", "host_tool\n"),
             ("list", ""),
-            ("list", "--plugin", "git"),
+            ("list", "--plugin"),
+            ("list", "--plugin="),
+            ("list", "--plugin", "unknown"),
+            ("list", "alpha", "--plugin", "git"),
             ("show",),
             ("show", "alpha", "beta"),
             ("show", "unknown"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
-    "list": {"--json": False, "--names": False},
+    "list": {"--json": False, "--names": False, "--plugin": True},
     "search": {"--json": False, "--limit": True},
     "show": {"--json": False},
     "schema": {},
@@ -95,6 +95,10 @@ def _list(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> 
         raise Declined
     lines = _lines(snapshot)
     places = sorted(_places(lines, set(arguments))) if arguments else list(range(len(lines)))
+    if (plugin := options.get("--plugin")) is not None:
+        places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
+        if not places:
+            raise Declined  # the whole command has an answer
     if "--json" in options:
         return _json_of(snapshot, places), b""
     if not places:
