@@ -430,9 +430,10 @@ def end() -> str:
     ],
 )
 def test_what_no_example_may_end_in_is_found(function, words) -> None:
-    (finding,) = ran(reader(function, timeout=0.05)).errors
-    assert finding.startswith("tool 'demo', example 1: ")
-    assert words in finding
+    limit = {"timeout": 0.05} if function is wait else {}  # the others end, however slow the machine is
+    found = "\n".join(ran(reader(function, **limit)).errors)
+    assert "tool 'demo', example 1: " in found
+    assert words in found
 
 
 def test_an_async_tool_that_blocks_the_loop_is_found_with_its_place() -> None:

@@ -306,7 +306,10 @@ async def _run_example(
             f"{called}: it blocks the event loop, for {seconds:.1f} s and more{place}, and no other call goes on "
             "meanwhile; await what it waits for, or make it a plain function, which runs in a thread"
         )
-    _report(result, called, findings)
+    if (cause := broken(result)) is not None:
+        findings.error(f"{called}: {cause}; raise ToolError for what a model shall read, and correct the rest")
+    elif result.is_error:
+        findings.notes.append(f"{called}: it answered with an error ({result.kind}): {result.text[:200]}")
 
 
 async def _watched(
@@ -324,13 +327,6 @@ def broken(result: ToolResult) -> str | None:
         return None
     detail = (result.detail or "").strip().rpartition("\n")[2]
     return f"its result is an error of kind {result.kind}: {result.text}{f' ({detail})' if detail else ''}"
-
-
-def _report(result: ToolResult, called: str, findings: Findings) -> None:
-    if (cause := broken(result)) is not None:
-        findings.error(f"{called}: {cause}; raise ToolError for what a model shall read, and correct the rest")
-    elif result.is_error:
-        findings.notes.append(f"{called}: it answered with an error ({result.kind}): {result.text[:200]}")
 
 
 @define(eq=False)
