@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import attrs
@@ -379,6 +380,17 @@ def test_the_gap_says_where_to_read_on(text, lines, most, keep):
 def test_so_many_lines_of_the_beginning_the_end_or_both_stay(keep, lines, expected):
     done = cut("1\n2\n3\n4\n5\n", cut_limits(keep, lines=lines))
     assert (done.head, done.tail, done.gap, done.end) == expected
+
+
+@pytest.mark.parametrize("keep", ["tail", "middle"])
+def test_of_lines_without_number_only_those_that_stay_are_taken_apart(keep):
+    text = "ab\n" * 200_000
+    tracemalloc.start()
+    try:
+        cut(text, cut_limits(keep, lines=10))
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("most", range(1, 30))

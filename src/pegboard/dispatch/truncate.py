@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any, BinaryIO, Final, Protocol
@@ -297,10 +297,19 @@ def _cut(text: str, whole: Size, limits: ResultLimits, most: int | None) -> Cut:
     if limits.keep == "middle":
         ahead, behind = ([None if each is None else (each + more) // 2 for each in ahead] for more in (1, 0))
     head = b"" if limits.keep == "tail" else data[: _bytes_of(io.BytesIO(data), *ahead)]
-    tail = b"" if limits.keep == "head" else data[len(data) - _bytes_of(reversed([*io.BytesIO(data)]), *behind) :]
+    tail = b"" if limits.keep == "head" else data[len(data) - _bytes_of(_from_last(data), *behind) :]
     start, end = head.decode(errors="ignore"), tail.decode(errors="ignore")
     gap, rest = _place(data, whole, len(start.encode())), _place(data, whole, len(data) - len(end.encode()))
     return Cut(start, end, whole, gap, rest)
+
+
+def _from_last(data: bytes) -> Iterator[bytes]:
+    """The lines from the last to the first, each only once it is asked for: there may be millions."""
+    end = len(data)
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        yield data[start:end]
+        end = start
 
 
 def _bytes_of(lines: Iterable[bytes], count: int | None, most: int | None) -> int:
