@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import pickle
 import sys
 import threading
 import weakref
@@ -609,6 +610,12 @@ def test_what_a_running_tool_asks_is_decided_by_rules_too():
     assert asked(PLAIN, "net", "a.org", grants=(Rule("net", "*", "allow"),)) == "allow"
     assert asked(PLAIN, "net", "a.org", mode="bypass") == "allow"
     assert asked(PLAIN, "net", "a.org", mode="never_ask") == "deny"
+
+
+def test_permissions_that_have_decided_can_be_sent_to_another_process():
+    permissions = Permissions([Rule("probe", "*", "deny")], "plan")
+    permissions.decide(PLAIN, {})
+    assert pickle.loads(pickle.dumps(permissions)) == permissions
 
 
 def test_a_pattern_that_is_asked_for_stands_for_anything():

@@ -517,6 +517,10 @@ class Permissions:
         """
         return policy_of(self, tool).decide(arguments, context, grants)
 
+    def __reduce__(self) -> tuple[type[Permissions], tuple[PermissionRules, Mode]]:
+        """A pickle or a copy is without the policies of tools, which are this process's."""
+        return Permissions, (self.rules, self.mode)
+
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
         return Permissions(self.rules.with_rules(*rules), self.mode)
