@@ -168,12 +168,14 @@ def test_old_files_go_when_the_first_is_put(cache, found):
     assert cache.get(found, {}) == MANIFEST
 
 
-def test_a_failure_is_kept_wherever_the_process_runs(cache, found, tmp_path, monkeypatch):
+def test_a_failure_is_kept_wherever_the_process_runs_until_its_path_changes(cache, found, tmp_path, monkeypatch):
     """Paths that aren't texts on `sys.path`, and a current folder that is gone."""
     monkeypatch.setattr("sys.path", ["", tmp_path / "site", b"/x"])
     monkeypatch.chdir(write(tmp_path / "gone/file").parent)
     shutil.rmtree(tmp_path / "gone")
     assert (cache.put(found, {}, "it failed"), cache.get(found, {})) == (True, "it failed")
+    sys.path.append("/what/was/missing")
+    assert cache.get(found, {}) is None
 
 
 def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):

@@ -470,7 +470,7 @@ def test_the_tools_that_were_answered_for_in_time_stay():
     def slow(tool, context):
         return tool.name == "a" or never.wait(60)
 
-    tools = asyncio.run(resolve_tools(THREE, where=custom(slow), predicate_timeout=0.5))
+    tools = asyncio.run(resolve_tools(THREE, where=custom(slow), predicate_timeout=1))
     never.set()
     assert tools.names == ("a",)
     assert "where: <custom> failed for tool 'b' and 1 more, all out: no answer in time" in tools.problems[0].cause

@@ -455,7 +455,7 @@ async def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
 async def test_time_in_the_line_counts_from_the_last_answer(answered):
     """A person who is at it has the whole time for each; who has left isn't waited for once for each."""
     person, approvals = Person(one_at_a_time=True), ApprovalQueue()
-    one = ask(surroundings(person, approvals=approvals, seconds=60 if answered else 0.02), "one")
+    one = ask(surroundings(person, approvals=approvals, seconds=60 if answered else 0.2), "one")
     two = ask(surroundings(person, approvals=approvals), "two", session="t")
     await person.sees("one")
     waiting = list(approvals._entries)[1]
