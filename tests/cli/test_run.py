@@ -222,6 +222,14 @@ def test_a_person_says_no_and_why(terminal):
     assert (at.end(), "use b.txt" in at.shown) == (1, True)
 
 
+def test_what_was_typed_before_the_question_answers_nothing(terminal):
+    at = terminal("call", "wipe", "path=a.txt", "--json")
+    at.type("y\n")
+    at.until("Run it?")
+    at.type("n use b.txt\n")
+    assert (at.end(), "use b.txt" in at.shown) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("argv", "shown", "told"),
     [
