@@ -50,7 +50,7 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         # 44,400 of them restructured; new since are rules that resolve as tools do, isolation, `registry torture`,
         # toolsets that publish, tools of the host's, answers of a type, calls as other systems write them, services
         # that plugins bring, values and state of a turn, calls that start early, providers' own formats of answers.
-        "lines": Limit(48_050, goal=44_000),
+        "lines": Limit(46_050, goal=44_000),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -59,14 +59,14 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
     },
     "one call": {
         "files": Limit(13),
-        "functions": Limit(26),
+        "functions": Limit(25),
         "files, realistic": Limit(14),
         "functions, realistic": Limit(30),
-        "modules loaded": Limit(265, goal=250),
+        "modules loaded": Limit(255, goal=250),
         "modules loaded, ours": Limit(65),
     },
     # Of the core and of the first plugins; 2,600 of them are attempts to get past rules and approvals.
-    "tests": {"lines": Limit(71_200, goal=63_000)},
+    "tests": {"lines": Limit(67_750, goal=63_000)},
 }
 
 
