@@ -227,6 +227,7 @@ class CallState:
         coercions: By `validate`: what was converted, `"path: from -> to"` each.
         repaired: By `repair`: what was changed, for people, or `None`.
         changed: By `before`: whether a callback changed the arguments.
+        shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
         permitted_by: By `permit`: the permissions that it has looked at.
         judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
@@ -264,6 +265,7 @@ class CallState:
     coercions: tuple[str, ...] = ()
     repaired: str | None = None
     changed: bool = False
+    shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: ApprovalRequest | None = None
     permitted_by: Permissions | None = None
     judged: Evaluation | None = None
