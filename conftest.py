@@ -6,10 +6,12 @@ They are the same ones each time; `pytest --hypothesis-profile=thorough` tries m
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
 import tempfile
+from collections.abc import Generator
 
 import pytest
 
@@ -35,6 +37,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(home.cleanup)
         for kind in ("CONFIG", "DATA", "STATE"):
             os.environ[f"XDG_{kind}_HOME"] = f"{home.name}/{kind.lower()}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spares the garbage collector what lives as long as the tests: modules that they import, the tests themselves.
+
+    To look for garbage among it takes half the time of collecting them, and a tenth of that of running them.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

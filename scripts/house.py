@@ -22,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = [ROOT / "src" / "pegboard", *sorted(ROOT.glob("plugins/*/src/*/"))]
 # What the goal of the tests' lines was set for; what came or grew later is held by "tests per line" alone.
-FIRST = ["anthropic", "bedrock", "google", "guard", "ollama", "openai", "processes", "search"]
+FIRST = ["anthropic", "bedrock", "clients", "google", "guard", "ollama", "openai", "processes", "search"]
 COMMANDS = "commands"  # a folder of verbs: a command may be named like what it is about
 BRIEF = 5  # lines; a file with no more only marks a package
 
@@ -47,10 +47,7 @@ RULES = {  # of every package
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the rule or besides
     "pegboard": {
         "files": Limit(140),
-        # 44,400 of them restructured; new since are rules that resolve as tools do, isolation, `registry torture`,
-        # toolsets that publish, tools of the host's, answers of a type, calls as other systems write them, services
-        # that plugins bring, values and state of a turn, calls that start early, providers' own formats of answers.
-        "lines": Limit(46_050, goal=44_000),
+        "lines": Limit(43_850),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -62,11 +59,11 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "functions": Limit(25),
         "files, realistic": Limit(14),
         "functions, realistic": Limit(30),
-        "modules loaded": Limit(255, goal=250),
+        "modules loaded": Limit(260, goal=250),
         "modules loaded, ours": Limit(65),
     },
     # Of the core and of the first plugins; 2,600 of them are attempts to get past rules and approvals.
-    "tests": {"lines": Limit(67_750, goal=63_000)},
+    "tests": {"lines": Limit(65_300, goal=65_000)},
 }
 
 

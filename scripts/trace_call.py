@@ -66,7 +66,14 @@ async def realistic(
     match: Literal["all", "any", "exact"] = "all",
     conditions: list[Condition] | None = None,
 ) -> Found:
-    """Finds orders."""
+    """Finds orders.
+
+    Args:
+        text: What to look for.
+        most: How many to find.
+        match: How the conditions are joined.
+        conditions: What an order has to meet.
+    """
     rows = [f"{match}/{condition.column}/{condition.test}/{condition.value}" for condition in conditions or ()]
     return Found(text, most + len(rows), rows)
 

@@ -37,6 +37,14 @@ def json_values(*, leaves: int = 6) -> st.SearchStrategy[Any]:
     )
 
 
+# Any JSON, as other programs write it: whatever a key may be, and integers of any size.
+JSON_TREES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
 # --- values that are nearly right ---
 
 

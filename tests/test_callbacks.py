@@ -27,15 +27,6 @@ def test_a_callback_gets_what_it_asks_for_by_name(function, expected):
     assert by_name(function, NAMES)(1, 2, 3) == expected
 
 
-def test_a_method_gets_what_it_asks_for_too():
-    class Keeper:
-        def look(self, tool):
-            return self, tool
-
-    keeper = Keeper()
-    assert by_name(keeper.look, NAMES)(1, 2, 3) == (keeper, 2)
-
-
 @pytest.mark.parametrize(
     "function",
     [

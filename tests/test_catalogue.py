@@ -156,20 +156,16 @@ def test_toolsets_stand_in_order_and_are_taken_down_by_identity():
     assert EMPTY.with_toolsets([]) is EMPTY
 
 
-def test_an_extra_is_found_by_kind_and_name_and_its_name_is_taken_once():
-    catalogue = EMPTY.with_extra("exporters", "openai", 1, FILES)
-    catalogue = catalogue.with_extra("processors", "openai", unchanged, HOST)
-    assert catalogue.extras == {"exporters": {"openai": 1}, "processors": {"openai": unchanged}}
-    with pytest.raises(ValueError, match=r"exporter 'openai' is taken: plugin 'files' .* has brought one"):
-        catalogue.with_extra("exporters", "openai", 3, GIT)
-
-
-def test_an_extra_that_is_taken_down_leaves_the_others_and_frees_its_name():
+def test_an_extra_is_found_by_kind_and_name_and_its_name_is_taken_until_it_is_taken_down():
     catalogue = EMPTY.with_extra("exporters", "a", 1, FILES).with_extra("exporters", "b", 2, FILES)
+    catalogue = catalogue.with_extra("processors", "a", unchanged, HOST)
+    assert catalogue.extras == {"exporters": {"a": 1, "b": 2}, "processors": {"a": unchanged}}
+    with pytest.raises(ValueError, match=r"exporter 'a' is taken: plugin 'files' .* has brought one"):
+        catalogue.with_extra("exporters", "a", 3, GIT)
     without = catalogue.without_extra("exporters", "a")
-    assert without.extras["exporters"] == {"b": 2}
+    assert without.extras == {"exporters": {"b": 2}, "processors": {"a": unchanged}}
     assert without.with_extra("exporters", "a", 3, GIT).owners["exporters:a"] is GIT
-    assert without.without_extra("processors", "a").extras["exporters"] == {"b": 2}
+    assert without.without_extra("models", "a").extras["exporters"] == {"b": 2}
 
 
 def test_plugins_callbacks_come_before_the_hosts_and_the_hosts_in_order():

@@ -41,12 +41,9 @@ def test_a_file_of_exactly_the_limit_is_read_and_a_larger_one_refused(tmp_path):
     assert (caught.value.errno, reason(caught.value)) == (errno.EFBIG, "larger than 4 bytes")
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+def test_a_pipe_is_not_waited_for_and_a_folder_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert read_bounded(str(tmp_path / "pipe"), 10) == b""
-
-
-def test_a_folder_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError):
         read_bounded(str(tmp_path), 10)
 

@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 
 from pegboard import (
-    ChangeArguments,
     Deny,
     DuplicateToolError,
     FatalToolError,
@@ -26,7 +25,6 @@ from pegboard import (
     ToolCall,
     ToolContext,
     ToolRegistry,
-    ToolResult,
     UnknownToolError,
     tool,
 )
@@ -366,13 +364,6 @@ def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
 
 
 # Callbacks ------------------------------------------------------------------------------------------------------------
-
-
-def test_callbacks_take_what_they_ask_for_by_name(registry):
-    registry.register(add)
-    registry.add_callback("before_tool", lambda arguments: ChangeArguments({**arguments, "b": 10}))
-    registry.add_callback("after_tool", lambda result, tool: ToolResult(f"{tool.name}: {result.text}"))
-    assert registry.call_sync("add", {"a": 1}).text == 'add: {"result": 11}'
 
 
 def test_a_disposed_callback_is_not_asked(registry):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import pytest
@@ -190,17 +191,9 @@ def test_an_idle_thread_ends_after_a_while_and_another_takes_its_place_later():
 
 
 def test_calls_from_several_loops_share_the_threads(threads):
-    answers = []
-
-    def another_loop(number):
-        answers.append(asyncio.run(threads.run(lambda: number)))
-
-    loops = [threading.Thread(target=another_loop, args=(number,)) for number in range(8)]
-    for loop in loops:
-        loop.start()
-    for loop in loops:
-        loop.join(PATIENCE)
-    assert sorted(answers) == list(range(8))
+    with ThreadPoolExecutor(8) as loops:
+        answers = loops.map(lambda number: asyncio.run(threads.run(lambda: number)), range(8))
+    assert list(answers) == list(range(8))
 
 
 def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):

@@ -316,7 +316,11 @@ def test_a_long_step_is_reported_once_while_it_lasts_and_a_short_one_not(watchin
 def test_a_long_step_that_no_thread_saw_is_reported_at_its_end(clock, reports):
     """Whether it ends well or not; so is each step of a coroutine."""
     dog = Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts))
-    asyncio.run(within(60, patient(1), watchdog=dog, name="a"))
+
+    async def main():
+        await within(Deadline(running_task(), 60, watchdog=dog, name="a"), patient(1))
+
+    asyncio.run(main())
     with pytest.raises(TypeError):
         watched(dog, "b", max)
     assert reports == [("a", 0.0, ""), ("a", 0.0, ""), ("b", 0.0, "")]

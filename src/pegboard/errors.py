@@ -85,6 +85,7 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
         "mcp": "pegboard-mcp",
         "models": "pegboard-chat",
         "serve": "pegboard-mcp",
+        "torture": "pegboard-torture",
         "watch": "pegboard-hooks",
     },
     "exporters": {

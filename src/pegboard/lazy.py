@@ -46,9 +46,8 @@ def lazy_call(place: str) -> Callable[..., Any]:
     """
 
     def call(*args: Any, **options: Any) -> Any:
-        from importlib import import_module
+        from pkgutil import resolve_name
 
-        module, _, name = place.partition(":")
-        return getattr(import_module(module), name)(*args, **options)
+        return resolve_name(place)(*args, **options)
 
     return call

@@ -61,7 +61,7 @@ class TextPart(JsonRecord):
 
     type: ClassVar = "text"
     text: str = field(converter=writable)
-    citations: tuple[Citation, ...] = field(default=(), converter=tuple)
+    citations: tuple[Citation, ...] = field(default=(), converter=tuple[Citation, ...])
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
 

@@ -506,7 +506,7 @@ class ToolRegistry(Contributions):
                 return await self.call(name, arguments, context)
             finally:
                 if self._dispatcher is not None:  # async observers hear nothing more once the loop is closed
-                    await self._dispatcher.observers.drain_loop()
+                    await self._dispatcher.observers.drain(threads=False)
 
         try:
             with waiting():

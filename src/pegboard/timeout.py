@@ -14,7 +14,7 @@ from math import inf
 from threading import get_ident
 from time import monotonic
 from types import CoroutineType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
@@ -159,10 +159,6 @@ class LimitExpiredError(Exception):
     """The coroutine was cancelled at its limit."""
 
 
-class _Context(Protocol):
-    deadline: float | None
-
-
 @define(eq=False)
 class Deadline:
     """Time limit of one coroutine in a task, and, once it is cancelled, the end of its grace period.
@@ -176,7 +172,7 @@ class Deadline:
         grace: Seconds to clean up in.
         watchdog: Gets each step, or `None`.
         name: What the watchdog calls it.
-        context: Whose `deadline` moves with each pause, or `None`.
+        context: The `ToolContext` whose `deadline` moves with each pause, or `None`.
         was_ignored: Whether the coroutine didn't end when it was cancelled, and so was given up.
     """
 
@@ -185,7 +181,7 @@ class Deadline:
     grace: float = GRACE_SECONDS
     watchdog: Watchdog | None = None
     name: str = ""
-    context: _Context | None = None
+    context: Any = None
     was_ignored: bool = field(default=False, init=False)
     _expired: int = field(default=0, init=False)  # 1: the limit; 2: the grace period
     _cancelled: int = field(default=0, init=False)  # by the limit, or by the end of the grace period
@@ -301,30 +297,20 @@ def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits
         raise
 
 
-async def within(
-    seconds: float | Deadline | None,
-    awaitable: Awaitable[Any],
-    *,
-    grace: float | None = None,
-    watchdog: Watchdog | None = None,
-    name: str = "",
-) -> Any:
+async def within(seconds: float | Deadline | None, awaitable: Awaitable[Any], *, grace: float | None = None) -> Any:
     """Awaits something for at most `seconds`; what waits for nothing costs no timer.
 
     Args:
         seconds: The limit; `None` is none. A `Deadline` that can be paused brings everything else along.
         awaitable: A coroutine, or anything else that can be awaited.
         grace: Seconds to clean up in, once it is cancelled; by default one, or the limit where that is less.
-        watchdog: Gets each step.
-        name: What the watchdog calls it.
 
     Raises:
         LimitExpiredError: It was cancelled at the limit.
         BaseException: Whatever it raised.
     """
     coroutine = as_coroutine(awaitable)
-    if isinstance(seconds, Deadline):
-        watchdog, name = seconds.watchdog, seconds.name
+    watchdog, name = (seconds.watchdog, seconds.name) if isinstance(seconds, Deadline) else (None, "")
     try:
         waits_for = watched(watchdog, name, coroutine.send, None)
     except StopIteration as end:
@@ -332,7 +318,7 @@ async def within(
     if not isinstance(seconds, Deadline):
         if grace is None:
             grace = GRACE_SECONDS if seconds is None else min(seconds, GRACE_SECONDS)
-        seconds = Deadline(running_task(), seconds, grace, watchdog, name)
+        seconds = Deadline(running_task(), seconds, grace)
     return await finish_within(seconds, coroutine, waits_for)
 
 

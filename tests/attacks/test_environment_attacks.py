@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import pegboard
 from pegboard import (
     Always,
     Approver,
@@ -33,7 +32,6 @@ from pegboard import (
     ReadonlyContext,
     RegistrationError,
     Reject,
-    Reshape,
     Rule,
     StaticToolset,
     ToolCall,
@@ -46,7 +44,6 @@ from pegboard import (
     run_turn,
     tool,
     tool_of,
-    wrap,
 )
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.testing import ScriptedModel
@@ -191,15 +188,6 @@ def test_calls_that_a_callback_puts_into_an_answer_are_judged(stage):
     assert victim.ran == []
 
 
-@pytest.mark.parametrize(
-    "given", [True, "yes", "once", 1, {"answer": "once"}, Once, Always, object(), None, [], b"once"]
-)
-def test_what_is_no_answer_allows_nothing(given):
-    victim = Victim()
-    victim.registry.approver = lambda request, context: given
-    assert (victim.call().kind, victim.ran) == ("denied", [])
-
-
 # -- Functions of a tool -----------------------------------------------------------------------------------------------
 
 
@@ -271,20 +259,6 @@ def test_a_text_that_lies_of_itself_is_matched_as_it_is():
 
     victim = Victim(FORBID, permission_values=lambda a, c: {"paths": [Liar("secret")]})
     assert victim.call().kind == "denied"
-
-
-@pytest.mark.parametrize("given", [None, 0, "", [], "no", 0.3, object()])
-def test_what_is_no_boolean_counts_as_destructive(given):
-    ran = []
-
-    @tool(destructive=lambda arguments: given)
-    def wipe() -> None:
-        """Wipes."""
-        ran.append(1)
-
-    registry = ToolRegistry()
-    registry.register(wipe)
-    assert (asyncio.run(registry.call("wipe")).kind, ran) == ("denied", [])
 
 
 # -- What a plugin that isn't trusted claims ---------------------------------------------------------------------------
@@ -434,60 +408,6 @@ def test_a_tool_reaches_through_its_context_only_what_its_model_may():
     assert victim.ran == []
 
 
-# -- Names and shapes --------------------------------------------------------------------------------------------------
-
-RENAMES = {
-    "prefixed": lambda t: t.prefixed("x"),
-    "renamed": lambda t: t.renamed({"wipe": "tidy"}),
-    "often": lambda t: t.renamed({"wipe": "tidy"}).prefixed("x").renamed({"x_tidy": "zz"}),
-    "swapped": lambda t: t.prepared(lambda c, ts: [x.with_spec(name="tidy", permission_arguments={}) for x in ts]),
-    "forgotten": lambda t: t.prepared(lambda c, ts: [x.evolve(spec=x.spec.evolve(name="z")) for x in ts]),
-}
-
-
-@pytest.mark.parametrize("rename", RENAMES.values(), ids=RENAMES)
-@pytest.mark.parametrize("pattern", ["*", "secret*"])
-def test_no_new_name_takes_a_tool_out_of_a_rule(rename, pattern):
-    victim = Victim()
-    registry = ToolRegistry(
-        permissions=Permissions([Rule("wipe", pattern, "deny", forbid=True)]), approver=lambda request, context: Once()
-    )
-    registry.register(rename(wrap(StaticToolset("t", [victim.wipe]))))
-    resolved = asyncio.run(registry.resolve())
-    for name in {"wipe", "tidy", "x_wipe", "zz", "z", *(each.name for each in resolved)}:
-        asyncio.run(registry.call(name, {"paths": ["secret"]}, resolved=resolved))
-    assert victim.ran == []
-
-
-@pytest.mark.parametrize("field", [None, "paths"])
-@pytest.mark.parametrize(
-    ("reshape", "arguments"),
-    [
-        (Reshape(rename={"paths": "targets"}), {"targets": ["secret"]}),
-        (Reshape(hide={"paths": ["secret"]}), {}),
-        (Reshape(default={"paths": ["secret"]}), {}),
-        (Reshape(retype={"paths": {"type": "array", "items": {"type": "string"}}}), {"paths": ["secret"]}),
-        (Reshape(rename={"paths": "force", "force": "paths"}), {"force": ["secret"]}),
-    ],
-)
-def test_no_new_shape_takes_an_argument_out_of_a_rule(reshape, arguments, field):
-    victim = Victim()
-    registry = ToolRegistry(
-        permissions=Permissions([Rule("wipe", "*secret*", "deny", field=field, forbid=True)]),
-        approver=lambda request, context: Once(),
-    )
-    registry.register(wrap(StaticToolset("t", [victim.wipe])).reshaped({"wipe": reshape}))
-    resolved = asyncio.run(registry.resolve())
-    assert asyncio.run(registry.call("wipe", arguments, resolved=resolved)).kind == "denied"
-    assert victim.ran == []
-
-
-@pytest.mark.parametrize("name", ["wipe ", "wipe\u200b", "\uff57ipe", "w\u0456pe", "a" * 65, "wipe\n", "*", "wipe:x"])
-def test_a_name_that_looks_like_another_is_no_name(name):
-    with pytest.raises(pegboard.InvalidNameError):
-        tool(lambda: None, name=name)
-
-
 # -- Suspended calls, changed by whoever keeps them --------------------------------------------------------------------
 
 
@@ -524,14 +444,6 @@ EDITS = {
     "its time": {"created": 0.0},
     "its own rules": {"ownRules": True},
 }
-SHOWN = [
-    {"presets": {"force": False}},
-    {"always": ["*"]},
-    {"hint": "fine"},
-    {"once": ""},
-    {"approved": True},
-    {"kept": 1},
-]
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
@@ -560,59 +472,3 @@ def test_a_suspended_call_that_is_forged_as_a_whole_is_still_judged(subject, ans
     resumed(victim, edited(text, **forged), answer)
     victim.call(arguments=arguments, context=ANN)
     assert victim.ran == []
-
-
-@pytest.mark.parametrize("edit", [{}, *EDITS.values(), *SHOWN])
-def test_nothing_changed_or_unsigned_comes_back_where_there_is_a_key(edit):
-    victim = Victim()
-    key = "k" * 16
-    text = edited(suspended(victim, key=key), **edit) if edit else suspended(victim)
-    with pytest.raises(PendingError):
-        PendingCalls.loads(text, key)
-
-
-@pytest.mark.parametrize("copies", [[{}], [{"id": "f" * 40}], [{"id": "f" * 40}, {"id": "e" * 40, "created": 9e9}]])
-def test_an_approval_counts_once_however_often_it_comes(copies):
-    victim = Victim()
-    text = edited(suspended(victim), *copies)
-    for _ in range(3):
-        try:
-            resumed(victim, text)
-        except PendingError:
-            resumed(victim, suspended(victim))
-            break
-    assert victim.ran == [("ok",)]
-
-
-class Elsewhere:
-    async def execute(self, request):
-        raise AssertionError(request)
-
-
-REPLACED = {
-    "another package's": ({}, Origin("evil", "evil"), None),
-    "a toolset's": ({}, Origin(), "evil"),
-    "described otherwise": ({"description": "Wipes."}, Origin(), None),
-    "of another permission": ({"permission": "z"}, Origin(), None),
-    "run elsewhere": ({"executor": "elsewhere"}, Origin(), None),
-    "of another version": ({"version": "2"}, Origin(), None),
-}
-
-
-@pytest.mark.parametrize(("options", "origin", "toolset"), REPLACED.values(), ids=REPLACED)
-@pytest.mark.parametrize("answer", [Once(), Always()])
-def test_an_answer_holds_for_no_tool_that_took_the_others_place(answer, options, origin, toolset):
-    victim, evil = Victim(answer=answer), Victim(**options)
-    text = suspended(victim)
-    if answer == Always():
-        victim.call(context=ANN)
-        victim.ran.clear()
-    victim.registry.approver = None
-    victim.registry.unregister("wipe")
-    victim.registry.add("executors", "elsewhere", Elsewhere())
-    victim.registry.register(StaticToolset(toolset, [evil.wipe]) if toolset else evil.wipe, origin=origin)
-    if answer == Always():
-        victim.call(context=ANN)
-    else:
-        resumed(victim, text)
-    assert victim.ran == evil.ran == []

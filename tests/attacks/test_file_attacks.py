@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,13 @@ def linked(path):
     path.rename(target := path.parent.parent / "elsewhere.toml")
     path.symlink_to(target)
     return path
+
+
+def through_an_open_folder(path):
+    (shared := path.parent.with_name("shared")).mkdir()
+    shared.chmod(0o777)
+    (shared / path.name).symlink_to(path)
+    return shared / ".." / path.parent.name / ".." / "shared" / path.name
 
 
 def anothers(path, monkeypatch):
@@ -44,6 +52,7 @@ SHARED = {
     "below a folder that all can write": lambda path, _: path.parent.parent.chmod(0o777),
     "a link in a folder that all can write": lambda path, _: linked(path).parent.chmod(0o777),
     "a link to what all can write": lambda path, _: linked(path).resolve().chmod(0o666),
+    "through a folder that all can write": lambda path, _: through_an_open_folder(path),
     "another's pipe": lambda path, patch: (path.unlink(), os.mkfifo(path), anothers(path, patch)),
     "another's link in a folder that all can fill": lambda path, patch: (
         linked(path).parent.chmod(0o1777),
@@ -62,41 +71,9 @@ def test_rules_and_settings_that_others_can_replace_are_refused(tmp_path, monkey
     folder.chmod(0o1777)  # as /tmp is: there, everyone's files are their own
     read(path)
     folder.chmod(0o700)
-    share(path, monkeypatch)
+    shared = share(path, monkeypatch)
     with pytest.raises(ConfigError, match="other users can write it, or replace it"):
-        read(path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'forbit = ["wipe"]',
-        'Forbid = ["wipe"]',
-        'forbid = "wipe"',
-        '[forbid]\nwipe = "*"',
-        'forbid = [""]',
-        'forbid = ["wipe: "]',
-        'forbid = ["wi\\u0000pe"]',
-        'forbid = ["wi\\u202epe"]',
-        'mode = "Bypass"',
-        'include = ["others.toml"]',
-        '[rule]\npermission = "w"\npattern = "*"\naction = "deny"',
-        '[[rule]]\npermission = "w"\npattern = "*"\naction = "Deny"',
-        '[[rule]]\npermission = "w"\npattern = "*"\naction = "allow"\nforbid = true',
-        '[[rule]]\npermission = "w"\npattern = "*"\naction = "deny"\nforbid = "false"',
-        '[[rule]]\npermission = "w"\npattern = "*"\naction = "deny"\nliteral = true',
-        '[[rule]]\npermission = "w"\npattern = "*"\naction = "deny"\nowner = ["a"]',
-        '[[rule]]\npermission = "w"\npattern = "s*"\naction = "deny"\nmatch = ["other"]',
-        "forbid = [" + '"wipe", ' * 200_000 + "]",
-    ],
-)
-def test_rules_that_say_something_else_than_they_seem_to_are_refused(tmp_path, text):
-    (path := tmp_path / "rules.toml").write_text(text)
-    with pytest.raises(ConfigError):
-        read_permissions(path)
-    (path := tmp_path / "rules.json").write_text('{"forbid": ["wipe"], "forbid": []}')
-    with pytest.raises(ConfigError):
-        read_permissions(path)
+        read(shared if isinstance(shared, Path) else path)
 
 
 # -- A project ---------------------------------------------------------------------------------------------------------
@@ -107,7 +84,14 @@ def test_rules_that_say_something_else_than_they_seem_to_are_refused(tmp_path, t
     [
         'rename = {wipe = "tidy"}',
         '[prefix]\nfiles = "x_"',
-        'enable = ["evil"]',
+        *('enable = ["evil"]', "enable = []", "autoload = false", 'mode = "bypass"', "trust = true"),
+        *('include = ["other.toml"]', 'extends = "/etc/passwd"', 'rules = "r.toml"', '[permissions]\nallow = ["*"]'),
+        *('["plugins"."shell"]\nsandbox = "none"', '\ufeff[plugins.shell]\nsandbox = "none"'),
+        *('[plugins.pegboard-shell]\nsandbox = "none"', "[plugins.guard]\ndoom_loop = 0"),
+        *('[rename]\nshell = "whoami"', '[rename]\n"shell:shell" = "ls"', '[tool.pegboard]\nenable = ["files"]'),
+        '[[plugins.hooks.before]]\ncommand = ["sh"]\nmay_allow = true',
+        '[plugins.a]\nb = 1\n[plugins.a]\nsandbox = "none"',
+        *('block = ["!guard"]', 'block = ["guard"]', 'block = ["Pegboard_Guard"]', 'block = ["*"]', "untrusted = []"),
         'conflicts = "replace"',
         'unblock = ["guard"]',
         'block = "guard"',
@@ -119,6 +103,7 @@ def test_rules_that_say_something_else_than_they_seem_to_are_refused(tmp_path, t
         '[[plugins]]\nname = "guard"',
         "[Plugins.guard]\ndoom_loop = 0",
         'where = "read_only) or (destructive"',
+        'where = "((("',
         'where = "read_only\\n) or (destructive"',
         'where = "\'x) or (destructive"',
         'where = ["destructive"]',
@@ -132,8 +117,9 @@ def test_rules_that_say_something_else_than_they_seem_to_are_refused(tmp_path, t
 def test_a_project_that_is_not_trusted_is_told_what_it_does_not_get(tmp_path, text):
     (path := tmp_path / "pegboard.toml").write_text(text)
     config = load_config(user=False, project=path, environ={})
-    assert config.ignored
+    assert config.ignored or text.startswith(("block", "untrusted"))  # these may narrow what the user says
     assert (config.where, dict(config.plugins), dict(config.rename)) == (None, {}, {})
+    assert (config.untrusted, config.autoload, config.conflicts) == ((), True, None)
     assert (config.block, config.enable, dict(config.prefix), dict(config.selections)) == ((), None, {}, {})
 
 

@@ -18,29 +18,16 @@ from attacker import (
     batch,
     forbid,
     installed,
-    lines,
     looks,
     patch,
     whole,
     words,
 )
-from pegboard import Always, Once, Permissions, ReadonlyContext, Reject, ToolCall, ToolRegistry, tool
+from pegboard import Once, Permissions, ReadonlyContext, Reject, ToolCall, ToolRegistry, tool
 from pegboard.testing import ScriptedModel
-from pegboard_agents import Agent, agent_tool
 from pegboard_search import searchable
 
 # -- Answers that are given for longer, and what they cover
-
-STEPS = lines(r"""
-edit: * -> abc.txt  %%  edit: a?c.txt -> abc.txt  %%  edit: a.txt -> a.txt/../b.txt  %%  edit: a.txt -> a.txt\x20
-edit: a.txt, b.txt -> b.txt  %%  edit: a.txt -> a.txt, b.txt  %%  shell: echo * -> echo a  %%  shell: echo a -> echo a b
-shell: echo a -> echo a; rm x  %%  shell: echo a; echo b -> echo b  %%  shell: echo a -> echo a > x
-shell: echo a > x -> echo a > y  %%  shell: echo 'a  b' -> echo a  b  %%  shell: echo '*' -> echo *
-shell: echo \\$HOME -> echo $HOME  %%  shell: echo a && echo b -> echo a || echo b  %%  shell: X=1 echo -> X=2 echo
-shell: sh <<A~true~A -> sh <<A~rm x~A  %%  shell: echo true | sh -> echo rm x | sh  %%  shell: echo true | sh -> sh
-shell: cd a; rm x -> cd b; rm x  %%  text: ann -> Ann  %%  text: * -> ann  %%  text: ann -> ann\x20
-shell: ls -> ./ls
-""")
 
 
 def askers() -> ToolRegistry:
@@ -57,21 +44,6 @@ def askers() -> ToolRegistry:
         looked_at = {"what": kind} | ({"and_what": kind} if kind == "path" else {})
         registry.register(tool(run, name=name, permission=permission, permission_arguments=looked_at))
     return registry
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_what_is_always_allowed_is_this_and_no_more(step):
-    name, _, rest = step.partition(": ")
-    registry = askers()
-    answers = iter([Always(), Reject("not that")])
-    seen = []
-    for each in rest.replace(r"\x20", " ").split(" -> "):
-        values = each.split(", ") if name == "edit" else [each]
-        arguments = dict(zip(("what", "and_what"), values, strict=False))
-        context = {"session": "monday", "user": "ann"}
-        seen.append(attempt(registry, name, arguments, approver=lambda *_: next(answers), **context).kind)
-    assert seen == [None, "rejected"]
-    assert attempt(registry, "other", {"what": "a.txt"}, session="monday", user="ann").kind == "denied"
 
 
 ONE, TWO = {"what": "a"}, {"what": "b"}
@@ -261,39 +233,6 @@ def test_no_spelling_of_a_call_goes_on_for_ever(row, tmp_path):
         name, arguments = each if isinstance(each, tuple) else ("boom", each)
         attempt(registry, name, arguments, session="s", invocation="i")
     assert len(calls) <= 4
-
-
-AGENTS = {
-    "its own rules": {},
-    "tools by name": {"where": "name:boom"},
-    "a registry of its own": {"own": True},
-    "only what it was offered": {"offered": "name:helper"},
-    "in plan mode": {"mode": "plan"},
-}
-
-
-@pytest.mark.parametrize("options", AGENTS.values(), ids=AGENTS)
-@pytest.mark.parametrize("place", ["registry", "batch"])
-def test_no_agent_runs_what_its_caller_may_not(place, options):
-    calls = []
-    boom = counted(calls, destructive=True)
-    registry, own = ToolRegistry(), ToolRegistry()
-    own.register(boom)
-    model = ScriptedModel([ToolCall("boom", {}), "Done."])
-    given = {"where": options["where"]} if "where" in options else {"registry": own} if "own" in options else {}
-    registry.register(boom, agent_tool(Agent(name="helper", description="Helps.", model=model, **given)))
-    rules = [allow("boom")] if {"offered", "mode"} & {*options} else [forbid("boom"), allow("*")]
-    permissions = Permissions(rules, mode=options.get("mode", "default"))
-    registry.permissions = permissions if place == "registry" else None
-
-    async def run():
-        resolved = await registry.resolve(where=options.get("offered"))
-        call = ToolCall("helper", {"request": "Explode"}, id="1")
-        more = {"permissions": permissions} if place == "batch" else {}
-        await registry.dispatch([call], resolved, approver=lambda *_: Once(), **more)
-
-    asyncio.run(run())
-    assert calls == []
 
 
 def test_no_search_for_tools_finds_what_a_request_leaves_out():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 
 import pytest
 
@@ -26,7 +25,7 @@ from attacker import (
     whole,
     words,
 )
-from pegboard import Once, Rule, ToolRegistry, tool
+from pegboard import Once, Rule
 
 # -- Spellings of a path
 
@@ -236,7 +235,7 @@ TEXTS = lines(r"""
 {'path': 'secret/key.txt'}  %%  "secret/key.txt"  %%  {"path": "public.txt"}{"path": "secret/key.txt"}
 ```json~{"path": "secret/key.txt"}~```  %%  {"path": "secret/key.txt"  %%  {"path": "secret/key.txt\u0000"}
 {"path": "secret/\ud800key.txt"}  %%  {"path": "secret/key.txt", "Path": "public.txt"}
-{"file_path": "secret/key.txt"}
+{"file_path": "secret/key.txt"}  %%  {"path": "public.txt", "path\u0000": "secret/key.txt"}
 {"path": "secret/key.txt", "offset": NaN}  %%  {"path": "secret/key.txt", "confirmation": true}
 """)
 TEXTS += ["\ufeff" + TEXTS[1], TEXTS[1].encode(), TEXTS[1].encode("utf-16"), '{"path": ' + "[" * 200 + "]" * 200 + "}"]
@@ -265,89 +264,7 @@ def test_no_wording_of_a_call_escapes_the_rules(name, arguments, everything):
     assert result.is_error or "failed" in result.text
 
 
-# -- Lines for a shell
-
-LINES = lines(r"""
-echo $(touch pwned)  %%  echo `touch pwned`  %%  echo "$(touch pwned)"  %%  echo <(touch pwned)
-echo >(touch pwned)  %%  echo ${x:=$(touch pwned)}  %%  echo ${x/a/`touch pwned`}  %%  echo $((a[$(touch pwned)]))
-echo $[a[$(touch pwned)]]  %%  echo "${x:?$(touch pwned)}"  %%  echo $"a`touch pwned`"  %%  echo a; touch pwned
-echo a & touch pwned  %%  echo a&&touch pwned  %%  echo a || touch pwned  %%  echo a | touch pwned
-echo a\; ; touch pwned  %%  echo a;touch${IFS}pwned  %%  echo a;$'\x74ouch' pwned  %%  echo a; to''uch pwned
-echo a; t\ouch pwned  %%  echo a; {touch,pwned}  %%  echo a; ${x:-touch} pwned  %%  echo "a'"; touch pwned; echo "'"
-echo \'; touch pwned; echo \'  %%  echo "\\"; touch pwned; "\\"  %%  echo $'a\'; touch pwned #'; touch pwned
-(touch pwned)  %%  { touch pwned; }  %%  ! touch pwned  %%  time touch pwned  %%  time -p touch pwned
-if echo; then touch pwned; fi  %%  for i in 1; do touch pwned; done  %%  case x in x) touch pwned;; esac
-until touch pwned; do :; done  %%  f() { touch pwned; }; f  %%  echo() { touch pwned; }; echo x
-alias echo=touch; echo pwned  %%  coproc touch pwned  %%  [[ -n $(touch pwned) ]]  %%  cat <<E~$(touch pwned)~E
-cat <<'E'~a~E~touch pwned  %%  cat <<"E"~a~E~touch pwned  %%  cat <<A <<B~A~B~touch pwned
-cat <<E~E ~E~touch pwned  %%  echo a~touch pwned  %%  echo 'a~'; touch pwned  %%  x=$(touch pwned) echo a
-x='$(touch pwned)'; echo "${x@P}"  %%  x='a[$(touch pwned)]'; echo $((x))  %%  printf -v 'a[$(touch pwned)]' x
-test -v 'a[$(touch pwned)]'  %%  trap 'touch pwned' EXIT  %%  PS4='$(touch pwned)'; set -x; echo
-PROMPT_COMMAND='touch pwned' echo  %%  mapfile -C 'touch pwned' -c 1 x < public.txt  %%  eval touch pwned
-eval "to"uch pwned  %%  set -- touch pwned; "$@"  %%  a=touch; $a pwned  %%  a=tou b=ch; $a$b pwned
-exec touch pwned  %%  exec -a x touch pwned  %%  command touch pwned  %%  builtin command touch pwned
-env touch pwned  %%  env -i A=b touch pwned  %%  env -S 'touch pwned'  %%  env --chdir=. touch pwned
-nohup -- touch pwned  %%  nice -n 5 touch pwned  %%  timeout -k 1 5 touch pwned  %%  setsid -w touch pwned
-flock x -c 'touch pwned'  %%  script -qc 'touch pwned' /dev/null  %%  sudo -u root touch pwned
-su root -c 'touch pwned'  %%  busybox touch pwned  %%  xargs touch <<< pwned  %%  echo pwned | xargs -n1 -- touch
-echo touch pwned | sh  %%  echo dG91Y2ggcHduZWQ= | base64 -d | sh  %%  sh <<< 'touch pwned'
-sh <<E~to"u"ch pwned~E  %%  bash -c "to""uch pwned"  %%  sh -c "$(printf 'to%s pwned' uch)"
-bash -O extglob -c 'touch pwned'  %%  /usr/bin/touch pwned  %%  /usr/bin/t[o]uch pwned
-./../../../../usr/bin/touch pwned  %%  /lib64/ld-linux-x86-64.so.2 /usr/bin/touch pwned
-find . -exec touch pwned ';'  %%  find . -execdir sh -c 'touch pwned' +  %%  awk 'BEGIN{system("touch pwned")}'
-sed '1e touch pwned' public.txt  %%  python3 -c "import os; os.system('touch pwned')"
-perl -e 'system("touch pwned")'  %%  git -c alias.x='!touch pwned' x  %%  git -c core.pager='touch pwned' log
-GIT_PAGER='touch pwned' git log  %%  tar --checkpoint-action=exec='touch pwned' -cf x public.txt
-make -f - <<< 'x:;touch pwned'  %%  vim -es -c '!touch pwned' -c q  %%  ssh localhost touch pwned
-docker run x touch pwned  %%  tmux new -d 'touch pwned'  %%  less '+!touch pwned' public.txt
-which touch | xargs -I{} {} pwned  %%  BASH_ENV=evil.sh bash -c :
-""")
-HARMLESS = [allow("shell", f"{word} *") for word in ("echo", "cat", "printf", "test", "set", ":", "true", "[", "ls")]
-WRITERS = lines(r"""
-echo x > pwned  %%  echo x >> pwned  %%  echo x >| pwned  %%  echo x &> pwned  %%  echo x 1<>pwned  %%  > pwned
-echo x 2>pwned  %%  echo a {fd}>pwned  %%  { echo a; } > pwned  %%  echo a >pwned'x'  %%  cat < public.txt > pwned
-PATH=. echo  %%  LD_PRELOAD=./x echo  %%  ./echo  %%  sub/echo  %%  /bin/echo  %%  ~/echo  %%  $PWD/echo
-cd sub && ./echo  %%  sort -o pwned public.txt  %%  tee pwned  %%  enable -f ./x echo
-hash -p /usr/bin/touch ls; ls pwned
-""")
-WRITERS += [["echo; touch pwned"], ["./echo"], ["echo\n"], ["", "echo"], ["/tmp/../bin/echo"], ["ECHO"]]
-LISTS = [
-    shlex.split(line)
-    for line in lines(r"""
-touch pwned  %%  /usr/bin/../bin/touch pwned  %%  env A=b touch pwned  %%  env -S 'touch pwned'  %%  sh -c 'touch pwned'
-sh -c '$0 pwned' touch  %%  bash -c '"$@"' x touch pwned  %%  sh -ec -- 'touch pwned'  %%  busybox touch pwned
-bash +O extglob -c 'touch pwned'  %%  xargs -a x touch  %%  find . -exec touch pwned ';'  %%  timeout 1 touch pwned
-/proc/self/root/usr/bin/touch pwned  %%  script -c 'touch pwned' /dev/null  %%  sudo -n touch pwned
-""")
-]
-
-
-@pytest.mark.parametrize("line", [*LINES, *LISTS, *WRITERS], ids=str)
-def test_no_wording_of_a_command_escapes_the_rules_of_a_shell(line, everything):
-    """What isn't allowed doesn't run, and what is forbidden doesn't either; nor is more allowed than a program."""
-    for rules in (HARMLESS, [*OPEN, forbid("shell", "touch *")]):
-        if rules is HARMLESS or line not in WRITERS:
-            assert attempt(everything, "shell", {"command": line}, rules).kind == "denied"
-
-
-PLANNED = lines(r"""
-git log --output=x  %%  git diff --ext-diff  %%  git -C sub status  %%  GIT_DIR=sub git status  %%  git -p log
-git branch x  %%  git grep -Otouch x  %%  git archive -o x HEAD  %%  git config a.b c  %%  git stash
-git show --textconv  %%  git fetch  %%  find . -delete  %%  find . -fprint x  %%  find . -exec ls ;  %%  sort -o x a
-sort --out x a  %%  sort -ro x a  %%  sort --compress-program=touch a  %%  uniq a x  %%  tee x  %%  sed -i s/a/b/ a
-sed -n 'w x' a  %%  sed 1e a  %%  xxd -r a x  %%  awk '{print > "x"}' a  %%  tree -o x  %%  date -s 2020-01-01
-hostname x  %%  env touch x  %%  rg --pre touch x  %%  rg --pre=./x x  %%  fd -x touch x  %%  file -C -m x
-shuf -o x a  %%  ls > x  %%  ls | xargs rm  %%  ls; rm x  %%  ls $(rm x)  %%  PATH=. ls  %%  LESSOPEN='|x %s' less a
-PAGER=touch git log  %%  ./ls  %%  /tmp/ls  %%  time ls  %%  python3 -c 1  %%  make -n  %%  diff a b > x
-cat a | sh  %%  command touch x  %%  git remote add x y  %%  git worktree add x  %%  printf -v x a  %%  export X=1
-""")
-
-
-@pytest.mark.parametrize("line", PLANNED)
-def test_what_may_change_something_never_counts_as_reading(line, everything):
-    result = attempt(everything, "shell", {"command": line}, OPEN, mode="plan")
-    assert result.kind == "denied"
-    assert "in plan mode" in result.text
+# -- A repository of the model's own
 
 
 @pytest.mark.slow
@@ -361,37 +278,3 @@ def test_files_that_a_model_writes_are_no_repository_whose_settings_git_runs(lin
     asyncio.run(registry.aclose())
     assert result.metadata["exit_code"]
     assert not (tmp_path / "pwned").exists()
-
-
-# -- Addresses
-
-ADDRESSES = words(r"""
-http://EVIL.com/ http://evil.com./ http://evil.com:80/ http://user:pw@evil.com/ http://ok.com@evil.com/
-http://evil.com\\@ok.com/ http://ok.com\\@evil.com/ http://evil.com?x http://evil.com#x //evil.com/ evil.com
-HTTP://evil.com/ http:evil.com/ http:/evil.com/ http:///evil.com/ http:\\\\evil.com/ http://e%76il.com/
-http://evil\u3002com/ http://\uff45vil.com/ http://evi\u200bl.com/ http://evi\xadl.com/ http://e\x09vil.com/
-ht\x09tp://evil.com/ \x01http://evil.com/ \x20http://evil.com/ http://evil.com\x00.ok.com/ http://\u24d4vil.com/
-http://evil.com%00.ok.com/ view-source:http://evil.com/ jar:http://evil.com/!/x http://evil.com:x/ http://evil.com[/
-http://[::ffff:127.0.0.1]/ http://127.1/ http://2130706433/ http://0x7f000001/ http://0177.0.0.1/ http://0/
-http://localhost/ http://[::1]/ http://\u2460\u2461\u2466.0.0.1/ http://127\u30020\u30020\u30021/ http://127.0.0.1:99/
-http://[::ffff:a9fe:a9fe]/ http://[64:ff9b::a9fe:a9fe]/ http://2852039166/ http://0251.0376.0251.0376/
-http://169.16689662/ http://425.510.425.510/ http://169.254.169.254./ http://169.254.169.254@ok.com/\\
-https://ok.com/%61dmin/x https://ok.com/./admin/x https://ok.com/a/../admin/x https://ok.com//admin/x
-https://ok.com/a/%2e%2e/admin/x https://ok.com/admin%2fx https://ok.com\\admin\\x https://OK.com:443/admin/x
-https://ok.com/a/..;/admin/x https://u@ok.com/admin/x https://ok.com/%2561dmin/x https://ok.com/ADMIN/x
-""")
-HOSTS = [forbid("fetch", f"*://{host}*") for host in ("evil.com", "127.0.0.1", "169.254.169.254/", "ok.com/admin/")]
-
-
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_no_spelling_of_an_address_escapes_its_rules(address):
-    @tool(permission="fetch", permission_arguments={"url": "url"})
-    def fetch(url: str) -> str:
-        """Fetches."""
-        return url
-
-    registry = ToolRegistry()
-    registry.register(fetch)
-    rules = [allow("fetch"), *HOSTS]
-    assert attempt(registry, "fetch", {"url": "https://ok.com/"}, rules).text == "https://ok.com/"
-    assert attempt(registry, "fetch", {"url": address}, rules).kind == "denied"

@@ -18,7 +18,6 @@ from pegboard import (
     ToolCall,
     ToolContext,
     ToolRegistry,
-    ask_later,
     run_turn,
     tool,
 )
@@ -129,6 +128,9 @@ kubectl get pods --cache-dir=f   kubectl get pods --profile=cpu --profile-output
 kubectl cluster-info dump --output-directory=f   printf -v x y   [ -v 'a[$(touch f)]' ]   [[ x -eq 'a[$(touch f)]' ]]
 echo $((a[$(touch f)]))   ls ${x:-$(touch f)}   ls ${x[$(touch f)]}   ls ${!x}   ls > f   ls >& f   ls > /dev/../f
 ls > /dev/null > f   ls > /dev/tcp/h/80   ls {fd}> f   cat <(touch f)   cat <<< `touch f`   cat x | sh
+git show --textconv   git log --ext-diff --output x   shuf -o f x   ls $(touch f)   LESSOPEN='|x %s' less f   /tmp/ls
+time ls   python3 -c 1   make -n   diff a b > f   sed 1e x   fd -x touch f   PAGER=touch git log   export X=1
+ls; touch f   sort -ro f x
 ls | xargs touch   ls & touch f   ls() { touch f; }; ls   trap 'touch f' EXIT   env touch f   command touch f
 time -o f ls   compgen -C 'touch f'   hash -p /bin/touch ls; ls f   ./ls   {touch,f}
 """)
@@ -169,6 +171,8 @@ case x in $(id)) echo y;; esac   [[ $(id) ]] && echo x   ((x=$(id))); echo x   l
 echo x <<< $(id)   exec 3<>/dev/tcp/h/1; echo x >&3   readonly x=$(id); echo x   declare x=$(id)   export X=1; echo x
 printf -v x y; echo x   set -x; echo x   . x; echo y   source x; echo y   cd /; echo x   true; echo x
 echo x; history   echoo x   /bin/echo x   ./echo x   ECHO x   echo ${x:-'}'}; id   echo "${x:-'}"; id #'}"
+echo x 1<>f   > f   { echo a; } > f   echo a >f'x'   echo a {fd}>f   PATH=. echo   ~/echo   $PWD/echo
+cd sub && ./echo   sort -o f x   tee f   enable -f ./x echo   hash -p /bin/touch echo; echo f   sub/echo
 echo ${x#\}}; id   echo "${x:-"; id; "}"   echo "$'"; id; "'"
 """)
 # fmt: off
@@ -178,7 +182,8 @@ NOT_ECHO += [
 ]
 NOT_ECHO += [
     ["sh", "-c", "echo x"], ["bash", "-lc", "echo x"], ["bash", "-c", "echo $0", "$(id)"], ["/bin/echo", "x"],
-    ["echo x"], ["env", "echo"],
+    ["echo x"], ["env", "echo"], ["echo; touch f"], ["./echo"], ["echo\n"], ["", "echo"], ["/tmp/../bin/echo"],
+    ["ECHO"],
 ]
 # fmt: on
 
@@ -331,24 +336,6 @@ def test_one_yes_is_for_one_round_of_a_turn(tools):
     assert tools.ran == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("context", "options"),
-    [
-        (ReadonlyContext(user="eve", session="s"), {}),
-        (ReadonlyContext(user="ann", session="t"), {}),
-        (ReadonlyContext(), {}),
-        (ANN, {"permissions": Permissions([Rule("remove", "*", "deny")])}),
-        (ANN, {"permissions": Permissions([], "plan")}),
-    ],
-)
-def test_a_later_yes_counts_for_its_user_under_the_rules_of_then(tools, context, options):
-    registry = registry_of(tools)
-    calls = [ToolCall("remove", {"path": "a"}, "1")]
-    pending = asyncio.run(registry.dispatch(calls, context=ANN, approver=ask_later)).pending
-    asyncio.run(registry.resume(pending, {each.id: Once() for each in pending}, context=context, **options))
-    assert not tools.ran
-
-
 # Whose is whose
 
 PEOPLE = [
@@ -412,12 +399,18 @@ def test_what_asks_asks_inside_of_other_calls(tools, way, name):
         ([Rule("plain", "*evil*", "deny", forbid=True)], "bypass", {}),
         ([], "plan", {}),
         ([], "default", {"permissions": Permissions([Rule("plain", "*", "deny")])}),
+        (
+            [],
+            "default",
+            {"permissions": Permissions([Rule("plain", "*", "deny", forbid=True), Rule("*", "*", "allow")])},
+        ),
+        ([], "default", {"permissions": Permissions([Rule("plain", "*", "allow")], "plan")}),
     ],
 )
-@pytest.mark.parametrize("way", ["outer", "batch", "agent", "own registry"])
+@pytest.mark.parametrize("way", ["outer", "batch", "agent", "agent by name", "own registry"])
 def test_rules_hold_inside_of_other_calls(tools, rules, mode, options, way):
     model = ScriptedModel([ToolCall("plain", {"x": "evil"}), "done"])
-    own = {"registry": registry_of(tools)} if way == "own registry" else {}
+    own = {"agent by name": {"where": "name:plain"}, "own registry": {"registry": registry_of(tools)}}.get(way, {})
     registry = registry_of(
         tools, batch, agent_tool(Agent(name="agent", description="d", model=model, **own)), rules=rules, mode=mode
     )
@@ -425,7 +418,8 @@ def test_rules_hold_inside_of_other_calls(tools, rules, mode, options, way):
         "outer": {"name": "plain", "arguments": {"x": "evil"}},
         "batch": {"tool_calls": [{"tool": "plain", "parameters": {"x": "evil"}}]},
     }
-    if own and not any(rule.forbid for rule in rules):
+    binding = options.get("permissions", registry.permissions).rules.rules
+    if way == "own registry" and not any(rule.forbid for rule in binding):
         return
     call(registry, way if way in arguments else "agent", arguments.get(way, {"request": "x"}), **options)
     assert not tools.ran

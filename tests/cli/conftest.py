@@ -23,9 +23,6 @@ _VARIABLES = (
     "NO_COLOR",
     "FORCE_COLOR",
     "COLUMNS",
-    "LINES",
-    "PAGER",
-    "LESS",
     "PEGBOARD_AUTOLOAD",
 )
 
@@ -114,11 +111,10 @@ def manifest_of(folder: Path, name: str, source: str) -> str:
     sys.path.insert(0, str(folder))
     try:
         found = FoundPlugin(name, f"{name}_tools", None, f"pegboard-{name}", "1.0", str(folder / "x"))
-        (probed,) = probe([found], {})
+        ((_, manifest),) = probe([found], {})
     finally:
         sys.path.remove(str(folder))
-    assert probed.manifest is not None
-    return manifest_text([probed.manifest])
+    return manifest_text([manifest])
 
 
 @pytest.fixture(scope="session")

@@ -37,8 +37,7 @@ from pegboard import (
     tool,
 )
 from pegboard.schema.converter import JsonRecord, json_name
-from pegboard.testing import ScriptedModel, torture
-from pegboard.testing.torture import Tried
+from pegboard.testing import ScriptedModel
 from pegboard.tools.call import REMOVED
 
 
@@ -261,13 +260,6 @@ def test_plugins_of_this_environment(say, site):
     out = json.loads(say("plugins", "--all", "--json")[1])
     assert faults("registry plugins --json", out) == []
     assert out["plugins"]
-
-
-def test_faults_of_plugins(say, site, monkeypatch):
-    tried = Tried("demo", "limits", "burst", 1, ("broke",), ("erase",))
-    monkeypatch.setattr(torture, "torture", lambda *_, **__: iter([tried]))
-    out = json.loads(say("torture", "--all", "--json")[1])
-    assert (faults("registry torture --json", out), len(out["trials"])) == ([], 1)
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,11 @@ def test_an_unknown_command_names_near_misses(say, registry):
     assert "no command is called 'shw'. Did you mean 'show'?" in err
 
 
-def test_a_command_of_a_package_that_is_not_installed_names_it(say):
-    code, _, err = say("chat")
+@pytest.mark.parametrize("name", ["chat", "torture"])
+def test_a_command_of_a_package_that_is_not_installed_names_it(say, name):
+    code, _, err = say(name)
     assert code == 2
-    assert "No installed plugin provides 'chat': pip install pegboard-chat" in err
+    assert f"No installed plugin provides {name!r}: pip install pegboard-{name}" in err
 
 
 def test_a_group_without_a_command_tells_its_commands(say):

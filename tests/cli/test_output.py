@@ -7,7 +7,6 @@ import json
 import sys
 from base64 import b64decode
 
-import click
 import pytest
 
 from pegboard import ImageContent, ToolResult
@@ -26,16 +25,14 @@ from pegboard.cli.output import (
     result_text,
     rows_text,
     screen_of,
-    size_text,
     wrapped,
-    write_long,
     write_through,
 )
 from pegboard.plugins.side_effects import observed
 
 NASTY = "a\x1b[31m\u202eb\u200b"
 SEEN = "a\\u{1b}[31m\\u{202e}b\\u{200b}"
-TERMINAL = Screen(30, 10)
+TERMINAL = Screen(30)
 
 
 def test_what_hides_is_visible_in_every_text():
@@ -74,7 +71,7 @@ def test_json_lists_have_a_value_a_line():
         (ToolResult(("a\n", "", "b")), "a\nb\n"),
         (ToolResult('{"a": 1}', {"a": 1}), '{\n  "a": 1\n}\n'),
         (ToolResult("in words", {"a": 1}), "in words\n"),
-        (ToolResult(ImageContent(b"x"), {"a": 1}), "[image image/png, 1 B]\n"),
+        (ToolResult(ImageContent(b"x"), {"a": 1}), "[image image/png, 1 byte]\n"),
         (ToolResult('{"result": "x"}', {"result": "x"}), "x\n"),
         (ToolResult('{"result": 3}', {"result": 3}), "3\n"),
         (ToolResult("[1]", [1]), "[\n  1\n]\n"),
@@ -100,13 +97,6 @@ def test_an_error():
     assert json.loads(json_line(result.to_json()))["isError"] is True
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (12_345, "12.3 kB"), (5e6, "5 MB"), (5e12, "5000 GB")]
-)
-def test_sizes(size, text):
-    assert size_text(size) == text
-
-
 # What a stream can show ----------------------------------------------------------------------------------------------
 
 
@@ -119,7 +109,7 @@ class FakeTerminal(io.StringIO):
 
 
 def test_size():
-    assert screen_of(FakeTerminal(), {"COLUMNS": "33", "LINES": "7"}) == Screen(33, 7, colour=True)
+    assert screen_of(FakeTerminal(), {"COLUMNS": "33"}) == Screen(33, colour=True)
     assert screen_of(FakeTerminal(), {}).is_terminal
     assert screen_of(io.StringIO(), {"COLUMNS": "33"}) == PLAIN
     assert not PLAIN.is_terminal
@@ -150,26 +140,6 @@ def test_styles_show_where_there_is_colour():
 )
 def test_lines_are_broken_between_words(text, width, lines):
     assert wrapped(text, width) == lines
-
-
-# Long texts go through a pager where somebody looks ------------------------------------------------------------------
-
-
-@pytest.fixture
-def paged(monkeypatch):
-    """What went through the pager, with colour or without."""
-    texts: list[tuple[str, bool]] = []
-    monkeypatch.setattr(click, "echo_via_pager", lambda text, color: texts.append((text, color)))
-    return texts
-
-
-@pytest.mark.parametrize(
-    ("screen", "lines", "is_paged"), [(PLAIN, 99, False), (Screen(80, 10), 9, False), (Screen(80, 10), 10, True)]
-)
-def test_what_is_longer_than_the_terminal_is_paged(paged, capsys, screen, lines, is_paged):
-    text = "x\n" * lines
-    write_long(text, screen)
-    assert (paged, capsys.readouterr().out) == ([(text[:-1], False)] if is_paged else [], "" if is_paged else text)
 
 
 # The line that tells how far long work is ----------------------------------------------------------------------------

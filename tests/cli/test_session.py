@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from installed import OLD
+from installed import OLD, write
 from pegboard import Tool
 from pegboard.cli.session import candidates
 from pegboard.cli.warm import answer
@@ -157,22 +157,6 @@ def test_the_values_that_a_schema_names(incomplete, values):
     assert words(incomplete) == values
 
 
-@pytest.fixture
-def ask(registry, say, monkeypatch):
-    """What a shell is answered; the cursor stands at the end of the line."""
-    tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
-    registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
-
-    def ask(line: str) -> list[str]:
-        monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
-        monkeypatch.setenv("COMP_WORDS", f"registry {line}")
-        code, out, err = say()
-        assert (code, err) == (0, "")
-        return out.splitlines()
-
-    return ask
-
-
 class TestCompletion:
     """What the warm command declines is answered by click."""
 
@@ -194,10 +178,15 @@ class TestCompletion:
             *((line, []) for line in ("list --where user:", "call read_file path=@no/such/", "list --plugin ")),
         ],
     )
-    def test_what_may_stand_at_the_cursor(self, ask, home, line, answers):
+    def test_what_may_stand_at_the_cursor(self, say, registry, home, monkeypatch, *, line, answers):
+        tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
+        registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
         (home / "here" / "new").mkdir()
         (home / "here" / "notes.txt").write_text("")
-        assert ask(line) == ([f"plain,{each}" for each in answers] or [""])
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "complete")
+        monkeypatch.setenv("COMP_WORDS", f"registry {line}")
+        code, out, err = say()
+        assert (code, out.splitlines(), err) == (0, [f"plain,{each}" for each in answers] or [""], "")
 
     @pytest.mark.parametrize("line", ["registry call nothing ", "registry nothing x"])
     def test_where_nothing_can_be_said_nothing_is_said(self, say, registry, monkeypatch, line):
@@ -300,8 +289,7 @@ class TestPublished:
         file = home / "notes.txt"
         file.write_text("take show hidden")
         os.utime(file, (OLD, OLD))
-        (home / "config" / "pegboard").mkdir()
-        (home / "config" / "pegboard" / "pegboard.toml").write_text(f'[plugins.pub]\nfile = "{file}"\n')
+        write(home / "config/pegboard/pegboard.toml", f'[plugins.pub]\nfile = "{file}"\n')
         return file
 
     def test_they_are_listed_as_static_ones_are(self, say, file):

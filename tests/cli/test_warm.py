@@ -29,7 +29,6 @@ from pegboard.cli.warm import answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment, own_version
 from pegboard.tools.spec import Origin, ToolSpec
-from terminal import Terminal as OnTerminal
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
 FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")
@@ -48,7 +47,7 @@ NOTICE = "plugin bad: broke\\u{1b}\n"
 def _own_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("_REGISTRY_COMPLETE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+    for name in ("_REGISTRY_COMPLETE", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -230,18 +229,9 @@ class Terminal(io.TextIOWrapper):
 def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     monkeypatch.setenv("COLUMNS", "30")
-    monkeypatch.setenv("LINES", "20")
     monkeypatch.setenv("TERM", "xterm")
     assert answer(["list"]) == 0
     assert terminal.seen() == tool_table(listing_rows(TOOLS), width=30, colour=True)
-
-
-@pytest.mark.usefixtures("kept")
-@pytest.mark.parametrize(("lines", "code"), [("7", 0), ("6", None)])
-def test_a_list_longer_than_the_terminal_is_left_to_be_paged(monkeypatch, lines, code):
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    monkeypatch.setenv("LINES", lines)
-    assert answer(["list"]) == code
 
 
 # A reader that goes away
@@ -478,14 +468,3 @@ class TestProcess:
             assert said == [((WORDS.encode(), b""), 0)] * 4
         told = [sys.executable, "-X", "importtime", *COMMAND[1:], "text"]
         assert b"| click" not in subprocess.run(told, env=environ, capture_output=True, check=True).stderr
-
-    def test_a_terminal_gets_a_table_cold_and_warm(self, environ):
-        for _ in range(2):
-            at = OnTerminal(["search", "text"], {**environ, "COLUMNS": "40", "LINES": "20", "NO_COLOR": "1"})
-            assert at.end() == 0
-            assert at.shown.splitlines() == [
-                "TOOL         PLUGIN  SUMMARY",
-                "count_words  demo    Count the words of",
-                "                     a text.",
-                "1 tool",
-            ]

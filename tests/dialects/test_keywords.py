@@ -166,49 +166,36 @@ CASES_FORMATS = {
 }
 
 
-@pytest.mark.parametrize("pattern", ["^a$", r"\\1", r"[(?=]", r"(?:a|b)\.", r"[\]1]\d", "(?P<name>a)", r"[^]\1]"])
+PLAIN = ["^a$", r"\\1", r"[(?=]", r"(?:a|b)\.", r"[\]1]\d", "(?P<name>a)", r"[^]\1]", "b"]
+NEEDS_MORE = ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", r"(a)\1", r"\\\2", r"\k<name>"]
+
+
+@pytest.mark.parametrize("pattern", [*PLAIN, *NEEDS_MORE, r"\ba"])
 def test_patterns_that_every_engine_reads(pattern):
-    assert is_plain(pattern)
+    assert is_plain(pattern) == (pattern not in NEEDS_MORE)
+    assert is_plain(pattern, word_bounds=False) == (pattern in PLAIN)
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", r"(a)\1", r"\\\2", r"\k<name>"])
-def test_patterns_that_need_more(pattern):
-    assert not is_plain(pattern)
-
-
-def test_word_bounds_may_be_too_much():
-    assert is_plain(r"\ba")
-    assert not is_plain(r"\ba", word_bounds=False)
-    assert is_plain("b", word_bounds=False)
-
-
-def test_what_an_engine_cannot_read_is_told(apply):
-    assert apply(patterns(), {"items": {"pattern": "(?=a)"}, "pattern": "a"}) == (
+CASES_PATTERNS = {
+    "look-around": (
+        {"items": {"pattern": "(?=a)"}, "pattern": "a"},
         {"items": {"description": "Matches the pattern (?=a)."}, "pattern": "a"},
         ["/items pattern"],
-    )
+    ),
+}
 
+CASES_WHOLE_BOUNDS = {
+    "more than": ({"type": "integer", "exclusiveMinimum": 3}, {"type": "integer", "minimum": 4}),
+    "at least more": ({"type": "integer", "exclusiveMinimum": 3, "minimum": 9}, {"type": "integer", "minimum": 9}),
+    "at most more": ({"type": "integer", "exclusiveMaximum": 3, "maximum": 9}, {"type": "integer", "maximum": 2}),
+    "a fraction": ({"type": "integer", "exclusiveMaximum": 3.5},),
+    "of any number": ({"type": "number", "exclusiveMinimum": 3},),
+}
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"type": "integer", "exclusiveMinimum": 3}, {"type": "integer", "minimum": 4}),
-        ({"type": "integer", "exclusiveMinimum": 3, "minimum": 9}, {"type": "integer", "minimum": 9}),
-        ({"type": "integer", "exclusiveMaximum": 3, "maximum": 9}, {"type": "integer", "maximum": 2}),
-        ({"type": "integer", "exclusiveMaximum": 3.5}, {"type": "integer", "exclusiveMaximum": 3.5}),
-        ({"type": "number", "exclusiveMinimum": 3}, {"type": "number", "exclusiveMinimum": 3}),
-    ],
-)
-def test_exclusive_bounds_of_integers_become_inclusive(apply, given, expected):
-    assert apply(whole_bounds, given) == (expected, [])
-
-
-def test_a_larger_least_number_of_items_is_told(apply):
-    assert apply(least_items(1), {"minItems": 1}) == ({"minItems": 1}, [])
-    assert apply(least_items(1), {"minItems": 3}) == (
-        {"minItems": 1, "description": "At least 3 items."},
-        [" minItems"],
-    )
+CASES_LEAST_ITEMS = {
+    "one": ({"minItems": 1},),
+    "more": ({"minItems": 3}, {"minItems": 1, "description": "At least 3 items."}, [" minItems"]),
+}
 
 
 def tool(**properties):
@@ -255,6 +242,9 @@ TABLES = [
     (modern_draft, CASES_MODERN_DRAFT),
     (STEP, CASES_ONLY_KEYWORDS),
     (STEP_FORMATS, CASES_FORMATS),
+    (patterns(), CASES_PATTERNS),
+    (whole_bounds, CASES_WHOLE_BOUNDS),
+    (least_items(1), CASES_LEAST_ITEMS),
 ]
 
 

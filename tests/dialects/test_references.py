@@ -50,12 +50,17 @@ def test_a_cycle_may_be_refused(apply):
 
 
 def test_a_cycle_may_be_kept_and_all_else_written_out(apply):
+    kept = {"$ref": "#/$defs/Node", "minProperties": 1}
     schema = {
-        "properties": {"n": {"$ref": "#/$defs/Node", "minProperties": 1}, "t": {"$ref": "#/$defs/T"}},
-        "$defs": {"T": TEXT, "Node": node(required=["next"], title="N", not_={"$ref": "#/$defs/T"})},
+        "properties": {"n": kept, "l": {"$ref": "#/$defs/L"}, "t": {"$ref": "#/$defs/T"}},
+        "$defs": {
+            "L": {"items": kept},
+            "T": TEXT,
+            "Node": node(required=["next"], title="N", not_={"$ref": "#/$defs/T"}),
+        },
     }
     expected = {
-        "properties": {"n": {"$ref": "#/$defs/Node", "minProperties": 1}, "t": TEXT},
+        "properties": {"n": kept, "l": {"items": kept}, "t": TEXT},
         "$defs": {"Node": node(required=["next"], title="N", not_={"$ref": "#/$defs/T"})},
     }
     assert apply(inline_references("keep"), schema) == (expected, [])

@@ -165,16 +165,18 @@ CASES_TUPLE_ITEMS = {
 }
 
 
-def test_a_closed_tuple_ends_after_its_items(apply):
-    assert apply(tuple_items(closed=True), {"prefixItems": [TEXT, NUMBER]}) == (
+CASES_CLOSED_TUPLES = {
+    "these alone": (
+        {"prefixItems": [TEXT, NUMBER]},
         {"maxItems": 2, **ORDER, "items": {"anyOf": [TEXT, NUMBER]}},
         [" prefixItems"],
-    )
-    assert apply(tuple_items(closed=True), {"prefixItems": [TEXT], "items": {}, "maxItems": 3}) == (
+    ),
+    "then anything": (
+        {"prefixItems": [TEXT], "items": {}, "maxItems": 3},
         {"maxItems": 3, "description": "Its first items, in this order: string.", "items": {}},
         [" prefixItems"],
-    )
-
+    ),
+}
 
 CASES_TYPE_LISTS = {
     "two types": (
@@ -196,49 +198,29 @@ CASES_TYPE_LISTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
-        (
-            {"enum": [1, None, 1.5, True, [], {}]},
-            {"type": ["integer", "null", "number", "boolean", "array", "object"], "enum": [1, None, 1.5, True, [], {}]},
-        ),
-        ({"type": "string", "enum": [1]}, {"type": "string", "enum": [1]}),
-        ({"enum": []}, {"enum": []}),
-    ],
-)
-def test_enums_say_their_types(given, expected, apply):
-    assert apply(typed_enums, given) == (expected, [])
+MANY = [1, None, 1.5, True, [], {}]
 
+CASES_TYPED_ENUMS = {
+    "of one type": ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
+    "of all": ({"enum": MANY}, {"type": ["integer", "null", "number", "boolean", "array", "object"], "enum": MANY}),
+    "typed": ({"type": "string", "enum": [1]},),
+    "empty": ({"enum": []},),
+}
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({"properties": {}}, "object"),
-        ({"minItems": 1}, "array"),
-        ({"pattern": "a"}, "string"),
-        ({"minimum": 1}, "number"),
-    ],
-)
-def test_keywords_say_the_type(given, name, apply):
-    assert apply(typed_values, {"anyOf": [given]}) == ({"anyOf": [{"type": name, **given}]}, ["/anyOf/0 type"])
+CASES_TYPED_VALUES = {
+    "an object": ({"properties": {}}, {"type": "object", "properties": {}}, [" type"]),
+    "an array": ({"minItems": 1}, {"type": "array", "minItems": 1}, [" type"]),
+    "a string": ({"pattern": "a"}, {"type": "string", "pattern": "a"}, [" type"]),
+    "a number": ({"minimum": 1}, {"type": "number", "minimum": 1}, [" type"]),
+    "anything": ({"title": "t"}, {"title": "t"}, [" type!"]),
+    "of two types": ({"minimum": 1, "pattern": "a"}, {"minimum": 1, "pattern": "a"}, [" type!"]),
+    "typed": ({"anyOf": [{"type": "null"}, {"$ref": "#"}, {"enum": [1]}]},),
+}
 
-
-@pytest.mark.parametrize("given", [{}, {"title": "t"}, {"minimum": 1, "pattern": "a"}])
-def test_any_value_is_refused(given, apply):
-    assert apply(typed_values, given) == (given, [" type!"])
-
-
-@pytest.mark.parametrize("given", [{"type": "null"}, {"anyOf": [{"type": "null"}]}, {"$ref": "#"}, {"enum": [1]}])
-def test_what_says_its_type_stays(given, apply):
-    assert apply(typed_values, given) == (given, [])
-
-
-def test_enums_of_objects_are_refused(apply):
-    assert apply(simple_enums, {"enum": [1, {}]}) == ({"enum": [1, {}]}, [" enum!"])
-    assert apply(simple_enums, {"enum": [1, None]}) == ({"enum": [1, None]}, [])
-
+CASES_SIMPLE_ENUMS = {
+    "an object": ({"enum": [1, {}]}, {"enum": [1, {}]}, [" enum!"]),
+    "scalars": ({"enum": [1, None]},),
+}
 
 CASES_STRING_ENUMS = {
     "strings": ({"enum": ["a"]},),
@@ -485,7 +467,11 @@ TABLES = [
     (const_to_enum, CASES_CONST_TO_ENUM),
     (nullable, CASES_NULLABLE),
     (tuple_items(), CASES_TUPLE_ITEMS),
+    (tuple_items(closed=True), CASES_CLOSED_TUPLES),
     (type_lists, CASES_TYPE_LISTS),
+    (typed_enums, CASES_TYPED_ENUMS),
+    (typed_values, CASES_TYPED_VALUES),
+    (simple_enums, CASES_SIMPLE_ENUMS),
     (string_enums, CASES_STRING_ENUMS),
     (plain_enums, PLAIN),
     (unevaluated, CASES_UNEVALUATED),

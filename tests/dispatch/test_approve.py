@@ -255,10 +255,6 @@ def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, te
     assert (error.kind, error.text, state.ends) == ("rejected", text, ends)
 
 
-PATHS = a_tool(permission="delete", permission_arguments={"path": "path"})
-COMMAND = a_tool(permission="delete", permission_arguments={"path": "command"})
-
-
 @pytest.mark.parametrize("forbid", [True, False])
 def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})

@@ -23,7 +23,6 @@ from pegboard.dispatch.arguments import (
     parse_arguments,
     parse_call,
     parse_partial,
-    revalidate,
     validate,
 )
 from pegboard.dispatch.callbacks import ChangeArguments
@@ -36,7 +35,7 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.spec import Limits, Origin, Policy
 from pegboard.tools.tool import Tool
 from schema_strategies import SCHEMAS, VALUES
-from strategies import json_values
+from strategies import JSON_TREES, json_values
 
 ENOUGH = 1_000_000
 
@@ -110,12 +109,6 @@ def test_the_largest_integers_and_texts_are_taken():
     assert taken(value) == value
 
 
-def test_a_mapping_that_holds_itself_is_refused():
-    endless = {}
-    endless["again"] = [endless]
-    assert any("must not contain itself" in problem for problem in problems(endless))
-
-
 def nested(levels):
     value = {}
     for _ in range(levels - 1):
@@ -141,18 +134,9 @@ def test_values_are_counted_where_they_are_reached():
     assert problems({"a": [1, 2]}, argument_nodes=2) == ("(root): it holds more than 2 values",)
 
 
-@pytest.mark.parametrize(
-    ("odd", "kind"),
-    [
-        (None, "NoneType"),
-        ([], "list"),
-        (1, "int"),
-        (bytearray(b"{}"), "bytearray"),
-        (object(), "object"),
-    ],
-)
-def test_what_is_no_mapping_is_named(odd, kind):
-    assert problems(odd) == (f"(root): expected a JSON object, found {kind}",)
+@pytest.mark.parametrize("odd", [None, [], 1, bytearray(b"{}"), object()], ids=lambda odd: type(odd).__name__)
+def test_what_is_no_mapping_is_named(odd):
+    assert problems(odd) == (f"(root): expected a JSON object, found {type(odd).__name__}",)
 
 
 class Odd(Mapping):
@@ -193,13 +177,6 @@ def json_of(value):
         return "{}"
 
 
-json_trees = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
-)
-
-
 def parsed(text, most_bytes=ENOUGH):
     return parse_arguments(text, most_bytes=most_bytes)
 
@@ -212,7 +189,7 @@ def reason(text, most_bytes=ENOUGH):
     return problem
 
 
-@given(st.dictionaries(st.text(), json_trees))
+@given(st.dictionaries(st.text(), JSON_TREES))
 def test_a_json_object_is_read_as_it_was_written(value):
     assert parsed(json.dumps(value)) == value
     assert parsed(json.dumps(value, ensure_ascii=False).encode()) == value
@@ -275,8 +252,8 @@ def test_the_depth_of_json_text_is_limited():
     assert reason('{"a":' * 65 + "{}" + "}" * 65).endswith("must not be nested more than 64 levels deep")
 
 
-def test_width_is_no_depth_and_digits_in_words_are_no_number():
-    wide = {"a": [[]] * 100, "words": "1" * 400 + " 1e400 {[{[" * 50, "large": 1.7e308}
+def test_width_is_no_depth_and_digits_and_commas_in_words_are_no_numbers_and_values():
+    wide = {"a": [[]] * 100, "words": "1" * 400 + " 1e400 {[{[" * 50, "commas": "," * 200_000, "large": 1.7e308}
     assert parsed(json.dumps(wide)) == wide
 
 
@@ -297,14 +274,9 @@ def test_every_value_in_the_arguments_counts(text, values):
             parse_arguments(text, most_bytes=ENOUGH, most_nodes=values - 1)
 
 
-def test_commas_in_words_are_no_values():
-    text = json.dumps({"a": "," * 200_000})
-    assert parsed(text) == {"a": "," * 200_000}
-
-
 @pytest.mark.parametrize("item", ["[]", "{}", "0", '"a,b"', '"\\\\"', '"\\",\\""'])
 def test_very_many_values_are_refused_before_they_are_made(monkeypatch, item):
-    monkeypatch.setattr("pegboard.dispatch.arguments.from_json", lambda *_, **__: pytest.fail("it was parsed"))
+    monkeypatch.setattr("pegboard.dispatch.arguments.strict_json", lambda *_, **__: pytest.fail("it was parsed"))
     assert reason('{"a":[' + f"{item}," * 150_000 + f"{item}]}}", 10**7) == "(root): it holds more than 100,000 values"
 
 
@@ -338,32 +310,15 @@ def test_a_reason_is_cut_short():
 
 
 class Text(str):
-    """A host's own kind of text, which says odd things of itself."""
-
     __slots__ = ()
-
-    def encode(self, *_):
-        return b'{"b": 2}'
-
-    def __len__(self):
-        return 0
-
-    def __str__(self):
-        return '{"c": 3}'
 
 
 class Bytes(bytes):
-    """The same of bytes."""
-
-    def __len__(self):
-        return 0
-
-    def __bytes__(self):
-        return b'{"c": 3}'
+    __slots__ = ()
 
 
 @pytest.mark.parametrize("given_text", [Text('{"a": 1}'), Bytes(b'{"a": 1}')], ids=["str", "bytes"])
-def test_text_of_a_type_of_its_own_is_taken_for_what_it_holds(given_text):
+def test_text_of_a_type_of_its_own_is_taken_as_any(given_text):
     assert taken(given_text) == {"a": 1}
     with pytest.raises(CallError, match="8"):
         taken(given_text, argument_bytes=7)
@@ -395,7 +350,7 @@ odd_leaves = st.sampled_from([object(), {1}, b"x", float("nan"), float("inf"), "
 huge_integers = st.sampled_from([4299, 4300, 5000]).map(lambda digits: 10**digits)  # Python writes none of the larger
 odd_keys = st.text(max_size=3) | st.integers() | st.none() | st.just(Text("k"))
 odd_values = st.recursive(
-    json_trees | odd_leaves | huge_integers,
+    JSON_TREES | odd_leaves | huge_integers,
     lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(odd_keys, inner, max_size=4),
     max_leaves=8,
 )
@@ -488,11 +443,6 @@ def test_a_call_comes_in_several_shapes(tools, raw):
 @pytest.mark.parametrize("raw", [{"name": "ping"}, {"name": "ping", "arguments": None}, {"name": "ping", "args": ""}])
 def test_nothing_and_blank_text_are_no_arguments(tools, raw):
     assert parse_call(raw, tools).arguments == {}
-
-
-def test_a_tool_of_a_toolset_makes_the_call_dynamic(tools):
-    assert parse_call({"name": "ping"}, tools).dynamic
-    assert not parse_call(WHOLE, tools).dynamic
 
 
 @pytest.mark.parametrize(
@@ -602,9 +552,6 @@ def test_a_call_that_is_marked_keeps_its_mark(tools):
     cut_off = CallFault("cut_off", "The answer was cut off.")
     assert parse_call(ToolCall("probe", '{"cou', error=cut_off), tools).error == cut_off
     assert parse_call({**WHOLE, "error": cut_off.to_json()}, tools).error == cut_off
-
-
-def test_a_mark_that_cannot_be_read_is_a_mark(tools):
     assert parse_call({**WHOLE, "error": "bad"}, tools).error.kind == "invalid_arguments"
 
 
@@ -836,10 +783,6 @@ BAD = {"limit": 5000, "mode": "sideways", "filters": [{"value": "high"}], "extra
 PLACES = ("query", "limit", "mode", "filters[0].value", "extra")
 
 
-def kind_of(value):
-    return type(value).__name__
-
-
 def never(**_):
     raise AssertionError("the tool ran")
 
@@ -871,7 +814,7 @@ def test_blank_arguments_mean_none_and_are_validated(make, send):
     assert send(make(lambda: "ran"), " ").result.text == "ran"
 
 
-def test_the_tools_own_check_comes_after_the_schema(make, send):
+def test_the_tools_own_check_comes_after_the_schema_and_sees_what_was_converted(make, send):
     seen = []
 
     def check(arguments):
@@ -881,7 +824,8 @@ def test_the_tools_own_check_comes_after_the_schema(make, send):
     tool = make(never, schema=BAD_SCHEMA, checks=check)
     assert "limit: must be odd" in send(tool, {"query": "q", "limit": 2}).result.text
     assert send(tool, {"query": 1}).result.kind == "invalid_arguments"
-    assert seen == [{"query": "q", "limit": 2}]
+    assert "limit: must be odd" in send(tool, {"query": "q", "limit": "4"}, limits=Limits(coerce=True)).result.text
+    assert seen == [{"query": "q", "limit": 2}, {"query": "q", "limit": 4}]
 
 
 @pytest.mark.parametrize(
@@ -890,10 +834,9 @@ def test_the_tools_own_check_comes_after_the_schema(make, send):
         (lambda: None, []),
         (list, []),
         (lambda: "all: wrong", ["- all: wrong"]),
-        (lambda: (f"x{number}: no" for number in range(1000)), [f"- x{number}: no" for number in range(20)]),
         (lambda: (f"x{number}: no" for number in itertools.count()), [f"- x{number}: no" for number in range(20)]),
     ],
-    ids=["nothing", "an empty list", "a text", "many", "without end"],
+    ids=["nothing", "an empty list", "a text", "without end"],
 )
 def test_what_a_tools_check_finds_is_listed_twenty_times_at_most(make, send, answer, found):
     tool = make(lambda: "ran", checks=lambda arguments: answer())
@@ -950,37 +893,12 @@ def test_what_cannot_be_converted_is_refused_as_it_was_written(make, send):
     assert state.coercions == ()
 
 
-def test_valid_arguments_are_not_touched(make, send):
-    state = send(make(echo, schema=BAD_SCHEMA), {"query": "5"}, limits=Limits(coerce=True))
-    assert (state.result.structured_content, state.coercions) == ({"query": "5"}, ())
-
-
 def test_what_a_callback_changed_is_converted_too(make, send):
     tool = make(echo, schema=BAD_SCHEMA)
     change = ChangeArguments({"query": "q", "limit": "7"})
     state = send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True), before=[lambda *_: change])
     assert state.result.structured_content == {"query": "q", "limit": 7}
     assert state.coercions == ('limit: string "5" -> number 5', 'limit: string "7" -> number 7')
-
-
-def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
-    tool = make(echo, schema=BAD_SCHEMA)
-    state = prepare(tool, {"query": 1})
-    state.tool, state.arguments = tool, {"query": 1}
-    revalidate(state)
-    state.changed = True
-    with pytest.raises(CallError, match="query"):
-        asyncio.run(revalidate(state))
-    state.arguments = {"query": "q"}
-    revalidate(state)
-    assert state.arguments == {"query": "q"}
-
-
-def test_the_tools_own_check_sees_what_was_converted(make, send):
-    seen = []
-    tool = make(echo, schema=BAD_SCHEMA, checks=lambda arguments: seen.append(dict(arguments)))
-    send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
-    assert seen == [{"query": "q", "limit": 5}]
 
 
 def test_a_tool_may_word_what_is_wrong_itself(make, send):
@@ -1109,10 +1027,12 @@ def converted(schema, value, **more):
     ids=json.dumps,
 )
 def test_what_is_converted(schema, value, becomes):
+    given_value = repr(value)
     result = converted(schema, value, **{"$defs": {"count": INTEGER}})
     assert result is not None
     assert repr(result[0]) == repr({"a": becomes})
     assert result[1]
+    assert repr(value) == given_value
 
 
 @pytest.mark.parametrize(
@@ -1185,14 +1105,6 @@ def test_a_long_value_is_listed_in_few_characters():
     assert len(change) < 100
 
 
-def test_what_was_given_is_not_touched():
-    given_arguments = {"a": {"rows": ["1"]}}
-    before = copy.deepcopy(given_arguments)
-    tool = tool_for({"type": "object", "properties": {"rows": INTEGERS}})
-    assert coerced(tool, given_arguments)[0] == {"a": {"rows": [1]}}
-    assert given_arguments == before
-
-
 def test_one_place_that_cannot_be_mended_leaves_all_as_it_is():
     tool = Tool.from_schema("probe", {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}})
     assert coerced(tool, {"a": "1", "b": "x"}) is None
@@ -1219,31 +1131,20 @@ def test_a_value_that_would_be_wrapped_without_end_is_left():
     assert converted({"$ref": "#/$defs/endless"}, "x", **{"$defs": {"endless": endless}}) is None
 
 
+DRAFT_7, DRAFT_2020 = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
+
+
 @pytest.mark.parametrize(
-    ("draft", "becomes"),
+    ("draft", "schema", "value", "becomes"),
     [
-        ("http://json-schema.org/draft-07/schema#", {"a": 1}),
-        ("https://json-schema.org/draft/2020-12/schema", None),
+        (DRAFT_7, {"$ref": "#/definitions/count", "type": "string"}, "1", {"a": 1}),
+        (DRAFT_2020, {"$ref": "#/definitions/count", "type": "string"}, "1", None),
+        (DRAFT_7, {"type": "array", "items": [INTEGER], "additionalItems": TEXT}, ["1", 2], {"a": [1, "2"]}),
     ],
 )
-def test_the_draft_says_whether_anything_counts_beside_a_reference(draft, becomes):
-    schema = {
-        "$schema": draft,
-        "type": "object",
-        "properties": {"a": {"$ref": "#/definitions/count", "type": "string"}},
-        "definitions": {"count": INTEGER},
-    }
-    result = coerced(Tool.from_schema("probe", schema), {"a": "1"})
+def test_the_draft_says_what_counts_beside_a_reference_and_what_items_are(draft, schema, value, becomes):
+    result = converted(schema, value, **{"$schema": draft, "definitions": {"count": INTEGER}})
     assert (result and result[0]) == becomes
-
-
-def test_items_as_older_drafts_have_them():
-    schema = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "object",
-        "properties": {"a": {"type": "array", "items": [INTEGER], "additionalItems": TEXT}},
-    }
-    assert coerced(Tool.from_schema("probe", schema), {"a": ["1", 2]})[0] == {"a": [1, "2"]}
 
 
 def test_keywords_that_hold_nonsense_change_nothing():

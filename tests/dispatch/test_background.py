@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 import pytest
@@ -82,22 +83,18 @@ def test_ids_cant_be_guessed(state):
 
 
 def test_many_threads_complete_it_once(state):
-    operations, outcomes = Operations(), []
+    operations = Operations()
     operations.begin(state())
 
     def complete(number):
         try:
-            outcomes.append(operations.complete("c1", Report(number)))
-        except OperationError as error:
-            outcomes.append(error)
+            return operations.complete("c1", Report(number))
+        except OperationError:
+            return None
 
-    threads = [threading.Thread(target=complete, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    with ThreadPoolExecutor(8) as threads:
+        outcomes = list(threads.map(complete, range(8)))
     assert sum(isinstance(outcome, Completion) for outcome in outcomes) == 1
-    assert len(outcomes) == 8
 
 
 def later_result(call, value):
@@ -127,7 +124,6 @@ def test_results_that_are_never_taken_are_bounded(state):
         operations.begin(state(call_id=f"{number}"))
         operations.complete(f"{number}", Report(number))
     assert [each.call_id for each in operations.take("s1")] == ["2", "3"]
-    assert operations.dropped == 2
 
 
 def test_both_are_json_data(state):
@@ -400,11 +396,6 @@ def test_the_later_result_replaces_the_pending_one_once(registry):
     assert [each.result.text for each in registry.completions()] == ["it has arrived"]
 
 
-def test_it_is_found_by_the_id_of_the_operation_too(registry):
-    operation = ordered(registry).metadata["operation"]
-    assert registry.complete(operation, "done").operation.id == operation
-
-
 def test_two_pending_calls_of_one_id_have_to_be_distinguished(registry):
     first, second = ordered(registry).metadata["operation"], ordered(registry).metadata["operation"]
     with pytest.raises(OperationError, match="name the operation"):
@@ -514,7 +505,3 @@ async def test_where_all_go_on_in_this_process_no_more_can_be_awaited(registry):
     assert (started.kind, bought.kind) == ("limit", "limit")
     assert started.text.startswith("start can't go on in the background: 1 operations go on already")
     assert bought.text.startswith("order ran, but 1 operations go on already")
-
-
-def test_nothing_going_on_is_nothing_to_close():
-    asyncio.run(Operations().aclose())

@@ -140,20 +140,18 @@ def at_once(number, *, batches=1, limits=None, **options):
     return asyncio.run(main())
 
 
-def test_calls_of_one_turn_run_together():
-    assert at_once(3) == (3, [None] * 3)
-
-
-def test_sequential_calls_wait_for_the_one_before():
-    assert at_once(2, sequential=True) == (1, [None] * 2)
-
-
-def test_no_more_than_max_concurrency_run_at_once():
-    assert at_once(5, max_concurrency=2) == (2, [None] * 5)
-
-
-def test_the_registry_itself_may_limit_how_many_run_at_once():
-    assert at_once(2, batches=2, limits=Limits(max_concurrency=1)) == (1, [None] * 4)
+@pytest.mark.parametrize(
+    ("number", "options", "begun"),
+    [
+        (3, {}, 3),
+        (2, {"sequential": True}, 1),
+        (5, {"max_concurrency": 2}, 2),
+        (2, {"batches": 2, "limits": Limits(max_concurrency=1)}, 1),
+    ],
+)
+def test_so_many_calls_run_together(number, options, begun):
+    """Those of one turn, unless it is sequential, or it or the registry limits how many."""
+    assert at_once(number, **options) == (begun, [None] * number * options.get("batches", 1))
 
 
 def test_something_fatal_stands_beside_the_results(registry):
@@ -233,34 +231,22 @@ def test_an_interruption_may_let_running_calls_finish():
     assert kinds(outcome)[:2] == [None, None]
 
 
-def test_an_interruption_may_let_all_calls_finish():
-    outcome = ended_early("quick", "held", "held", started=2, how="finish", max_concurrency=2)
-    assert kinds(outcome) == [None, None, None]
-    assert outcome.ended == "the user spoke"
-
-
-def test_those_that_wait_for_a_slot_are_skipped():
-    assert kinds(ended_early("held", "held", started=1, max_concurrency=1)) == ["aborted", "skipped"]
-
-
-def test_cancelling_the_wait_completes_the_results_first():
-    outcome = ended_early("quick", "held", started=2, cancels=True)
-    assert kinds(outcome) == [None, "aborted"]
-    assert outcome.ended == "cancelled"
-
-
-def test_cancelling_a_sequential_batch_skips_the_rest():
-    outcome = ended_early("held", "held", "quick", started=1, cancels=True, sequential=True)
-    assert kinds(outcome) == ["aborted", "skipped", "skipped"]
-
-
-def test_interrupting_twice_ends_a_batch_all_the_same():
-    assert kinds(ended_early("held", started=1, twice=True)) == ["aborted"]
-
-
-def test_cancelling_twice_loses_no_result():
-    outcome = ended_early("quick", "held", "held", started=3, cancels=True, twice=True)
-    assert kinds(outcome) == [None, "aborted", "aborted"]
+@pytest.mark.parametrize(
+    ("names", "options", "expected"),
+    [
+        ("quick held held", {"started": 2, "how": "finish", "max_concurrency": 2}, [None, None, None]),
+        ("held held", {"started": 1, "max_concurrency": 1}, ["aborted", "skipped"]),
+        ("held", {"started": 1, "twice": True}, ["aborted"]),
+        ("quick held", {"started": 2, "cancels": True}, [None, "aborted"]),
+        ("held held quick", {"started": 1, "cancels": True, "sequential": True}, ["aborted", "skipped", "skipped"]),
+        ("quick held held", {"started": 3, "cancels": True, "twice": True}, [None, "aborted", "aborted"]),
+    ],
+)
+def test_however_a_batch_is_ended_each_call_has_its_result(names, options, expected):
+    """What waits for a slot or its turn is skipped; to end it twice, or to cancel the wait, loses nothing."""
+    outcome = ended_early(*names.split(), **options)
+    assert kinds(outcome) == expected
+    assert outcome.ended == ("cancelled" if options.get("cancels") else "the user spoke")
 
 
 async def test_a_batch_runs_once(registry):
@@ -402,12 +388,6 @@ def outer(registry, name="outer", **options):
     registry.register(calling)
 
 
-def test_a_tool_may_call_another(registry):
-    outer(registry)
-    outcome = dispatched(registry, [ToolCall("outer", {"inner": "echo", "arguments": {"text": "hi"}}, "1")])
-    assert outcome.results[0].text == "None: hi"
-
-
 @pytest.mark.parametrize("door", ["context", "wait", "call", "dispatch", "task", "call_sync"])
 def test_tools_call_tools_only_so_deep(door):
     """By their context, or by a registry in whatever way."""
@@ -433,8 +413,6 @@ def test_tools_call_tools_only_so_deep(door):
     registry.register(
         Tool.from_function(deeper_in_a_thread if door in ("wait", "call_sync") else deeper, name="deeper")
     )
-    if door == "callback":
-        registry.add_callback("after_tool", lambda: asyncio.run(registry.call("deeper")))
     outcome = dispatched(registry, calls("deeper"))
     assert "more than 8 deep" in outcome.results[0].text
     assert len(ran) == 9

@@ -129,21 +129,6 @@ def test_changed_arguments_are_validated_again(make, send, diary, changed):
     assert diary == []
 
 
-def test_before_gets_context_tool_and_the_arguments_read_only(make, send):
-    seen = []
-
-    def look(context, tool, arguments):
-        seen.append((context, tool, arguments))
-        with pytest.raises(TypeError):
-            arguments["n"] = 2
-
-    tool = make(lambda n: n)
-    state = send(tool, {"n": 1}, before=[look])
-    (context, seen_tool, arguments) = seen[0]
-    assert (context, seen_tool, dict(arguments)) == (state.context, tool, {"n": 1})
-    assert not state.result.is_error
-
-
 @pytest.mark.parametrize("answer", ["yes", True, {}, [], 0, Deny])
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 def test_any_other_answer_is_the_callbacks_error(make, send, diary, stage, answer):
@@ -437,26 +422,6 @@ def test_plain_callbacks_run_off_the_loop_and_all_others_in_it(make, send, diary
     assert seen == [False, True, True]
 
 
-@pytest.mark.parametrize("is_plain", [True, False])
-async def test_other_calls_run_while_a_callback_waits(make, prepare, diary, is_plain):
-    let_go = threading.Event()
-
-    def waits(*_):
-        assert let_go.wait(60)
-
-    async def waits_too(*_):
-        await asyncio.to_thread(waits)
-
-    waiting = prepare(make(diary.tool), before=[waits if is_plain else waits_too])
-    other = prepare(make(lambda: "fine"))
-    call = asyncio.ensure_future(run_stages(waiting))
-    await run_stages(other)
-    assert (other.result.text, call.done()) == ("fine", False)
-    let_go.set()
-    await call
-    assert not waiting.result.is_error
-
-
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("is_plain", [True, False])
 async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, told, *, stage, is_plain):
@@ -520,16 +485,17 @@ def test_arguments_are_read_only_all_the_way_down(make, send):
         ):
             with pytest.raises((TypeError, AttributeError)):
                 change()
-        seen.append(arguments)
+        seen.append((context, tool, arguments))
 
+    tool = make(lambda rows: f"{rows}")
     state = send(
-        make(lambda rows: f"{rows}"),
+        tool,
         {"rows": [{"n": 1}]},
         before=[meddles, meddles],
-        after=[lambda context, tool, arguments, result: seen.append(arguments)],
+        after=[lambda context, tool, arguments, result: seen.append((context, tool, arguments))],
     )
     assert state.result.text == "[{'n': 1}]"
-    assert seen == [{"rows": [{"n": 1}]}] * 3
+    assert seen == [(state.context, tool, {"rows": [{"n": 1}]})] * 3
 
 
 def test_what_was_answered_can_not_be_changed_later(make, send):
@@ -818,7 +784,7 @@ def test_a_wrapper_that_hangs_by_itself_is_cut_short(wrap, notes, runs_it_first)
     with pytest.raises(CallError) as caught:
         wrap(notes.tool, hangs, limits=SHORT)
     assert caught.value.kind == "callback_failure"
-    assert "took more than 0.05 s beside what it stands round" in caught.value.detail
+    assert "TimeoutError: gave no answer within 0.05 s" in caught.value.detail
 
 
 def test_a_wrapper_may_have_a_limit_of_its_own(wrap):

@@ -13,6 +13,7 @@ from pegboard import Later, Once, Reject, Tool, ToolCall, ToolRegistry, ToolResu
 from pegboard.callbacks import Callback, by_name, quick
 from pegboard.dispatch import events
 from pegboard.dispatch.events import (
+    AnyCallEvent,
     ApprovalAnswered,
     ApprovalRequested,
     CallAborted,
@@ -129,7 +130,7 @@ def test_what_is_no_event_is_refused(data):
 
 
 def test_there_is_a_class_for_every_type():
-    assert {event.type for event in EVENTS} == set(events.CallEventType.__args__)
+    assert {event.type for event in EVENTS} == {each.type for each in AnyCallEvent.__args__}
 
 
 # Observers ------------------------------------------------------------------------------------------------------------
@@ -139,11 +140,11 @@ def event(number=0):
     return CallPending(f"{number}", "add", 0.0)
 
 
-def emitted(functions, count=1, **options):
+def emitted(functions, count=1):
     """Tells some events to observers, and waits until they have heard them."""
 
     async def main():
-        watching = Observers(**options)
+        watching = Observers()
         tell = watching.emitter([Callback(function, "a plugin") for function in functions])
         for number in range(count):
             tell(event(number))
@@ -208,24 +209,26 @@ def test_an_observer_that_raises_disturbs_no_other_and_is_told_of_once(error, ca
     assert caplog.text.count("logged once") == 2
 
 
-def test_an_async_observer_that_hangs_is_cut_short(caplog):
+def test_an_async_observer_that_hangs_is_cut_short(monkeypatch, caplog):
     heard = []
 
     async def hangs(event):
         heard.append(event.call_id)
         await asyncio.Event().wait()
 
-    emitted([hangs], 2, seconds=0.01)
+    monkeypatch.setattr(events, "LIMIT_SECONDS", 0.01)
+    emitted([hangs], 2)
     assert heard == ["0", "1"]
     assert "TimeoutError" in caplog.text
 
 
-async def test_what_slow_observers_cant_take_is_dropped_and_counted():
+async def test_what_slow_observers_cant_take_is_dropped_and_counted(monkeypatch):
     async def forever(_event):
         await asyncio.Event().wait()
 
     go = threading.Event()
-    watching = Observers(most=2)
+    monkeypatch.setattr(events, "MOST_WAITING", 2)
+    watching = Observers()
     tell = watching.emitter([Callback(lambda _event: go.wait())])
     slow = watching.emitter([Callback(forever)])
     for number in range(10):
@@ -367,7 +370,7 @@ async def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
     tell = watching.emitter([Callback(never)])
     tell(event(1))
     tell(event(2))
-    waiting = asyncio.create_task(watching.drain_loop(60))
+    waiting = asyncio.create_task(watching.drain(60, threads=False))
     await asyncio.sleep(0)
     await watching.aclose(0.01)
     assert watching.dropped == 2

@@ -46,7 +46,7 @@ def parts_of(value):
         yield from parts_of(member)
 
 
-HARMLESS = {"__init__", "__reversed__", "__sizeof__", "copy", "fromkeys"}
+HARMLESS = {"__getattribute__", "__init__", "__reversed__", "__sizeof__", "copy", "fromkeys"}
 CHANGES = [
     *(("dict", name) for name in vars(dict).keys() - vars(MappingProxyType).keys() | {"__ior__"}),
     *(("list", name) for name in vars(list).keys() - vars(tuple).keys()),

@@ -7,8 +7,8 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -126,12 +126,7 @@ def test_inside_a_line_the_tool_gets_the_byte(kept):
 
 def test_the_metadata_says_how_much_there_was(kept):
     result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, kept)
-    assert {name: result.metadata[name] for name in ("own", "truncated", "lines", "bytes")} == {
-        "own": 1,
-        "truncated": True,
-        "lines": 10,
-        "bytes": 21,
-    }
+    assert result.metadata.items() >= {"own": 1, "truncated": True, "lines": 10, "bytes": 21}.items()
 
 
 # What is left alone ---------------------------------------------------------------------------------------------------
@@ -290,7 +285,6 @@ def test_whatever_a_call_fails_with_its_text_is_held_to_the_limits(make, send, e
 
 # The part that stays -------------------------------------------------------------------------------------------------
 
-NO_LIMIT = ResultLimits(lines=None, bytes=None)
 pieces = st.sampled_from(["a", "b", "\n", "\n", "é", "漢", "😀", "\u0301", "\r", "👩\u200d🚀"])
 letters = st.lists(pieces, max_size=40).map("".join)
 numbers = st.integers(1, 30)
@@ -322,7 +316,9 @@ def test_what_fits_stays_as_it_is(text, lines, most, keep):
 
 
 @given(letters, numbers, numbers, st.sampled_from(["head", "tail", "middle"]))
-def test_what_stays_is_the_beginning_or_the_end_within_the_limits(text, lines, most, keep):
+def test_what_stays_is_the_beginning_or_the_end_within_the_limits_and_the_gap_says_where_to_read_on(
+    text, lines, most, keep
+):
     done = cut(text, cut_limits(keep, lines=lines, most=most))
     if done is None:
         return
@@ -333,6 +329,11 @@ def test_what_stays_is_the_beginning_or_the_end_within_the_limits(text, lines, m
     assert done.shown.lines <= lines
     assert done.whole == size_of(text)
     assert not done.tail if keep == "head" else keep == "middle" or not done.head
+    all_lines = [line.encode() for line in lines_of(text)]
+    before = b"".join(all_lines[: done.gap.line - 1]) + b"".join(all_lines[done.gap.line - 1 :])[: done.gap.byte]
+    assert before == done.head.encode()
+    behind = b"".join(all_lines[done.end.line - 1 :])[done.end.byte :]
+    assert behind == done.tail.encode()
 
 
 @given(letters, numbers, numbers, st.sampled_from(["head", "tail"]))
@@ -353,18 +354,6 @@ def test_lines_stay_whole_but_for_one_that_is_too_long_by_itself(text, lines, mo
     else:
         assert kept[:-1] == all_lines[: len(kept) - 1]
         assert encoded(all_lines[len(kept) - 1]) > most
-
-
-@given(letters, numbers, numbers, st.sampled_from(["head", "tail", "middle"]))
-def test_the_gap_says_where_to_read_on(text, lines, most, keep):
-    done = cut(text, cut_limits(keep, lines=lines, most=most))
-    if done is None:
-        return
-    all_lines = [line.encode() for line in lines_of(text)]
-    before = b"".join(all_lines[: done.gap.line - 1]) + b"".join(all_lines[done.gap.line - 1 :])[: done.gap.byte]
-    assert before == done.head.encode()
-    behind = b"".join(all_lines[done.end.line - 1 :])[done.end.byte :]
-    assert behind == done.tail.encode()
 
 
 @pytest.mark.parametrize(
@@ -560,11 +549,8 @@ def test_what_was_removed_by_others_is_no_matter_when_it_is_its_turn(tmp_path):
 
 def test_many_threads_may_keep_at_once(tmp_path):
     keeping = ResultStore(most=20, parent=str(tmp_path))
-    threads = [threading.Thread(target=lambda: [keeping.keep("text") for _ in range(20)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(keeping.keep, ["text"] * 80))
     (folder,) = tmp_path.iterdir()
     assert len(keeping) == len(list(folder.iterdir())) == 20
 
@@ -584,7 +570,7 @@ def test_a_session_reads_only_its_own(kept):
 def test_it_is_read_line_by_line(kept):
     one = kept.keep("1\n2\n3\n4\n5")
     page = kept.read(one.id, limits=FEW)
-    assert (page.text, page.start, page.next, page.whole) == ("1\n2\n", TextPosition(1), TextPosition(3), Size(5, 9))
+    assert (page.text, page.next, page.whole) == ("1\n2\n", TextPosition(3), Size(5, 9))
     page = kept.read(one.id, line=3, limits=FEW)
     assert (page.text, page.next) == ("3\n4\n", TextPosition(5))
     page = kept.read(one.id, line=5, limits=FEW)
@@ -592,9 +578,9 @@ def test_it_is_read_line_by_line(kept):
 
 
 def test_reading_never_begins_inside_a_character(kept):
-    one = kept.keep("漢字")
-    page = kept.read(one.id, byte=1)
-    assert (page.text, page.start) == ("字", TextPosition(1, 3))
+    one = kept.keep("漢字漢字漢字")
+    page = kept.read(one.id, byte=1, limits=ResultLimits(lines=None, bytes=6))
+    assert (page.text, page.next) == ("字漢", TextPosition(1, 9))
 
 
 @pytest.mark.parametrize(

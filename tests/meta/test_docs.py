@@ -23,7 +23,7 @@ import pegboard
 from pegboard import ResultLimits, errors
 from pegboard.catalogue import Status
 from pegboard.config.config import parse_config
-from pegboard.dispatch.events import CallEventType
+from pegboard.dispatch.events import AnyCallEvent, CallEvent
 from pegboard.errors import ConfigError
 from pegboard.plugins import hookspecs
 from pegboard.schema.types import schema_of
@@ -128,11 +128,10 @@ def test_limits_are_told_with_their_defaults() -> None:
     assert told == attrs.asdict(pegboard.Limits(), recurse=False)
 
 
-@pytest.mark.parametrize("name", get_args(CallEventType))
-def test_events_are_told_with_their_types(name: str) -> None:
-    event = name.title().replace("_", "")
-    assert getattr(pegboard, event).type == name
-    assert f"\n| `{event}` | `{name}` |" in text_of("reference/calls.md")
+@pytest.mark.parametrize("event", get_args(AnyCallEvent), ids=lambda event: event.type)
+def test_events_are_told_with_their_types(event: type[CallEvent]) -> None:
+    assert getattr(pegboard, event.__name__) is event
+    assert f"\n| `{event.__name__}` | `{event.type}` |" in text_of("reference/calls.md")
 
 
 @pytest.mark.parametrize("option", pegboard.BatchOptions.__annotations__)

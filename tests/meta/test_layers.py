@@ -1,10 +1,11 @@
-"""The rooms import one way."""
+"""The modules import one way, and load no more than they need."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ MODULES = sorted(
     for path in (SOURCE / "pegboard").rglob("*.py")
     if "template" not in path.parts
 )
+
+
+def test_every_package_is_held_to_one_way_and_measured() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    plugins = [path.parent.name for path in ROOT.glob("plugins/*/src/*/__init__.py")]
+    _, one_way = project["importlinter"]["contracts"]
+    assert {"pegboard", *plugins} == {*project["importlinter"]["root_packages"]} == {*one_way["ancestors"]}
+    folders = [f"plugins/{name.replace('_', '-')}/src" for name in plugins]
+    assert {"src/pegboard", *folders} == {*project["coverage"]["run"]["source_dirs"]}
 
 
 FORK_AND_IMPORT = """

@@ -36,10 +36,10 @@ def site(tmp_path, monkeypatch):
         install(folder, f"dist-{name}", version, f"[pegboard]\n{name} = {module}\n", record=f"{module}.py,,\n")
 
     def write_manifests() -> None:
-        for done in list(probe(discovery.discover().entries, {})):
-            path = manifest_path(done.found)
-            write_manifest(path, [done.manifest])
-            record = Path(done.found.location) / "RECORD"
+        for found, manifest in list(probe(discovery.discover().entries, {})):
+            path = manifest_path(found)
+            write_manifest(path, [manifest])
+            record = Path(found.location) / "RECORD"
             record.write_text(f"{record.read_text()}{path.name},,\n")
 
     add.folder, add.write_manifests = folder, write_manifests

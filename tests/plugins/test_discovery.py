@@ -101,9 +101,7 @@ def test_names_are_compared_as_pep_503_says(name):
 # Zip files and import finders -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def zipped(tmp_path, monkeypatch):
-    """A zip file on `sys.path` with a plugin's package and its metadata."""
+def test_packages_in_a_zip_file_are_found_and_have_it_as_their_source(tmp_path, monkeypatch):
     file = tmp_path / "bundle.zip"
     with zipfile.ZipFile(file, "w") as bundle:
         bundle.writestr("zipped_tools/__init__.py", "raise SystemExit('imported')")
@@ -112,15 +110,11 @@ def zipped(tmp_path, monkeypatch):
         bundle.writestr("zipped_demo-1.0.dist-info/RECORD", "zipped_tools/__init__.py,,\n")
     os.utime(file, (OLD, OLD))
     monkeypatch.syspath_prepend(str(file))
-    return file
-
-
-def test_packages_in_a_zip_file_are_found_and_have_it_as_their_source(zipped):
-    (entry,) = discover([str(zipped)]).entries
+    (entry,) = discover([str(file)]).entries
     assert (entry.name, entry.distribution, entry.version) == ("zipped", "zipped-demo", "1.0")
-    assert entry.root == str(zipped)
+    assert entry.root == str(file)
     assert "zipped_tools" not in sys.modules
-    assert entry.sources() == (str(zipped),)
+    assert entry.sources() == (str(file),)
 
 
 class Elsewhere(DistributionFinder):

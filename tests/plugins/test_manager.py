@@ -27,6 +27,7 @@ from pegboard import (
     only,
     tool,
 )
+from pegboard.config.config import Config
 from pegboard.errors import RegistrationError
 from pegboard.plugins import hookspecs, load as load_module
 from pegboard.plugins.discovery import FoundPlugin
@@ -115,7 +116,9 @@ def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
 
 def test_prefix_and_rename_settle_a_conflict(registry) -> None:
     """A rename may name the plugin, or the name as it would hang."""
-    manager = PluginManager(registry, prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
+    manager = PluginManager(
+        registry, config=Config(prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
+    )
     manager.register(bringing("same", "one"), Origin("first"))
     manager.register(bringing("same", "two"), Origin("second"))
     assert [hung.name for hung in registry.tools()] == ["due", "s_same", "same", "uno"]
@@ -194,7 +197,7 @@ def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, ma
 
 def test_a_name_that_the_configuration_makes_wrongly_costs_only_the_renaming(registry) -> None:
     """The tool keeps its own name, and the problem says which line to change."""
-    manager = PluginManager(registry, prefix={"mine": "x" * 62}, rename={"mine:ok": "not a name"})
+    manager = PluginManager(registry, config=Config(prefix={"mine": "x" * 62}, rename={"mine:ok": "not a name"}))
     manager.register(bringing("long", "ok"), Origin("mine"))
     assert [hung.name for hung in registry.tools()] == ["long", "ok"]
     assert ["[prefix] or [rename]" in problem.cause for problem in registry.problems()] == [True, True]

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from installed import OLD, install, write
 from pegboard import ModelRequest, load
+from pegboard.catalogue import PublishedTools
 from pegboard.errors import ManifestError
 from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import (
@@ -29,7 +30,7 @@ from pegboard.plugins.manifest import (
     write_manifest,
 )
 from pegboard.request.model_request import ModelRequest as Request
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 
 SPEC = ToolSpec(
@@ -55,26 +56,27 @@ WHOLE = PluginManifest(
     },
     commands={"c": "Do it.", "d": ""},
 )
+FOUND = FoundPlugin("demo", "demo_tools", None, "demo", "1.0", None)
 
 
 # As data
 
 
 def test_it_is_read_back_as_it_was():
-    again = PluginManifest.from_json(json.loads(json.dumps(WHOLE.to_json())))
+    again = PluginManifest.from_json(json.loads(json.dumps(WHOLE.to_json())), FOUND)
     assert again == WHOLE
     assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in WHOLE.tools]
 
 
 def test_commands_may_have_no_help():
-    manifest = PluginManifest.from_json(changed(commands=["c", "d"]))
+    manifest = PluginManifest.from_json(changed(commands=["c", "d"]), FOUND)
     assert manifest.commands == {"c": "", "d": ""}
     assert manifest.differences(WHOLE) == []
 
 
 def test_many_and_long_faults_are_cut():
     manifest = PluginManifest("p", faults=("x" * 5000, "", *["y"] * 2000))
-    read = PluginManifest.from_json(manifest.to_json()).faults
+    read = PluginManifest.from_json(manifest.to_json(), FOUND).faults
     assert read[:3] == ("x" * 1000, "?", "y")
     assert len(read) == _MOST_NAMES
 
@@ -86,16 +88,24 @@ specs = st.builds(ToolSpec, st.from_regex(r"[a-z_][a-z0-9_-]{0,5}", fullmatch=Tr
 @given(
     st.builds(
         PluginManifest,
-        st.text(min_size=1, max_size=8),
-        st.none() | st.text(min_size=1, max_size=8),
-        st.none() | st.text(min_size=1, max_size=8),
+        st.just("demo"),
+        st.just("demo"),
+        st.just("1.0"),
         tools=st.lists(specs, max_size=3, unique_by=lambda spec: spec.name).map(tuple),
         hooks=names,
         commands=st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=3),
     )
 )
 def test_any_manifest_is_read_back_as_it_was(manifest):
-    assert PluginManifest.from_json(json.loads(json.dumps(manifest.to_json()))) == manifest
+    assert PluginManifest.from_json(json.loads(json.dumps(manifest.to_json())), FOUND) == manifest
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_what_toolsets_have_published_is_trusted_as_it_was(trusted):
+    origin = Origin("demo", "demo", "1.0", "remote", trusted)
+    manifest = PluginManifest("demo", published=PublishedTools((Tool(ToolSpec("a"), origin=origin),)))
+    (read,) = PluginManifest.from_json(manifest.to_json(), FOUND).published.tools
+    assert read.origin == origin
 
 
 def changed(**changes: object) -> dict[str, object]:
@@ -110,7 +120,7 @@ def deep(levels: int) -> dict[str, object]:
 
 
 def test_a_spec_may_be_nested():
-    manifest = PluginManifest.from_json(changed(tools=[{"name": "a", "meta": deep(98)}]))
+    manifest = PluginManifest.from_json(changed(tools=[{"name": "a", "meta": deep(98)}]), FOUND)
     assert manifest.tools[0].digest
 
 
@@ -118,12 +128,6 @@ def test_a_spec_may_be_nested():
     ("data", "words"),
     [
         ([], "the manifest: expected an object, found list"),
-        (changed(format=2), "format 2 isn't known here, only 1: update pegboard"),
-        (changed(format=...), "format None isn't known"),
-        (changed(plugin=...), "plugin: expected a text"),
-        (changed(plugin=3), "plugin: expected a text"),
-        (changed(plugin=""), "plugin: expected a text of 1 to"),
-        (changed(version=1), "version: expected a text"),
         (changed(hooks="x"), "hooks: expected a list, found str"),
         (changed(hooks=["ok", 3]), r"hooks\[1\]: expected a text"),
         (changed(hooks=["x"] * (_MOST_NAMES + 1)), "hooks: more than 1000"),
@@ -131,6 +135,7 @@ def test_a_spec_may_be_nested():
         (changed(commands="x"), "commands: expected an object, found str"),
         (changed(commands=[{}]), r"commands\[0\]: expected a text"),
         (changed(commands={"greet": 3}), "commands.greet: expected a text"),
+        (changed(commands={"greet": None}), "commands.greet: expected a text"),
         (changed(toolset=["x"]), "'toolset' is unknown"),
         (changed(tools={}), "tools: expected a list, found dict"),
         (changed(tools=[3]), r"tools\[0\]: expected an object, found int"),
@@ -144,7 +149,7 @@ def test_a_spec_may_be_nested():
 )
 def test_what_is_wrong_is_named(data, words):
     with pytest.raises(ManifestError, match=words):
-        PluginManifest.from_json(data)
+        PluginManifest.from_json(data, FOUND)
 
 
 # As a file
@@ -252,12 +257,18 @@ def test_one_file_serves_the_plugins_that_it_names(tmp_path, manifests, plugin):
         (b'{"format": NaN}', "isn't JSON: expected value"),
         (b"\xff", "isn't JSON"),
         (b"[]", "expected an object, found list"),
-        (b'{"format": 7}', "format 7 isn't known"),
-        (b'{"format": 1}', "distribution: expected a text"),
+        (b'{"format": 7}', "format 7 isn't known here, only 1: update pegboard"),
+        (b"{}", "format None isn't known"),
+        (b'{"format": 1}', "distribution: expected a text of 1 to"),
+        (b'{"format": 1, "distribution": "demo", "version": 1}', "version: expected a text"),
         (b'{"format": 1, "distribution": "demo", "version": "1.0"}', "plugins: expected an object, found NoneType"),
         (
             b'{"format": 1, "distribution": "demo", "version": "1.0", "plugins": {"demo": {"tools": [{}]}}}',
             r"plugins\.demo: tools\[0\]: name: missing",
+        ),
+        (
+            b'{"format": 1, "distribution": "demo", "version": "1.0", "plugins": {"demo": {"published": {}}}}',
+            r"plugins\.demo: 'published' is what loading a plugin shows",
         ),
     ],
 )
@@ -343,16 +354,16 @@ def pegboard_register_tools(register):
     ("data", "wrong"),
     [
         ([], "expected an object, found list"),
-        ({"offerd": True}, "'offerd' is unknown"),
-        ({"offered": 1}, "offered: expected a bool that fits"),
-        ({"processes": None}, "processes: expected a bool that fits"),
-        ({"instructions": 5}, "instructions: expected a str that fits"),
-        ({"instructions": "x" * (_MOST_INSTRUCTIONS + 1)}, "instructions: expected a str that fits"),
+        ({"offerd": True}, ".* unexpected keyword argument 'offerd'"),
+        ({"offered": 1}, "'offered' must be <class 'bool'>"),
+        ({"processes": None}, "'processes' must be <class 'bool'>"),
+        ({"instructions": 5}, "'instructions' must be <class 'str'>"),
+        ({"instructions": "x" * (_MOST_INSTRUCTIONS + 1)}, "Length of 'instructions' must be <= "),
     ],
 )
 def test_what_is_none_is_refused_by_its_place(data, wrong):
     with pytest.raises(ManifestError, match=f"requests.a: {wrong}"):
-        PluginManifest.from_json(changed(requests={"a": data}))
+        PluginManifest.from_json(changed(requests={"a": data}), FOUND)
 
 
 @pytest.mark.parametrize(
@@ -376,7 +387,7 @@ def test_they_are_what_the_tool_says_and_come_back_from_json(facts, data):
 def test_a_manifest_has_them_of_those_tools_only_and_in_order():
     facts = {"b": RequestFacts(offered=False), "a": RequestFacts(processes=True)}
     manifest = PluginManifest("demo", "demo", "1.0", tools=(ToolSpec("a"), ToolSpec("b")), requests=facts)
-    assert PluginManifest.from_json(manifest.to_json()) == manifest
+    assert PluginManifest.from_json(manifest.to_json(), FOUND) == manifest
     assert list(manifest.to_json()["requests"]) == ["a", "b"]
     assert "requests" not in PluginManifest("demo").to_json()
 

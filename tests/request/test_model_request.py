@@ -26,20 +26,19 @@ def resolved(*tools):
     return asyncio.run(resolve_tools(tools))
 
 
+USER = Message.user("a")
+
+
 @pytest.mark.parametrize(
-    "given",
-    ["a", ["a"], Message.user("a"), [Message.user("a")]],
+    ("given", "messages"),
+    [
+        *((given, (USER,)) for given in ("a", ["a"], USER, [USER])),
+        (("a", Message.user("b")), (USER, Message.user("b"))),
+        ([ToolCall("add")], (Message.user(ToolCall("add")),)),
+    ],
 )
-def test_hosts_write_messages_for_short(given):
-    assert ModelRequest(given).messages == (Message.user("a"),)
-
-
-def test_a_tuple_of_what_is_written_for_short_becomes_messages():
-    assert ModelRequest(("a", Message.user("b"))).messages == (Message.user("a"), Message.user("b"))
-
-
-def test_a_call_alone_is_the_users_word_too():
-    assert ModelRequest([ToolCall("add")]).messages == (Message.user(ToolCall("add")),)
+def test_hosts_write_messages_for_short(given, messages):
+    assert ModelRequest(given).messages == messages
 
 
 def test_something_that_is_no_message_is_refused():

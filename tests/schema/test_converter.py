@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import decimal
 import subprocess
 import sys
 import uuid
@@ -72,6 +73,20 @@ class Address(pydantic.BaseModel):
     street: str
     at: dt.datetime | None = None
     key: uuid.UUID | None = None
+
+
+class Strictly(pydantic.BaseModel):
+    """Its fields take values of these types, and from JSON alone what they are written as."""
+
+    model_config = pydantic.ConfigDict(strict=True)
+    day: dt.date
+    at: dt.datetime
+    key: uuid.UUID
+    numbers: set[int]
+    pair: tuple[int, str]
+    data: bytes
+    price: decimal.Decimal
+    whole: int
 
 
 class Cat(pydantic.BaseModel):
@@ -211,6 +226,19 @@ def test_a_class_without_schema_is_refused_with_what_to_do():
             {"fullName": "Ann", "born": "2024-02-29", "friends": [{"fullName": "Bob", "born": None, "friends": []}]},
         ),
         (Address, {"street": "Elm", "at": "2024-02-29T13:30:00", "key": "12345678-1234-1234-1234-123456789abc"}),
+        (
+            Strictly,
+            {
+                "day": "2024-02-29",
+                "at": "2024-02-29T13:30:00Z",
+                "key": "12345678-1234-1234-1234-123456789abc",
+                "numbers": [1, 2],
+                "pair": [1, "a"],
+                "data": "aa",
+                "price": "1.5",
+                "whole": 1.0,
+            },
+        ),
         (Kennel, {"pet": {"kind": "dog"}, "where": {"street": "Elm", "at": None, "key": None}}),
         (Box[int], {"item": 3}),
         (list[Person | None], [None, {"fullName": "Ann", "born": None, "friends": []}]),

@@ -79,42 +79,25 @@ SPHINX = """Search the warehouse
 SUMMARY = "Search the warehouse and return rows."
 
 
-def test_google_sections_are_read():
-    said = parse_docstring(GOOGLE)
+@pytest.mark.parametrize(
+    ("text", "behind", "more"),
+    [
+        (
+            GOOGLE,
+            "\n\n- one\n  deeper\n\nNote:\n    Slow.\n\nAnd a last word.",
+            {"names": "More of them.", "others": "The rest.\n\nIn two paragraphs:\n- a\n- b"},
+        ),
+        (NUMPY, "", {"most": "The largest number.", "names": "More of them."}),
+        (SPHINX, "", {}),
+    ],
+    ids=["google", "numpy", "sphinx"],
+)
+def test_sections_are_read_and_the_description_is_all_but_them(text, behind, more):
+    said = parse_docstring(text)
     assert said.summary == SUMMARY
-    assert said.parameters == {
-        "query": "What to look for, in plain words.",
-        "limit": "The largest number.",
-        "names": "More of them.",
-        "others": "The rest.\n\nIn two paragraphs:\n- a\n- b",
-    }
-    assert said.returns == "The rows found."
-
-
-def test_the_description_is_all_but_the_sections():
-    assert parse_docstring(GOOGLE).description == (
-        "Search the warehouse\nand return rows.\n\nRuns the query.\n\n- one\n  deeper\n\n"
-        "Note:\n    Slow.\n\nAnd a last word."
-    )
-
-
-def test_numpy_sections_are_read():
-    assert parse_docstring(NUMPY) == Docstring(
-        "Search the warehouse\nand return rows.\n\nRuns the query.",
-        {
-            "query": "What to look for, in plain words.",
-            "limit": "The largest number.",
-            "most": "The largest number.",
-            "names": "More of them.",
-        },
-        "The rows found.",
-    )
-
-
-def test_sphinx_fields_are_read():
-    assert parse_docstring(SPHINX) == Docstring(
-        "Search the warehouse\nand return rows.\n\nRuns the query.",
-        {"query": "What to look for, in plain words.", "limit": "The largest number."},
+    assert said == Docstring(
+        f"Search the warehouse\nand return rows.\n\nRuns the query.{behind}",
+        {"query": "What to look for, in plain words.", "limit": "The largest number.", **more},
         "The rows found.",
     )
 

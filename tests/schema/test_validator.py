@@ -61,16 +61,6 @@ def test_all_problems_are_told_with_their_paths():
     )
 
 
-def test_what_fits_has_no_problems():
-    validator = Validator(SEARCH)
-    assert validator.accepts({"query": "q"})
-    assert validator.problems({"query": "q", "filters": None}) == ()
-
-
-def test_a_schema_may_come_as_text():
-    assert Validator(json.dumps(SEARCH)).problems({}) == ("query: required, missing",)
-
-
 def test_schemas_that_judge_alike_share_a_judge_while_one_is_in_use():
     one = validator_of('{"type": "object", "title": "One", "properties": {"title": {"type": "string"}}}')
     assert one is validator_of('{"type":"object","properties":{"title":{"type":"string","description":"Another"}}}')
@@ -288,6 +278,9 @@ def bomb(length):
     return {**OBJECT, "$ref": "#/$defs/a0", "$defs": {**definitions, f"a{length}": {}}}
 
 
+LONG_ENUM = {"enum": list(range(5000))}
+
+
 def deep(levels):
     schema = OBJECT
     for _ in range(levels):
@@ -314,6 +307,7 @@ def deep(levels):
         ({**OBJECT, "properties": {"a": {"$ref": "#/$defs/gone"}}}, "points to nothing in it"),
         ({**OBJECT, "$ref": "#"}, "applies itself"),
         (bomb(30), "more than 100000 schemas"),
+        ({**OBJECT, "allOf": [{"$ref": "#/$defs/a"}] * 200, "$defs": {"a": LONG_ENUM}}, "more than 100000 schemas"),
         (deep(60), "more than 100 levels"),
         ({**OBJECT, "properties": {f"p{index}": {"pattern": "a"} for index in range(65)}}, "more than 64 patterns"),
         ({**OBJECT, "description": "x" * 600_000}, "characters"),
@@ -376,9 +370,13 @@ def test_the_second_opinion_names_the_nearest_fault_or_the_example():
     assert second_opinion({"pattern": r"^\p{L}+$"}, ["é"]) is None
 
 
-@pytest.mark.parametrize("text", ["", "a+", r"^(?P<month>Jan|Feb)\s+\d{1,2}$", r"(?i)select .{1,500}"])
-def test_patterns_that_run_in_linear_time(text):
-    assert is_pattern(text)
+LINEAR = ["", "a+", r"^(?P<month>Jan|Feb)\s+\d{1,2}$", r"(?i)select .{1,500}"]
+NOT_LINEAR = ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000}){1000}"]
+
+
+@pytest.mark.parametrize("text", [*LINEAR, *NOT_LINEAR])
+def test_a_pattern_is_what_runs_in_linear_time(text):
+    assert is_pattern(text) == (text in LINEAR)
 
 
 @pytest.mark.parametrize(("text", "runs"), [("(?R)x", False), ("a(?iR:x)", False), (r"\(?R", True), ("(?i)R", True)])
@@ -389,11 +387,6 @@ def test_a_pattern_that_applies_itself_isnt_taken_for_a_flag(text, runs):
     else:
         with pytest.raises(ValueError, match="applies itself"):
             compiled(schema)
-
-
-@pytest.mark.parametrize("text", ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000}){1000}"])
-def test_what_is_no_pattern_or_may_run_forever(text):
-    assert not is_pattern(text)
 
 
 @pytest.mark.parametrize(
@@ -482,13 +475,6 @@ def test_most_patterns_are_light(pattern):
 def test_a_schema_without_end_is_bounded_too():
     """Such a one is refused at registration."""
     assert module._bounds(json.dumps({"allOf": [{"$ref": "#"}], "pattern": URL}))[1] < 200_000
-
-
-def test_a_schema_that_could_judge_next_to_nothing_is_refused():
-    lists = {"enum": list(range(5000))}
-    schema = {"type": "object", "allOf": [{"$ref": "#/$defs/a"}] * 200, "$defs": {"a": lists}}
-    with pytest.raises(SchemaError, match="more than 100000 schemas"):
-        check_schema(schema, tool="t")
 
 
 def test_looking_for_the_problem_in_long_lists_ends():

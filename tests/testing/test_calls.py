@@ -27,20 +27,17 @@ def forecast(city: str, context: ToolContext, days: int = 1) -> str:
     return f"{city}, {days}, {context.user}"
 
 
-def test_arguments_are_json_a_mapping_or_names() -> None:
+def test_arguments_are_json_a_mapping_or_names_and_the_context_reaches_the_tool() -> None:
     assert call_tool(forecast, '{"city": "Oslo"}').text == "Oslo, 1, None"
     assert call_tool(forecast, {"city": "Oslo"}).text == "Oslo, 1, None"
     assert call_tool(forecast, city="Oslo", days=2).text == "Oslo, 2, None"
     assert call_tool(forecast, {"city": "Oslo", "days": 3}, days=2).text == "Oslo, 2, None"
+    assert call_tool(forecast, {"city": "Oslo"}, ReadonlyContext(user="ada")).text == "Oslo, 1, ada"
 
 
 def test_text_and_names_together_are_refused() -> None:
     with pytest.raises(TypeError, match="give one of the two"):
         call_tool(forecast, "{}", city="Oslo")
-
-
-def test_the_context_reaches_the_tool() -> None:
-    assert call_tool(forecast, {"city": "Oslo"}, ReadonlyContext(user="ada")).text == "Oslo, 1, ada"
 
 
 def test_a_plain_function_is_called_through_the_stages() -> None:

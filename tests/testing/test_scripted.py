@@ -8,7 +8,7 @@ import pytest
 
 from dispatch.approval.samples import a_request
 from pegboard import ToolCall
-from pegboard.dispatch.approval.queue import Approver, asks_one_at_a_time
+from pegboard.dispatch.approval.queue import Approver
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.messages import (
     CallDelta,
@@ -120,7 +120,7 @@ def says(approver, *names):
 
 def test_it_is_an_approver_that_is_asked_like_a_terminal():
     assert isinstance(ScriptedApprover([]), Approver)
-    assert asks_one_at_a_time(ScriptedApprover([]))
+    assert ScriptedApprover([]).one_at_a_time
 
 
 def test_answers_in_order():

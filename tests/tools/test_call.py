@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
-import random
 
 import attrs
 import pytest
@@ -50,11 +49,6 @@ calls = st.builds(
 def test_a_call_needs_only_its_name():
     assert ToolCall("ping") == ToolCall("ping", {}, "")
     assert ToolCall("ping").arguments is not ToolCall("ping").arguments
-
-
-def test_a_call_is_invalid_where_it_has_an_error():
-    assert not ToolCall("ping").invalid
-    assert ToolCall("ping", error=CallFault("unknown_tool", "No such tool.")).invalid
 
 
 def test_all_that_is_set_is_written():
@@ -222,19 +216,6 @@ def test_what_is_temporary_is_beside_the_delta_and_in_no_json():
 
 def test_of_two_agents_to_go_on_the_last_calls_stands():
     assert merged([Actions(transfer_to="a"), Actions(transfer_to="b"), Actions()]).transfer_to == "b"
-
-
-@given(st.lists(ACTIONS, max_size=5), st.randoms())
-def test_merging_does_not_depend_on_who_ended_first(calls, chance: random.Random):
-    """Each call puts its actions in its own place; in which order they get there changes nothing."""
-    ending = list(range(len(calls)))
-    chance.shuffle(ending)
-    places = {}
-    for index in ending:
-        places[index] = calls[index]
-    together = merged(places[index] for index in sorted(places))
-    assert together == merged(calls)
-    assert json.dumps(together.to_json()) == json.dumps(merged(calls).to_json())
 
 
 @given(st.lists(ACTIONS, max_size=4), st.dictionaries(KEYS, st.integers()))

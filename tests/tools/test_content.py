@@ -52,14 +52,6 @@ def test_the_text_of_a_result_is_all_its_text():
     assert ToolResult().text == ""
 
 
-def test_a_result_is_written_in_mcps_words():
-    assert ToolResult("a", structured_content={"result": 1}).to_json() == {
-        "content": [{"type": "text", "text": "a"}],
-        "structuredContent": {"result": 1},
-        "isError": False,
-    }
-
-
 def test_an_error_keeps_its_detail_from_the_model():
     result = ToolResult.error("tool_failure", "it failed", detail="stack")
     assert (result.is_error, result.kind, result.text, result.detail) == (True, "tool_failure", "it failed", "stack")
@@ -176,27 +168,6 @@ def test_what_json_cant_say_is_written_as_text():
 @pytest.mark.parametrize("given", ["a", TextContent("a"), ["a"], (TextContent("a"),)])
 def test_a_result_takes_text_content_or_several(given):
     assert ToolResult(given).content == (TextContent("a"),)
-
-
-class Odd(str):  # noqa: SLOT000  an ordinary class of somebody's
-    """A text whose own methods are not to be trusted."""
-
-    def __len__(self):
-        raise ValueError
-
-    def __str__(self):
-        return 5  # noqa: PLE0307  the point
-
-    def isascii(self):
-        raise ValueError
-
-    def encode(self, *_):
-        raise ValueError
-
-
-def test_a_text_of_another_class_becomes_a_plain_one():
-    text = TextContent(Odd("words")).text
-    assert (type(text), text) == (str, "words")
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,8 @@ async def async_generator():
         (plain, EMPTY, Flavour.PLAIN, EMPTY),
         (plain, Iterable[int], Flavour.PLAIN, Iterable[int]),
         (plain, Awaitable[int], Flavour.ASYNC, int),
+        (plain, Awaitable, Flavour.ASYNC, EMPTY),
+        (plain, typing.Awaitable, Flavour.ASYNC, EMPTY),
         (plain, Coroutine[Any, Any, int], Flavour.ASYNC, int),
         (plain, Iterator[int], Flavour.GENERATOR, list[int]),
         (plain, AsyncIterator[int], Flavour.ASYNC_GENERATOR, list[int]),

@@ -1,4 +1,4 @@
-"""Tools that have to do with requests: `process_request`, `instructions`, `offered`."""
+"""Tools: of functions, methods, schemas, texts; what a tool knows of itself; code that is found at the first call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import functools
 import math
-import re
 import sys
 import threading
 import types
@@ -20,13 +19,8 @@ from pegboard import Once, ReadonlyContext, Reshape, StaticToolset, ToolCall, To
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.spec import (
-    DEFAULT_POLICY,
-    EXCLUSIVE,
-    Concurrency,
     Grammar,
     Origin,
-    Policy,
-    ToolAnnotations,
     ToolSpec,
 )
 from pegboard.tools.tool import LateHandler, Tool, tool
@@ -264,9 +258,11 @@ def test_what_cannot_become_or_carry_a_tool_is_refused_with_the_other_way():
         tool(Adder(1).add)
 
 
-def test_a_type_that_json_cannot_say_is_refused_with_its_place():
-    class Socket: ...
+class Socket:
+    """No JSON becomes one."""
 
+
+def test_a_type_that_json_cannot_say_is_refused_with_its_place():
     def function(good: int, bad: dict[str, list[Socket]]): ...
 
     with pytest.raises(DefinitionError) as caught:
@@ -277,9 +273,7 @@ def test_a_type_that_json_cannot_say_is_refused_with_its_place():
 
 
 def test_a_return_type_that_json_cannot_say_is_refused_with_the_way_out():
-    class Frame: ...
-
-    def function() -> Frame: ...
+    def function() -> Socket: ...
 
     with pytest.raises(DefinitionError, match="output_schema=None") as caught:
         Tool.from_function(function)
@@ -316,167 +310,6 @@ def test_a_function_without_types_takes_anything():
     made = Tool.from_function(function)
     assert made.spec.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
     assert run(made, {"a": None, "c": [1]}) == (None, 1, {"c": [1]})
-
-
-def test_every_option_finds_its_place():
-    def preview(arguments): ...
-    def check(arguments): ...
-    def write(problems): ...
-    def confirm(arguments): ...
-    def process(request): ...
-
-    made = Tool.from_function(
-        search,
-        title="T",
-        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True),
-        read_only=False,
-        destructive=True,
-        idempotent=True,
-        edit=True,
-        strict=True,
-        long_running=True,
-        deferred=True,
-        concurrency="exclusive",
-        permission="p",
-        permission_arguments={"query": "text"},
-        requires_confirmation=confirm,
-        version="1",
-        provider_options={"a": {}},
-        meta={"m": 1},
-        preview=preview,
-        check=check,
-        format_validation_error=write,
-        timeout=1.5,
-        coerce=True,
-        expose_errors=False,
-        retries=2,
-        max_concurrency=3,
-        executor="process",
-        memory_limit=1 << 28,
-        blocking=False,
-        process_request=process,
-    )
-    spec = made.spec
-    assert spec.annotations == ToolAnnotations(
-        read_only_hint=False,
-        destructive_hint=True,
-        idempotent_hint=True,
-        open_world_hint=True,
-        edit_hint=True,
-    )
-    assert (spec.title, spec.strict, spec.long_running, spec.deferred) == ("T", True, True, True)
-    assert spec.permission_arguments == {"query": "text"}
-    assert (spec.permission, spec.requires_confirmation, spec.version) == ("p", True, "1")
-    assert (spec.provider_options, spec.meta, spec.concurrency) == ({"a": {}}, {"m": 1}, EXCLUSIVE)
-    assert (made.preview, made.checks, made.format_validation_error) == (preview, check, write)
-    assert (made.confirms, made.process_request, made.handler.blocking) == (confirm, process, False)
-    assert made.policy == Policy(
-        timeout=1.5,
-        coerce=True,
-        expose_errors=False,
-        retries=2,
-        max_concurrency=3,
-        executor="process",
-        memory_limit=1 << 28,
-    )
-
-
-def test_options_that_say_nothing_leave_the_defaults():
-    made = Tool.from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
-    assert made.spec == Tool.from_function(search).spec
-    assert made.policy is DEFAULT_POLICY
-    assert made.confirms is None
-    by_key = Concurrency("key", ("query",))
-    assert Tool.from_function(search, concurrency=by_key).spec.concurrency is by_key
-    assert Tool.from_function(search, requires_confirmation=True).confirms is None
-
-
-async def wait(arguments):
-    """What can't be asked from where it is needed."""
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"readonly": True}, "there is no option 'readonly' here. Did you mean 'read_only'?"),
-        ({"timeout": 0}, "'timeout' must be > 0"),
-        ({"timeout": "5"}, "timeout must be a number of seconds, got '5'"),
-        ({"retries": True}, "retries must be a whole number, got True"),
-        ({"preview": 5}, "preview must be a function, got 5"),
-        ({"check": "no"}, "check must be a function, got 'no'"),
-        ({"format_validation_error": []}, "format_validation_error must be a function"),
-        ({"process_request": {}}, "process_request must be a function"),
-        ({"requires_confirmation": "yes"}, "requires_confirmation must be True, False or a function"),
-        ({"read_only": 1}, "read_only must be True, False or a function of the arguments"),
-        ({"tags": 5}, "tags must be a collection of texts"),
-        ({"instructions": 5}, "instructions must be a text"),
-        ({"offered": "no"}, "offered must be True or False"),
-        ({"read_only": wait}, "read_only must not be async"),
-        ({"destructive": lambda: True}, "destructive is called with arguments, and doesn't take that"),
-        ({"concurrency": lambda: "shared"}, "concurrency is called with arguments, and doesn't take that"),
-        ({"preview": lambda context: None}, "preview is called with arguments, and doesn't take that"),
-        ({"check": wait}, "check must not be async: its answer is needed at once. Write it with def"),
-        ({"check": lambda: None}, "check is called with arguments, and doesn't take that: too many positional"),
-        ({"preview": lambda a, b: None}, "preview is called with arguments, and doesn't take that: missing a required"),
-        ({"preview": lambda *, arguments: None}, "preview is called with arguments, and doesn't take that"),
-        ({"requires_confirmation": lambda: True}, "requires_confirmation is called with arguments, and doesn't take"),
-        ({"format_validation_error": lambda: ""}, "format_validation_error is called with problems, and doesn't"),
-        ({"work_dir": lambda arguments: "/"}, "work_dir is called with arguments and context, and doesn't take that"),
-        ({"process_request": lambda it: None}, "process_request is called with request, context and services, or some"),
-        ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
-        ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
-        ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),
-        ({"permission_arguments": {"qery": "text"}}, "there is no argument 'qery'. Did you mean 'query'?"),
-        ({"permission_arguments": {"x": "text"}}, "there is no argument 'x'. There are query"),
-        ({"meta": {"a": ["\ud800"]}}, "meta: a[0]: must not hold lone surrogates"),
-        ({"concurrency": "alone"}, "there is no concurrency 'alone'"),
-        ({"tags": "abc"}, "tags must be a collection of strings"),
-        ({"meta": {"a": object()}}, "not JSON serializable"),
-        ({"executor": 1}, "executor must be a text"),
-        ({"memory_limit": 1 << 28}, "memory_limit can't be kept in this process. Pass executor='process'"),
-        ({"memory_limit": 1 << 28, "executor": "thread"}, "memory_limit can't be kept in this process"),
-        ({"memory_limit": 1e9, "executor": "process"}, "memory_limit must be a whole number of bytes"),
-        ({"examples": [{"query": 1}]}, "example 0 doesn't fit: query: must be a string"),
-        ({"examples": [["q"]]}, "example 0 is no mapping of arguments: ['q']"),
-        ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),
-    ],
-)
-def test_wrong_options_are_refused_at_definition(options, said):
-    with pytest.raises(DefinitionError) as caught:
-        Tool.from_function(search, **options)
-    assert said in str(caught.value)
-    assert caught.value.tool == "search"
-
-
-@attrs.frozen
-class Script:
-    text: bytes
-
-
-@pytest.mark.parametrize("type_", [bytes, list[bytes], str | bytes, dict[str, bytes], Script, list[Script] | None])
-def test_rules_look_at_no_argument_that_comes_as_base64(type_):
-    def shell(line: type_, other: str, script: Script | None = None) -> None: ...
-
-    shell.__annotations__["line"] = type_
-    schema = Tool.from_function(shell).spec.input_schema
-    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
-        Tool.from_function(shell, permission_arguments={"line": "command"})
-    with pytest.raises(DefinitionError, match="rules can't look at 'line', which comes encoded, as base64"):
-        Tool.from_schema("shell", schema, permission_arguments={"line": "command"})
-    assert Tool.from_function(shell, permission_arguments={"other": "command"})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"check": lambda arguments, more=1: (), "preview": print, "work_dir": lambda *given: "/"},
-        {"check": functools.partial(lambda one, arguments: (), 1), "requires_confirmation": bool},
-        {"process_request": lambda context: None},
-        {"process_request": lambda request, n=1: None},
-    ],
-)
-def test_functions_beside_the_tool_may_take_more_than_they_get(options):
-    assert Tool.from_function(search, **options).name == "search"
 
 
 def test_a_method_may_say_of_each_call_what_it_does_and_how_it_shares():
@@ -528,9 +361,11 @@ INPUT = {
 }
 
 
-def test_an_input_schema_may_be_given():
-    made = Tool.from_function(search, input_schema=INPUT)
-    assert made.spec.input_schema == INPUT
+def test_schemas_may_be_given():
+    output = {"type": "object", "properties": {"rows": {"type": "integer"}}}
+    made = Tool.from_function(search, input_schema=INPUT, output_schema=output)
+    assert (made.spec.input_schema, made.spec.output_schema) == (INPUT, output)
+    assert not made.handler.wraps_result
     assert made.check({"query": "q"}) == ("query: must have at least 3 characters, got 1",)
 
 
@@ -557,17 +392,13 @@ def test_an_open_function_takes_a_schema_with_more_properties():
     assert run(made, {"a": 1}) == {"a": 1}
 
 
-@pytest.mark.parametrize("option", ["input_schema", "output_schema"])
-def test_given_schemas_are_checked(option):
-    with pytest.raises(SchemaError, match=option):
-        Tool.from_function(search, **{option: {"type": "array"}})
-
-
-def test_an_output_schema_may_be_given():
-    schema = {"type": "object", "properties": {"rows": {"type": "integer"}}}
-    made = Tool.from_function(search, output_schema=schema)
-    assert made.spec.output_schema == schema
-    assert not made.handler.wraps_result
+@pytest.mark.parametrize("schema", [{"type": "array"}, False, [], "", 0])
+def test_given_schemas_are_checked(schema):
+    with pytest.raises(SchemaError):
+        Tool.from_schema("raw", schema)
+    for option in ("input_schema", "output_schema"):
+        with pytest.raises(DefinitionError, match=option):
+            Tool.from_function(search, **{option: schema})
 
 
 # ---- methods ----
@@ -655,7 +486,6 @@ def test_a_raw_schema_has_a_handler_on_a_mapping():
 @pytest.mark.parametrize("schema", [None, {}])
 def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
     made = Tool.from_schema("raw", schema, lambda arguments: arguments)
-
     assert made.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert made.validator.problems({"a": 1}) == ("a: unknown key (none is known here)",)
 
@@ -678,12 +508,6 @@ def test_a_pattern_that_cannot_be_run_is_refused_in_the_hosts_own_tools_and_skip
         assert made.check({"a": "q"}) == ()
         assert made.check({"a": 1}) == ("a: must be a string, got number 1",)
         assert registry.exporter("mcp").tools([made.spec]).entries[0]["inputSchema"] == ATOMIC
-
-
-@pytest.mark.parametrize("schema", [False, [], "", 0])
-def test_what_is_no_schema_is_refused(schema):
-    with pytest.raises(SchemaError):
-        Tool.from_schema("raw", schema)
 
 
 def test_a_freeform_tool_gets_its_text():
@@ -721,17 +545,6 @@ def test_a_handlers_parameters_with_defaults_are_its_own(handler):
     assert run(Tool.freeform("note", handler), {"input": "text"}) == ("text", 1)
 
 
-def test_options_of_functions_only_are_refused_elsewhere():
-    with pytest.raises(DefinitionError, match="no option 'nmae'"):
-        Tool.from_schema("raw", INPUT, nmae="x")
-
-
-@pytest.mark.parametrize("thing", [5, "name", None])
-def test_options_go_by_name(thing):
-    with pytest.raises(DefinitionError, match=re.escape("is no function. Options go by name: write @tool(name=...)")):
-        tool()(thing) if thing is None else tool(thing)
-
-
 @pytest.mark.parametrize("default", [10**5000, -(10**5000), "x" * 10_000, ["x" * 100] * 100], ids=range(4))
 def test_a_long_default_is_left_out(default):
     """Every request would carry it."""
@@ -750,12 +563,6 @@ def test_a_default_that_utf_8_cannot_say_is_refused():
 
     with pytest.raises(DefinitionError, match=r"input_schema: properties\.x\.default: must not hold"):
         Tool.from_function(odd)
-
-
-def test_rules_may_look_at_what_only_kwargs_take():
-    def fetch(**rest: str): ...
-
-    assert Tool.from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}
 
 
 def remember(request):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.predicates import FLAGS, KEYS, Flag, Matches, all_of, any_of, custom, state
+from pegboard.toolsets.predicates import FLAGS, KEYS, Custom, Flag, Matches, all_of, any_of
 from toolsets.samples import make_tool
 
 WORDS = ("a", "b", "ab", "git_push", "x y", "", 'q"uote', "back\\slash", "(", "é", "and", "*", "\n", "a:b")
@@ -31,8 +31,8 @@ leaves = st.one_of(
     st.sampled_from(sorted(FLAGS)).map(Flag),
     st.builds(Matches, st.sampled_from(sorted(set(KEYS) - {"kind"})), patterns),
     st.builds(Matches, st.just("kind"), st.sampled_from(("function", "freeform", "*", "f*"))),
-    st.builds(state, st.one_of(st.sampled_from(WORDS), any_text), patterns),
-    st.sampled_from(sorted(CUSTOM)).map(lambda name: custom(CUSTOM[name], name)),
+    st.builds(Matches, st.one_of(st.sampled_from(WORDS), any_text).map("state.{}".format), patterns),
+    st.sampled_from(sorted(CUSTOM)).map(lambda name: Custom(CUSTOM[name], name)),
 )
 
 

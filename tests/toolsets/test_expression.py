@@ -6,20 +6,7 @@ from hypothesis import given, strategies as st
 from pegboard.errors import ExpressionError, PredicateError
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.toolsets.expression import as_predicate, parse_predicate
-from pegboard.toolsets.predicates import (
-    custom,
-    destructive,
-    edit,
-    everything,
-    has_property,
-    idempotent,
-    kind,
-    named,
-    nothing,
-    read_only,
-    state,
-    tagged,
-)
+from pegboard.toolsets.predicates import Custom, Matches, destructive, edit, everything, idempotent, nothing, read_only
 from toolsets.predicate_strategies import CUSTOM, any_text, predicates
 from toolsets.samples import make_tool
 
@@ -31,14 +18,17 @@ def test_its_text_reads_back_to_an_equal_predicate(predicate):
 
 @given(any_text, any_text)
 def test_any_string_survives_as_a_value(key, value):
-    for predicate in (state(f"{key}:{value}", value), named(value), has_property(value), state(key, value)):
+    for predicate in (Matches(name, value) for name in (f"state.{key}:{value}", "name", "property", f"state.{key}")):
         assert parse_predicate(str(predicate)) == predicate
 
 
 @pytest.mark.parametrize(
     ("text", "predicate"),
     [
-        ("read_only and not tag:network and name:git_*", read_only & ~tagged("network") & named("git_*")),
+        (
+            "read_only and not tag:network and name:git_*",
+            read_only & ~Matches("tag", "network") & Matches("name", "git_*"),
+        ),
         ("edit or read_only and destructive", edit | (read_only & destructive)),
         ("not edit and read_only", ~edit & read_only),
         ("not (edit and read_only)", ~(edit & read_only)),
@@ -47,22 +37,22 @@ def test_any_string_survives_as_a_value(key, value):
         ("(edit)or(read_only)", edit | read_only),
         ("not(edit)", ~edit),
         ("  edit\n\tand  idempotent ", edit & idempotent),
-        ("tag:a:b", tagged("a:b")),
-        ("tag:and or tag:or", tagged("and") | tagged("or")),
-        (r"tag:back\slash", tagged("back\\slash")),
-        ("tag:a,b", tagged("a,b")),
-        ('name:"a b"', named("a b")),
-        ("name:'a \"b\" c'", named('a "b" c')),
-        (r'name:"a \"b\" \\ \u00e9"', named('a "b" \\ é')),
-        ("name:''", named("")),
-        ("kind:freeform", kind("freeform")),
-        ("state.plan:pro", state("plan", "pro")),
-        ("state.a.b:*", state("a.b", "*")),
-        ('state."a:b c":x', state("a:b c", "x")),
-        ("state.'a b':x", state("a b", "x")),
+        ("tag:a:b", Matches("tag", "a:b")),
+        ("tag:and or tag:or", Matches("tag", "and") | Matches("tag", "or")),
+        (r"tag:back\slash", Matches("tag", "back\\slash")),
+        ("tag:a,b", Matches("tag", "a,b")),
+        ('name:"a b"', Matches("name", "a b")),
+        ("name:'a \"b\" c'", Matches("name", 'a "b" c')),
+        (r'name:"a \"b\" \\ \u00e9"', Matches("name", 'a "b" \\ é')),
+        ("name:''", Matches("name", "")),
+        ("kind:freeform", Matches("kind", "freeform")),
+        ("state.plan:pro", Matches("state.plan", "pro")),
+        ("state.a.b:*", Matches("state.a.b", "*")),
+        ('state."a:b c":x', Matches("state.a:b c", "x")),
+        ("state.'a b':x", Matches("state.a b", "x")),
         ("name:*", everything),
         ("not name:*", nothing),
-        ("long_name and has-user", custom(CUSTOM["long_name"], "long_name") & custom(CUSTOM["has-user"], "has-user")),
+        ("long_name and has-user", Custom(CUSTOM["long_name"], "long_name") & Custom(CUSTOM["has-user"], "has-user")),
     ],
 )
 def test_a_text_means(text, predicate):
@@ -157,7 +147,7 @@ def test_what_may_stand_for_a_predicate():
 
     assert as_predicate(edit) is edit
     assert as_predicate("edit") == edit
-    assert as_predicate("short", {"short": short}) == custom(short, "short")
+    assert as_predicate("short", {"short": short}) == Custom(short, "short")
     assert as_predicate(short)(make_tool("ab"), EMPTY_CONTEXT)
     with pytest.raises(PredicateError):
         as_predicate(3)

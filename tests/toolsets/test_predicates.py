@@ -18,36 +18,24 @@ from pegboard.toolsets.predicates import (
     KEYS,
     MAX_DEPTH,
     RESERVED,
+    Custom,
     Flag,
     Matches,
     _Joined,
     all_of,
     any_of,
     check_predicate_name,
-    custom,
     deferred,
     destructive,
     edit,
     everything,
-    for_agent,
-    for_model,
-    for_provider,
-    for_user,
-    from_distribution,
-    from_plugin,
-    from_toolset,
-    has_property,
     idempotent,
-    kind,
     long_running,
     matcher,
-    named,
     nothing,
     open_world,
     read_only,
     scalar_text,
-    state,
-    tagged,
     written,
 )
 from toolsets.predicate_strategies import CUSTOM, WORDS, contexts, predicates, tools
@@ -142,22 +130,26 @@ def test_flags_of_the_spec():
 @pytest.mark.parametrize(
     ("predicate", "there", "elsewhere"),
     [
-        (named("git_*"), make_tool("git_push"), make_tool("push")),
-        (named("push"), make_tool("push"), make_tool("pushy")),
-        (tagged("net"), make_tool(tags=["a", "net"]), make_tool(tags=["network"])),
-        (tagged("net*"), make_tool(tags=["a", "network"]), make_tool()),
-        (kind("freeform"), make_tool(kind="freeform"), make_tool()),
-        (kind("f*"), make_tool(kind="freeform"), make_tool(kind="provider")),
-        (from_plugin("files"), make_tool(plugin="files"), make_tool()),
-        (from_plugin("*"), make_tool(plugin="files"), make_tool()),
-        (from_toolset("mcp?"), make_tool(toolset="mcp1"), make_tool(toolset="mcp")),
-        (from_distribution("pegboard-*"), make_tool(distribution="pegboard-files"), make_tool()),
+        (Matches("name", "git_*"), make_tool("git_push"), make_tool("push")),
+        (Matches("name", "push"), make_tool("push"), make_tool("pushy")),
+        (Matches("tag", "net"), make_tool(tags=["a", "net"]), make_tool(tags=["network"])),
+        (Matches("tag", "net*"), make_tool(tags=["a", "network"]), make_tool()),
+        (Matches("kind", "freeform"), make_tool(kind="freeform"), make_tool()),
+        (Matches("kind", "f*"), make_tool(kind="freeform"), make_tool(kind="provider")),
+        (Matches("plugin", "files"), make_tool(plugin="files"), make_tool()),
+        (Matches("plugin", "*"), make_tool(plugin="files"), make_tool()),
+        (Matches("toolset", "mcp?"), make_tool(toolset="mcp1"), make_tool(toolset="mcp")),
+        (Matches("distribution", "pegboard-*"), make_tool(distribution="pegboard-files"), make_tool()),
         (
-            has_property("path"),
+            Matches("property", "path"),
             make_tool(input_schema={"type": "object", "properties": {"path": {}}}),
             make_tool(input_schema={"type": "object", "properties": {"p": {"description": "path"}}}),
         ),
-        (has_property("p*"), make_tool(input_schema={"type": "object", "properties": {"path": {}}}), make_tool()),
+        (
+            Matches("property", "p*"),
+            make_tool(input_schema={"type": "object", "properties": {"path": {}}}),
+            make_tool(),
+        ),
     ],
 )
 def test_a_value_of_the_tool_matches(predicate, there, elsewhere):
@@ -165,14 +157,12 @@ def test_a_value_of_the_tool_matches(predicate, there, elsewhere):
     assert predicate(elsewhere, EMPTY_CONTEXT) is False
 
 
-@pytest.mark.parametrize(
-    ("predicate", "key"), [(for_user, "user"), (for_agent, "agent"), (for_model, "model"), (for_provider, "provider")]
-)
-def test_a_value_of_the_context_matches(predicate, key):
+@pytest.mark.parametrize("key", ["user", "agent", "model", "provider"])
+def test_a_value_of_the_context_matches(key):
     tool = make_tool()
-    assert predicate("a*")(tool, ReadonlyContext(**{key: "alice"})) is True
-    assert predicate("alice")(tool, ReadonlyContext(**{key: "bob"})) is False
-    assert predicate("*")(tool, EMPTY_CONTEXT) is False
+    assert Matches(key, "a*")(tool, ReadonlyContext(**{key: "alice"})) is True
+    assert Matches(key, "alice")(tool, ReadonlyContext(**{key: "bob"})) is False
+    assert Matches(key, "*")(tool, EMPTY_CONTEXT) is False
 
 
 class Colour(str, enum.Enum):  # noqa: UP042  StrEnum has another str()
@@ -201,10 +191,10 @@ class Level(enum.IntEnum):
 )
 def test_a_scalar_of_the_state_is_compared_as_text(value, text):
     assert scalar_text(value) == text
-    matched = state("plan", "*")(make_tool(), ReadonlyContext(state=MappingProxyType({"plan": value})))
+    matched = Matches("state.plan", "*")(make_tool(), ReadonlyContext(state=MappingProxyType({"plan": value})))
     assert matched is (text is not None)
     if text is not None:
-        assert state("plan", text)(make_tool(), ReadonlyContext(state={"plan": value}))
+        assert Matches("state.plan", text)(make_tool(), ReadonlyContext(state={"plan": value}))
 
 
 @given(tools, contexts)
@@ -212,7 +202,7 @@ def test_facts_can_be_told_of_anything(tool, context):
     for key in KEYS:
         assert Matches(key, "*").facts(tool, context).startswith(f"{key}: ")
     for word in WORDS:
-        assert state(word, "*").facts(tool, context)
+        assert Matches(f"state.{word}", "*").facts(tool, context)
 
 
 @given(tools)
@@ -220,14 +210,14 @@ def test_a_literal_property_means_what_the_schema_says(tool):
     """The quick look at the schema's text never changes the answer."""
     for word in WORDS:
         if "*" not in word and "?" not in word:
-            assert has_property(word)(tool, EMPTY_CONTEXT) is (word in tool.spec.input_schema["properties"])
+            assert Matches("property", word)(tool, EMPTY_CONTEXT) is (word in tool.spec.input_schema["properties"])
 
 
 def test_an_escaped_property_is_found():
     from pegboard.schema.json import JsonText
 
     tool = make_tool(input_schema=JsonText('{"type": "object", "properties": {"p\\u0061th": {}}}'))
-    assert has_property("path")(tool, EMPTY_CONTEXT)
+    assert Matches("property", "path")(tool, EMPTY_CONTEXT)
 
 
 def test_unknown_words_are_refused_with_what_may_have_been_meant():
@@ -236,9 +226,9 @@ def test_unknown_words_are_refused_with_what_may_have_been_meant():
     with pytest.raises(PredicateError, match="'plugin'"):
         Matches("plugins", "x")
     with pytest.raises(PredicateError, match="'function'"):
-        kind("functions")
+        Matches("kind", "functions")
     with pytest.raises(PredicateError, match="freeform"):
-        kind("")
+        Matches("kind", "")
 
 
 def test_every_flag_and_key_has_a_text():
@@ -252,13 +242,13 @@ def cheap(tool, context):
 
 def test_a_callable_gets_tool_and_context():
     asked = []
-    predicate = custom(lambda tool, context: asked.append((tool.name, context.user)) or True)
+    predicate = Custom(lambda tool, context: asked.append((tool.name, context.user)) or True)
     assert predicate(make_tool("a"), ReadonlyContext(user="ann")) is True
     assert asked == [("a", "ann")]
 
 
 def test_a_predicate_under_a_name_is_that_predicate():
-    safe = custom(read_only, "safe")
+    safe = Custom(read_only, "safe")
     assert safe(make_tool(hints={"read_only": True}), EMPTY_CONTEXT)
     assert not safe(make_tool(), EMPTY_CONTEXT)
     assert str(safe) == "safe"
@@ -276,25 +266,25 @@ class Asynchronous:
 @pytest.mark.parametrize("function", [asynchronous, Asynchronous(), functools.partial(asynchronous), None, "read_only"])
 def test_what_is_no_plain_callable_is_refused(function):
     with pytest.raises(PredicateError, match="plain function"):
-        custom(function)
+        Custom(function)
 
 
 def test_something_to_await_is_no_answer():
     """A coroutine is always true: it would let every tool in."""
     with pytest.raises(TypeError, match="await"):
-        custom(lambda *arguments: asynchronous(*arguments))(make_tool(), EMPTY_CONTEXT)  # noqa: PLW0108  hides what it is
+        Custom(lambda *arguments: asynchronous(*arguments))(make_tool(), EMPTY_CONTEXT)  # noqa: PLW0108  hides what it is
 
 
 def test_a_callable_without_a_name_has_neither_text_nor_json():
-    assert str(custom(cheap)) == "<custom>"
+    assert str(Custom(cheap)) == "<custom>"
     with pytest.raises(PredicateError, match="register"):
-        custom(cheap).to_json()
+        Custom(cheap).to_json()
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_a_word_that_means_something_is_no_name(name):
     with pytest.raises(PredicateError, match="already"):
-        custom(cheap, name)
+        Custom(cheap, name)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "1a", "state.x", "é", "(", "x" * 65])
@@ -411,4 +401,4 @@ def test_anything_is_read_or_refused(data):
 
 
 def test_its_repr_shows_its_text():
-    assert repr(read_only & ~tagged("a b")) == '<Predicate read_only and not tag:"a b">'
+    assert repr(read_only & ~Matches("tag", "a b")) == '<Predicate read_only and not tag:"a b">'

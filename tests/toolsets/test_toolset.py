@@ -15,7 +15,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import toolset as module
-from pegboard.toolsets.predicates import Predicate, custom, edit, everything, named, state, tagged
+from pegboard.toolsets.predicates import Custom, Matches, Predicate, edit, everything
 from pegboard.toolsets.toolset import (
     Offer,
     OwnedToolset,
@@ -27,10 +27,9 @@ from pegboard.toolsets.toolset import (
     ask_all,
     check_once,
     check_tools,
-    close_all,
     error_text,
     explain_filter,
-    filter_now,
+    filter_tools,
     is_toolset,
     map_tool,
     toolset_name,
@@ -88,13 +87,6 @@ def test_closing_takes_plain_and_async_and_none():
         asyncio.run(_close(toolset))
         assert toolset.closed == 1
     asyncio.run(_close(Nameless()))
-
-
-def test_one_that_fails_to_close_keeps_no_other_from_closing():
-    error = OSError("stuck")
-    toolsets = [Closing(), Closing(error), PlainToolset()]
-    assert asyncio.run(close_all(toolsets)) == (error,)
-    assert [toolset.closed for toolset in toolsets] == [1, 1, 1]
 
 
 class Speaking(PlainToolset):
@@ -267,6 +259,10 @@ def test_an_unsound_tool_costs_only_itself():
     assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it comes to more than")
 
 
+def filter_now(tools, predicate, context):
+    return asyncio.run(filter_tools(tools, predicate, context, None))
+
+
 TOOLS = [make_tool(name) for name in ("b", "a", "c")]
 
 
@@ -277,10 +273,10 @@ def fails_for_a(tool, context):
 
 
 def test_where_it_raises_that_tool_is_out_even_behind_a_not():
-    for predicate in (custom(fails_for_a), ~~custom(fails_for_a), ~(~custom(fails_for_a) & everything)):
+    for predicate in (Custom(fails_for_a), ~~Custom(fails_for_a), ~(~Custom(fails_for_a) & everything)):
         kept, faults = filter_now(TOOLS, predicate, EMPTY_CONTEXT)
         assert (names(kept), faults) == (["b", "c"], {"a": "KeyError: 'owner'"})
-    kept, faults = filter_now(TOOLS, ~custom(fails_for_a), EMPTY_CONTEXT)
+    kept, faults = filter_now(TOOLS, ~Custom(fails_for_a), EMPTY_CONTEXT)
     assert (names(kept), list(faults)) == ([], ["a"])
 
 
@@ -290,31 +286,35 @@ class Broken(dict):
 
 
 def test_where_it_cannot_even_be_bound_every_tool_is_out():
-    kept, faults = filter_now(TOOLS, state("a", "b") | everything, ReadonlyContext(state=Broken()))
+    kept, faults = filter_now(TOOLS, Matches("state.a", "b") | everything, ReadonlyContext(state=Broken()))
     assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
-    assert "failed: " in explain_filter(state("a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), {}, passed=False)
+    assert "failed: " in explain_filter(
+        Matches("state.a", "b"), TOOLS[0], ReadonlyContext(state=Broken()), {}, passed=False
+    )
 
 
 def test_why_names_the_part_and_what_the_tool_says():
     tool = make_tool("a", tags=["x", "y z"])
     assert (
-        explain_filter(named("a") & tagged("net"), tool, EMPTY_CONTEXT, {}, passed=False)
+        explain_filter(Matches("name", "a") & Matches("tag", "net"), tool, EMPTY_CONTEXT, {}, passed=False)
         == 'tag:net is not so (tag: x, "y z")'
     )
     assert (
-        explain_filter(named("a") & ~tagged("x"), tool, EMPTY_CONTEXT, {}, passed=False)
+        explain_filter(Matches("name", "a") & ~Matches("tag", "x"), tool, EMPTY_CONTEXT, {}, passed=False)
         == 'tag:x is so (tag: x, "y z")'
     )
-    assert explain_filter(edit | named("a"), tool, EMPTY_CONTEXT, {}, passed=False) == "name:a is so (name: a)"
+    assert (
+        explain_filter(edit | Matches("name", "a"), tool, EMPTY_CONTEXT, {}, passed=False) == "name:a is so (name: a)"
+    )
     assert explain_filter(edit, tool, EMPTY_CONTEXT, {}, passed=False) == "edit is not so"
-    assert explain_filter(custom(exits), tool, EMPTY_CONTEXT, {}, passed=False) == "<custom> is not so"
+    assert explain_filter(Custom(exits), tool, EMPTY_CONTEXT, {}, passed=False) == "<custom> is not so"
 
 
 def odd(error):
     def predicate(tool, context):
         raise error
 
-    return custom(predicate)
+    return Custom(predicate)
 
 
 @pytest.mark.parametrize("error", [GeneratorExit(), SystemExit()])

@@ -8,7 +8,7 @@ import pytest
 from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.toolsets.predicates import named, read_only, tagged
+from pegboard.toolsets.predicates import Matches, read_only
 from pegboard.toolsets.toolset import is_toolset
 from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset, ToolsetFunction
 from pegboard.toolsets.wrappers import Reshape, ToolsetBase, wrap
@@ -20,12 +20,9 @@ TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"typ
 class Git(ToolsetBase):
     """What a user writes."""
 
-    def __init__(self):
-        self.name = "git"
-        self.asked = 0
+    name = "git"
 
     async def tools(self, context):
-        self.asked += 1
         return TOOLS
 
 
@@ -34,8 +31,8 @@ def test_every_wrapper_is_a_method_and_they_chain():
         Git()
         .cached(60)
         .reshaped({"push": Reshape(hide={"branch": "main"})})
-        .with_annotations(ToolAnnotations(read_only_hint=True), named("log"))
-        .requiring_approval(tagged("net"))
+        .with_annotations(ToolAnnotations(read_only_hint=True), Matches("name", "log"))
+        .requiring_approval(Matches("tag", "net"))
         .renamed({"log": "history"})
         .prefixed("git")
         .prepared(lambda context, tools: sorted(tools, key=lambda tool: tool.name))
@@ -50,21 +47,11 @@ def test_every_wrapper_is_a_method_and_they_chain():
 
 def test_a_class_of_the_users_own_gets_the_methods_by_wrap():
     inner = PlainToolset("mine", TOOLS)
-    toolset = wrap(inner).filtered(tagged("net"))
+    toolset = wrap(inner).filtered(Matches("tag", "net"))
     assert is_toolset(toolset)
     assert (toolset.name, names(offered(toolset))) == ("mine", ["push"])
     asyncio.run(toolset.close())
     assert inner.closed == 1
-
-
-def test_a_cached_toolset_can_be_cleared():
-    git = Git()
-    toolset = git.cached(60)
-    for _ in range(2):
-        offered(toolset)
-    toolset.clear()
-    offered(toolset)
-    assert git.asked == 2
 
 
 def add(a: int, b: int) -> int:

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from pegboard import ToolContext, ToolError, ToolRegistry, tool
+from pegboard import ModelRequest, ToolContext, ToolError, ToolRegistry, tool
 from pegboard.testing import ScriptedModel
-from pegboard.turn.loop import run_turn
+from pegboard.tools.context import EMPTY_CONTEXT
+from pegboard.turn.loop import resume_turn, run_turn
 
 
 @tool
@@ -45,16 +46,37 @@ def registry():
 
 @pytest.fixture
 def turn(registry):
-    """Runs a turn on a script, which has to be used up."""
+    """Runs a turn on a script, which has to be used up; gives its outcome and the model."""
 
-    def run(steps, request="Go on.", context=None, **options):
-        async def main():
-            with ScriptedModel(steps) as model:
-                outcome = await run_turn(
-                    model, request, registry, *([context] if context is not None else []), **options
-                )
-            return outcome, model
-
-        return asyncio.run(main())
+    def run(steps, request="Go on.", context=EMPTY_CONTEXT, *, formats=False, **options):
+        with ScriptedModel(steps, formats=formats) as model:
+            return asyncio.run(run_turn(model, request, registry, context, **options)), model
 
     return run
+
+
+@pytest.fixture
+def resume(registry):
+    """Goes on with a turn that was suspended, on a script, which has to be used up; gives its outcome."""
+
+    def run(suspended, steps=("Done.",), *, board=registry, **options):
+        with ScriptedModel(steps) as model:
+            return asyncio.run(resume_turn(model, ModelRequest(), board, suspended=suspended, **options))
+
+    return run
+
+
+@pytest.fixture
+def hangs(registry):
+    """An event that is set once the tool `hang`, which never ends, has begun."""
+    begun = asyncio.Event()
+
+    @tool
+    async def hang() -> str:
+        """Hangs."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    registry.register(hang)
+    return begun

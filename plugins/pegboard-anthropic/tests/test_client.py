@@ -171,14 +171,3 @@ def test_reasoning_and_chance_are_asked_for_as_the_model_knows_them(way, name, t
         for config in (ModelConfig(reasoning="low"), ModelConfig(temperature=0.5))
     ]
     assert (bodies[0]["thinking"], bodies[1].get("temperature")) == (thinking, temperature)
-
-
-def test_the_models_of_the_provider_are_listed():
-    data = [
-        {"id": name, "type": "model", "display_name": name, "created_at": "2030-01-01T00:00:00Z"}
-        for name in ("one", "two")
-    ]
-    answer = httpx2.Response(200, json={"data": data, "has_more": False, "first_id": "one", "last_id": "two"})
-    http = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: answer))
-    client = anthropic.AsyncAnthropic(api_key="x", base_url="http://anthropic.example", http_client=http, max_retries=0)
-    assert asyncio.run(AnthropicModel("-", client=client).models()) == ["one", "two"]

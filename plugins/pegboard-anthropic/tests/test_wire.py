@@ -41,7 +41,7 @@ def read(*events):
 
 
 def test_blocks_that_never_end_are_cut(monkeypatch):
-    monkeypatch.setattr("pegboard.wire.blocks.MOST_BLOCKS", 2)
+    monkeypatch.setattr("pegboard_clients.blocks.MOST_BLOCKS", 2)
     response = read(*(delta(at, "text_delta", text=text) for at, text in enumerate("abc")))
     assert (response.text, response.complete) == ("ab", False)
 

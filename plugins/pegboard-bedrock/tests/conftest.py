@@ -91,6 +91,12 @@ BEDROCK = Vendor(
         {"additionalModelRequestFields": {"top_k": 5}},
     ),
     refused="content_filter",
+    listing={
+        "/foundation-models?byOutputModality=TEXT&byInferenceType=ON_DEMAND": {
+            "modelSummaries": [{"modelArn": "arn:x", "modelId": "one"}]
+        },
+        "/inference-profiles": {"inferenceProfileSummaries": [{"inferenceProfileId": "two"}]},
+    },
     said_after=3,
     called_after=7,
     stays={

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 
 import pytest
 from botocore.config import Config
@@ -18,7 +17,7 @@ from botocore.exceptions import (
 from urllib3.exceptions import ProtocolError
 
 from fake_vendors import Error, ModelServer, Round
-from fake_vendors.contract.clients import HI, KEY, Silent, bare, cancelled, shown
+from fake_vendors.contract.clients import HI, KEY, bare, cancelled, shown, silent_model
 from fake_vendors.contract.vendor import NOWHERE
 from fake_vendors.server.script import aws_message
 from pegboard import ModelConfig, ModelError, ModelRequest, ToolRegistry, run_turn
@@ -123,85 +122,18 @@ def test_a_client_of_another_make_tells_no_secrets():
     assert secrets_of(object()) == []
 
 
-# --- models ---
-
-
-@asynccontextmanager
-async def asked_for_models(vendor, **answers):
-    """A model of a server that answers each path with its status and JSON, and what that was asked."""
-
-    async def answer(reader, writer):
-        target = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
-        asked.append(target)
-        status, data = answers[target.partition("?")[0].strip("/").replace("-", "_")]
-        body = json.dumps(data).encode()
-        writer.write(b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
-        await writer.drain()
-        writer.close()
-
-    asked: list[str] = []
-    async with asyncio.timeout(60), await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with aclosing(BedrockModel("-", base_url=url, **vendor.made)) as model:
-            yield model, asked
-
-
-async def test_the_models_and_the_profiles_of_the_region_are_listed(vendor):
-    models = {"modelSummaries": [{"modelArn": "arn:x", "modelId": "amazon.nova-lite-v1:0"}]}
-    profiles = {"inferenceProfileSummaries": [{"inferenceProfileId": "eu.anthropic.claude-sonnet-4-5"}]}
-    answers = {"foundation_models": (200, models), "inference_profiles": (200, profiles)}
-    async with asked_for_models(vendor, **answers) as (model, asked):
-        assert await model.models() == ["amazon.nova-lite-v1:0", "eu.anthropic.claude-sonnet-4-5"]
-    assert "byOutputModality=TEXT" in asked[0]
-    assert "byInferenceType=ON_DEMAND" in asked[0]
-
-
-async def test_a_service_that_refuses_to_list_them_is_an_error(vendor):
-    denied = (403, {"message": "not allowed: bedrock:ListFoundationModels"})
-    async with asked_for_models(vendor, foundation_models=denied) as (model, _):
-        with pytest.raises(ModelError, match="bedrock:ListFoundationModels") as caught:
-            await model.models()
-    assert caught.value.status == 403
-
-
 # --- leaving: the SDK takes nothing back ---
 
 
-class Waiting(Silent):
-    """A server that answers once it is told to."""
-
-    def __init__(self, vendor):
-        super().__init__(vendor.begun, vendor.stream_type)
-        self.begin, self.hang_up = asyncio.Event(), asyncio.Event()
-
-    async def answer(self, reader, writer):
-        head = await reader.readuntil(b"\r\n\r\n")
-        (length,) = (line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-        await reader.readexactly(int(length.partition(b":")[2]))
-        self.asked.set()
-        await self.begin.wait()
-        writer.write(self._begun)
-        await writer.drain()
-        read = asyncio.ensure_future(reader.read())
-        await asyncio.wait([read, asyncio.ensure_future(self.hang_up.wait())], return_when="FIRST_COMPLETED")
-        writer.close()
-        await read
-        self.left.set()
-
-
 async def left_before_it_begins(vendor, leave):
-    waiting = Waiting(vendor)
-    server = await asyncio.start_server(waiting.answer, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with asyncio.timeout(60), server, vendor.at(url) as model:
+    async with silent_model(vendor, begins=True, held=True) as (model, silent):
         task = asyncio.ensure_future(leave(model))
-        await waiting.asked.wait()
+        await silent.asked.wait()
         await cancelled(task)
-        assert not waiting.left.is_set()
-        waiting.begin.set()
+        assert not silent.left.is_set()
+        silent.begin.set()
         if leave is not next_piece:
-            waiting.hang_up.set()
-        await waiting.left.wait()
+            silent.hang_up.set()
 
 
 async def next_piece(model):

@@ -27,7 +27,7 @@ def read(*events):
 
 
 def test_blocks_and_citations_that_never_end_are_cut(monkeypatch):
-    monkeypatch.setattr("pegboard.wire.blocks.MOST_BLOCKS", 2)
+    monkeypatch.setattr("pegboard_clients.blocks.MOST_BLOCKS", 2)
     monkeypatch.setattr("pegboard_bedrock._bedrock.MOST_LISTED", 2)
     response = read(*[delta(at, text="a") for at in range(4)])
     assert (response.text, response.complete) == ("aa", False)

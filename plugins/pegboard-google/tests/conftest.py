@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from contextlib import asynccontextmanager
 
+import certifi
 import pytest
 from google import genai
 from google.genai.types import HttpOptions
@@ -35,6 +36,13 @@ async def client(url, key):
         made.close()
 
 
+LISTED = {
+    "models": [
+        {"name": "models/one", "supportedGenerationMethods": ["generateContent", "countTokens"]},
+        {"name": "models/gemini-embedding", "supportedGenerationMethods": ["embedContent"]},
+        {"name": "publishers/google/models/two"},  # of Vertex AI, which doesn't say what they do
+    ]
+}
 NONE = [b"<h1>Hello</h1>", b"[]", b"5", b'{"candidates": "none"}', b'{"candidates": ' + b"[" * 100_000]
 GOOGLE = Vendor(
     name="google",
@@ -80,6 +88,7 @@ GOOGLE = Vendor(
         {"safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]},
     ),
     refused="content_filter",
+    listing={"/v1/models": LISTED, "/v1beta/models": LISTED},  # by the SDK's version
     said_after=2,
     called_after=1,
     in_pieces=False,
@@ -91,6 +100,14 @@ GOOGLE = Vendor(
     frames=NONE,
     begun=2 * b'data: {"candidates": [{"content": {"role": "model", "parts": [{"text": "Half"}]}}]}\r\n\r\n',
 )
+
+
+@pytest.fixture(autouse=True)
+def few_certificates(around, monkeypatch, tmp_path):
+    """Each client reads all of certifi's certificates, twice, which takes half of a test's time."""
+    first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----\n")
+    (tmp_path / "one.pem").write_text(first + end, encoding="utf-8")
+    monkeypatch.setattr(certifi, "where", lambda: str(tmp_path / "one.pem"))
 
 
 @pytest.fixture(params=[GOOGLE], ids=str)

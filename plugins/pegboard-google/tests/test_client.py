@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 
-import httpx
 import pytest
 from google.auth.exceptions import RefreshError
 from google.genai.errors import APIError
@@ -66,33 +65,6 @@ def test_a_client_that_was_made_is_closed(monkeypatch):
 def test_a_model_has_the_name_of_its_exporter():
     model = GoogleModel("gemini-3-pro", api_key="x", exporter=GeminiSchema())
     assert (model.provider, model.exporter.name) == ("gemini-schema", "gemini-schema")
-
-
-# --- models ---
-
-
-async def listed(answer):
-    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda request: answer)) as http:
-        model = GoogleModel("-", api_key="x", http_options={"httpx_async_client": http})
-        try:
-            return await model.models()
-        finally:
-            await model.aclose()
-
-
-async def test_the_models_of_the_provider_that_converse_are_listed():
-    found = [
-        {"name": "models/gemini-3-pro", "supportedGenerationMethods": ["generateContent", "countTokens"]},
-        {"name": "models/gemini-embedding", "supportedGenerationMethods": ["embedContent"]},
-        {"name": "publishers/google/models/gemini-3-flash"},  # of Vertex AI, which doesn't say what they do
-    ]
-    assert await listed(httpx.Response(200, json={"models": found})) == ["gemini-3-pro", "gemini-3-flash"]
-
-
-async def test_a_provider_that_refuses_to_list_them_is_an_error():
-    with pytest.raises(ModelError, match="no such key") as caught:
-        await listed(httpx.Response(400, json={"error": {"code": 400, "message": "no such key", "status": "X"}}))
-    assert caught.value.status == 400
 
 
 # --- turns ---

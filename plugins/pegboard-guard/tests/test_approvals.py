@@ -8,7 +8,7 @@ import os
 import stat
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from filelock import FileLock
@@ -236,11 +236,8 @@ def test_one_changes_it_at_a_time(path):
         for _ in range(5):
             allow(FileApprovals(path), "s", name)
 
-    threads = [threading.Thread(target=state, args=(str(number),)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(state, "0123"))
     assert sorted(patterns(FileApprovals(path))) == sorted("0123" * 5)
 
 
@@ -283,6 +280,8 @@ GRANT = '"tool": "t", "permission": "p", "literal": false, '
         '{"version": 2, "seen": 0, "sessions": {"s": 7}, "used": {}}',
         '{"version": 2, "seen": 0, "sessions": {}, "used": {"a": null}}',
         "[" * 100_000,
+        '{"version": 2, "seen": 0, "sessions": {}, "used": {}}\0',
+        '{"version": 2, "seen": 0, "sessions": {}, "used": {},}',
     ],
 )
 def test_a_file_that_cant_be_read_allows_nothing(path, caplog, text):
@@ -293,22 +292,19 @@ def test_a_file_that_cant_be_read_allows_nothing(path, caplog, text):
     assert path.read_text() == text
 
 
-def _link(path):
+def _replace(path, make):
     path.rename(path.with_name("elsewhere"))
-    path.symlink_to("elsewhere")
-
-
-def _pipe(path):
-    path.unlink()
-    os.mkfifo(path, 0o600)
+    make(path)
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda path: path.chmod(0o620), "not private"),
-        (_link, "symbolic links"),
-        (_pipe, "not a regular file"),
+        *((lambda path, mode=mode: path.chmod(mode), "not private") for mode in (0o620, 0o660, 0o666, 0o644)),
+        (lambda path: _replace(path, lambda path: path.symlink_to("elsewhere")), "symbolic links"),
+        (lambda path: _replace(path, lambda path: path.symlink_to("/dev/zero")), "symbolic links"),
+        (lambda path: _replace(path, lambda path: os.mkfifo(path, 0o600)), "not a regular file"),
+        (lambda path: _replace(path, lambda path: path.mkdir(0o700)), "not a regular file"),
         (lambda path: path.write_bytes(b"a" * (approvals.MOST_FILE + 1)), "larger than"),
     ],
 )
@@ -316,6 +312,13 @@ def test_a_file_that_isnt_a_private_one_of_reasonable_size_allows_nothing(path, 
     allow(FileApprovals(path), "s", "*")
     change(path)
     allows_nothing(path, caplog, reason)
+
+
+def test_a_file_of_another_user_allows_nothing(path, caplog, monkeypatch):
+    allow(FileApprovals(path), "s", "*")
+    owner = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: owner)
+    allows_nothing(path, caplog, "not private")
 
 
 def test_a_folder_that_cant_be_looked_into_allows_nothing(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, strategies as st
@@ -92,25 +92,16 @@ def test_the_session_that_has_been_silent_the_longest_is_forgotten():
 
 def test_threads_lose_no_call():
     guard = DoomLoop(801, "deny")
-    threads = [threading.Thread(target=run, args=(guard, ToolContext(SESSION), 200)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: run(guard, ToolContext(SESSION), 200), range(4)))
     assert run(guard, ToolContext(SESSION)) != [None]
 
 
 def test_the_third_same_call_asks_for_the_permission_doom_loop():
-    host = Host(None)
-    context = ToolContext(SESSION, host=host)
-    assert run(DoomLoop(), context, 3) == [None, None, None]
-    assert host.asked == [("doom_loop", ["look"], (), {"times": 3})]
-
-
-def test_each_further_one_asks_again():
+    """And so does each further one."""
     host = Host(None, None)
-    run(DoomLoop(), ToolContext(SESSION, host=host), 4)
-    assert [metadata["times"] for *_, metadata in host.asked] == [3, 4]
+    assert run(DoomLoop(), ToolContext(SESSION, host=host), 4) == [None] * 4
+    assert host.asked == [("doom_loop", ["look"], (), {"times": times}) for times in (3, 4)]
 
 
 def test_where_nobody_can_be_asked_it_is_denied_with_what_helps_the_model():
@@ -143,42 +134,27 @@ def outcomes(registry, count):
     return asyncio.run(main())
 
 
-def test_a_person_may_let_it_run():
+@pytest.mark.parametrize(("answer", "times"), [(Once(), 2), (Always(), 1)])
+def test_a_person_may_let_it_run(answer, times):
+    """Each time, or from then on: the tool, in the session."""
     asked = []
 
     async def approver(request, context):
         asked.append((request.permission, request.patterns, request.wider))
-        return Once()
+        return answer
 
     assert [outcome.results[0].kind for outcome in outcomes(board(approver), 4)] == [None] * 4
-    assert asked == [("doom_loop", ("look",), ())] * 2
-
-
-def test_always_is_for_the_tool_and_the_session():
-    asked = []
-
-    async def approver(request, context):
-        asked.append(request)
-        return Always()
-
-    assert [outcome.results[0].kind for outcome in outcomes(board(approver), 6)] == [None] * 6
-    assert len(asked) == 1
+    assert asked == [("doom_loop", ("look",), ())] * times
 
 
 @pytest.mark.parametrize(("answer", "ended"), [(Reject("Stop it."), None), (Reject(), "rejected")])
 def test_a_persons_no_is_a_rejection(answer, ended):
-    async def approver(request, context):
-        return answer
-
-    *_, last = outcomes(board(approver), 3)
+    *_, last = outcomes(board(lambda request, context: answer), 3)
     assert (last.results[0].kind, last.ended) == ("rejected", ended)
 
 
 def test_an_answer_may_come_later():
-    async def approver(request, context):
-        return Later()
-
-    registry = board(approver)
+    registry = board(lambda request, context: Later())
     *_, last = outcomes(registry, 3)
     assert last.results[0].kind == "confirmation_required"
     (pending,) = last.pending.calls
@@ -192,21 +168,14 @@ def test_nobody_is_asked_where_the_action_is_deny():
     assert host.asked == []
 
 
-def test_how_many_can_be_said():
-    assert [answer is None for answer in run(DoomLoop(2), ToolContext(SESSION), 3)] == [True, False, False]
-
-
 def test_a_turn_stands_for_the_session_where_there_is_none():
     guard = DoomLoop()
     assert run(guard, ToolContext(ReadonlyContext(invocation="i1")), 3)[-1] is not None
     assert run(guard, ToolContext(ReadonlyContext(invocation="i2")), 2) == [None, None]
 
 
-def test_calls_of_neither_are_not_counted():
+def test_calls_of_neither_and_arguments_that_are_no_json_are_not_counted():
     assert run(DoomLoop(), ToolContext(), 5) == [None] * 5
-
-
-def test_arguments_that_are_no_json_are_not_counted():
     assert run(DoomLoop(), ToolContext(SESSION), 5, {"at": object()}) == [None] * 5
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import subprocess
 import sys
 import tomllib
@@ -128,12 +129,6 @@ def test_calls_that_fail_count_too():
     assert kinds(registry, *[("look", {"at": "gone"})] * 3) == ["tool_failure", "tool_failure", "denied"]
 
 
-def test_the_order_of_keys_makes_no_difference():
-    registry, _ = board()
-    texts = ['{"at": "a", "deep": true}', '{"deep": true, "at": "a"}', ' {"at":"a","deep":true}']
-    assert kinds(registry, *(("look", text) for text in texts)) == [None, None, "denied"]
-
-
 def test_it_counts_though_another_callback_answers():
     """It stands in front: behind one that answers it would not be asked."""
     registry, _ = board()
@@ -161,29 +156,22 @@ def test_each_call_is_one_line_with_its_facts(lines):
         ("look", {"at": "gone"}, "look: tool_failure (ToolError) in "),
         ("look", {"at": "secret-error"}, "look: tool_failure (ValueError) in "),
         ("look", {"at": 1}, "look: invalid_arguments"),
-        ("missing", {}, "'missing': unknown_tool"),
+        ("missing", {"at": "secret-error"}, "'missing': unknown_tool"),
     ],
 )
-def test_what_failed_is_a_warning_with_its_kind(lines, name, arguments, start):
+def test_what_failed_is_a_warning_with_its_kind_and_without_arguments_or_texts(lines, name, arguments, start):
     registry, _ = board()
     registry.call_sync(name, arguments)
     (record,) = lines()
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith(start)
+    assert "secret" not in record.getMessage() + repr(record.pegboard)
 
 
 def test_a_denied_loop_is_in_the_log(lines):
     registry, _ = board()
     kinds(registry, *[("look", {})] * 3)
     assert [record.pegboard["outcome"] for record in lines()] == ["ok", "ok", "denied"]
-
-
-@pytest.mark.parametrize("name", ["look", "missing"])
-def test_neither_arguments_nor_the_texts_of_errors_are_logged(lines, name):
-    registry, _ = board()
-    registry.call_sync(name, {"at": "secret-error"})
-    (record,) = lines()
-    assert "secret" not in record.getMessage() + repr(record.pegboard)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +228,7 @@ def test_only_what_the_settings_name_is_on():
     assert (guard.journal, guard.order, guard.limits) == (None, None, None)
     assert (guard.doom_loop.times, guard.doom_loop.action) == (3, "ask")
     assert Guard({"doom_loop": 0}).doom_loop is None
+    assert not GuardSettings().log_arguments
 
 
 def test_everything_on(tmp_path):
@@ -306,155 +295,54 @@ def test_no_guard_changes_what_a_call_answers(tmp_path):
         assert plain.call_sync(*call, SESSION).to_json() == guarded.call_sync(*call, SESSION).to_json()
 
 
-def read(text):
-    """What a pegboard.toml hands to the plugin."""
-    return read_table(GuardSettings, tomllib.loads(text).get("plugins", {}).get("guard", {}), "")
-
-
-def test_the_defaults():
-    settings = read("")
-    assert (settings.doom_loop, settings.doom_loop_action, settings.log_arguments) == (3, "ask", False)
-    assert (settings.limits, settings.order, settings.journal) == (None, None, None)
-
-
-def test_everything_that_may_be_set(tmp_path):
-    settings = read(f"""
-        [plugins.guard]
-        doom_loop = 5
-        doom_loop_action = "deny"
-        log_arguments = true
-
-        [[plugins.guard.limits]]
-        calls = 10
-
-        [[plugins.guard.limits]]
-        calls = 3
-        tools = ["web_*", "mail"]
-        per = "user"
-        seconds = 60
-        each = true
-
-        [[plugins.guard.order.after]]
-        tools = "deploy*"
-        after = ["test", "build"]
-        within = "turn"
-
-        [[plugins.guard.order.before]]
-        tools = "log_in"
-        before = "mail"
-
-        [[plugins.guard.order.exclusive]]
-        tools = ["search_web", "search_docs"]
-        within = "session"
-
-        [[plugins.guard.order.cooldown]]
-        tools = "mail"
-        seconds = 30
-        calls = 2
-
-        [[plugins.guard.order.required]]
-        tools = "summary"
-
-        [plugins.guard.journal]
-        file = "{tmp_path}/audit.jsonl"
-        fsync = "never"
-        starts = true
-        arguments = true
-        redact = "*pin*"
-        redact_values = ['\\d{{16}}']
-        rotate_bytes = 1000
-        keep = 3
-        wait_seconds = 1.5
-    """)
-    assert (settings.doom_loop, settings.doom_loop_action, settings.log_arguments) == (5, "deny", True)
-    assert settings.limits.limits == (Limit(10), Limit(3, ("web_*", "mail"), "user", 60, each=True))
-    assert settings.order.rules == (
-        ComesAfter("deploy*", ["test", "build"], "turn"),
-        ComesBefore("log_in", "mail"),
-        Exclusive(["search_web", "search_docs"], "session"),
-        Cooldown("mail", 30, 2),
-        Required("summary"),
-    )
-    journal = settings.journal
-    assert (journal.file, journal.fsync, journal.starts) == (tmp_path / "audit.jsonl", "never", True)
-    assert (journal.arguments, journal.redact, journal.redact_values) == (True, ("*pin*",), (r"\d{16}",))
-    assert (journal.rotate_bytes, journal.keep, journal.wait_seconds) == (1000, 3, 1.5)
-
-
 def test_the_readme_lists_every_setting_as_it_may_be_set():
     readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
     table = tomllib.loads(readme.partition("```toml\n")[2].partition("```")[0])["plugins"]["guard"]
-    read_table(GuardSettings, table, "")
+    settings = read_table(GuardSettings, table, "")
+    rules = {"after": ComesAfter, "before": ComesBefore, "exclusive": Exclusive, "cooldown": Cooldown}
+    rules["required"] = Required
     listed = {**table, "limits": table["limits"][0], **{key: each[0] for key, each in table["order"].items()}}
-    for name, cls in {"limits": Limit, "journal": Journal, "after": ComesAfter, "before": ComesBefore,
-                      "exclusive": Exclusive, "cooldown": Cooldown, "required": Required}.items():  # fmt: skip
+    for name, cls in {"limits": Limit, "journal": Journal, **rules}.items():
         settable = {each.name for each in attrs.fields(cls) if each.init and each.metadata.get("setting", True)}
         assert settable - {"within"} <= set(listed[name]), name
     assert {each.name for each in attrs.fields(GuardSettings)} == set(table)
+    assert settings.limits.limits == tuple(Limit(**each) for each in table["limits"])
+    assert settings.order.rules == tuple(cls(**each) for name, cls in rules.items() for each in table["order"][name])
+    given = Journal(**table["journal"])
+    assert all(getattr(settings.journal, name) == getattr(given, name) for name in table["journal"])
+    assert (settings.doom_loop, settings.doom_loop_action, settings.log_arguments) == (3, "ask", False)
 
 
-@pytest.mark.parametrize("value", [1, -1, 2.5, "3", True, None])
-def test_a_doom_loop_is_0_or_a_whole_number_from_2_on(value):
-    with pytest.raises(ValueError, match=r"0 \(off\) or a whole number from 2 on, got (a text|1|-1|2.5|True|None)$"):
-        read_table(GuardSettings, {"doom_loop": value}, "")
-
-
-def test_log_arguments_is_a_boolean():
-    with pytest.raises(TypeError, match="true or false, got a text"):
-        read_table(GuardSettings, {"log_arguments": "yes"}, "")
+OFF_OR_2 = "doom_loop must be 0 (off) or a whole number from 2 on, got"
+CIRCLE = {"after": [{"tools": "a", "after": "b"}, {"tools": "b", "after": "a"}]}
 
 
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        (
-            {"doom_lop": 4},
-            r"^doom_lop: unknown key\. Did you mean 'doom_loop' or 'doom_loop_action'\?",
-        ),
-        ({"journal": {"file": "x", "fsink": 1}}, r"^journal\.fsink: unknown key\. Did you mean 'fsync'\?"),
-        ({"journal": {"file": "x", "now": 1}}, r"^journal\.now: unknown key\."),
-        ({"limits": [{"calls": 1}, {"cals": 1}]}, r"^limits\[1\]\.cals: unknown key\. Did you mean 'calls'\?"),
-        ({"order": {"exclusiv": []}}, r"^order\.exclusiv: unknown key\. Did you mean 'exclusive'\?"),
-        (
-            {"order": {"after": [{"tool": "x"}]}},
-            r"^order\.after\[0\]\.tool: unknown key\. Did you mean 'tools'\?",
-        ),
+        *(({"doom_loop": value}, f"{OFF_OR_2} {value!r}") for value in (1, -1, 2.5, True, None)),
+        ({"doom_loop": "3"}, f"{OFF_OR_2} a text"),
+        ({"doom_loop_action": "warn"}, "doom_loop_action must be one of 'ask', 'deny', got a text"),
+        ({"log_arguments": "yes"}, "log_arguments must be true or false, got a text"),
+        ({"doom_lop": 4}, "doom_lop: unknown key. Did you mean 'doom_loop' or 'doom_loop_action'?"),
+        ({"journal": {"file": "x", "fsink": 1}}, "journal.fsink: unknown key. Did you mean 'fsync'?"),
+        ({"journal": {"file": "x", "now": 1}}, "journal.now: unknown key."),
+        ({"journal": {}}, "journal: file is missing"),
+        ({"limits": [{"calls": 1}, {"cals": 1}]}, "limits[1].cals: unknown key. Did you mean 'calls'?"),
+        ({"limits": [{}]}, "limits[0]: calls is missing"),
+        ({"limits": [{"calls": 0}]}, "limits[0]: calls must be from 1"),
+        ({"limits": {"calls": 1}}, "limits: must be a list of tables ([[plugins.guard.limits]]), got"),
+        ({"limits": [3]}, "limits[0]: must be a table, got 3"),
+        ({"order": {"exclusiv": []}}, "order.exclusiv: unknown key. Did you mean 'exclusive'?"),
+        ({"order": {"after": [{"tool": "x"}]}}, "order.after[0].tool: unknown key. Did you mean 'tools'?"),
+        ({"order": []}, "order: must be a table, got []"),
+        ({"order": {"after": {}}}, "order.after: must be a list of tables ([[plugins.guard.order.after"),
+        ({"order": {"cooldown": [{"tools": "x"}]}}, "order.cooldown[0]: a cooldown of x needs"),
+        ({"order": CIRCLE}, "order: the rules contradict each other"),
     ],
 )
-def test_an_unknown_setting_is_refused_with_its_place_and_a_near_miss(settings, text):
-    with pytest.raises(ValueError, match=text):
-        read_table(GuardSettings, settings, "")
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "text"),
-    [
-        ({"journal": {}}, ValueError, "^journal: file is missing"),
-        ({"limits": [{}]}, ValueError, r"^limits\[0\]: calls is missing"),
-        ({"limits": [{"calls": 0}]}, ValueError, r"^limits\[0\]: calls must be from 1"),
-        (
-            {"limits": {"calls": 1}},
-            TypeError,
-            r"^limits: must be a list of tables \(\[\[plugins\.guard\.limits\]\]\), got",
-        ),
-        ({"limits": [3]}, TypeError, r"^limits\[0\]: must be a table, got 3"),
-        ({"order": []}, TypeError, r"^order: must be a table, got \[\]"),
-        (
-            {"order": {"after": {}}},
-            TypeError,
-            r"^order\.after: must be a list of tables \(\[\[plugins\.guard\.order\.after",
-        ),
-        ({"order": {"cooldown": [{"tools": "x"}]}}, ValueError, r"^order\.cooldown\[0\]: a cooldown of x needs"),
-        (
-            {"order": {"after": [{"tools": "a", "after": "b"}, {"tools": "b", "after": "a"}]}},
-            ValueError,
-            "^order: the rules contradict each other.*a waits for b, b waits for a",
-        ),
-        ({"doom_loop_action": "warn"}, ValueError, "^doom_loop_action must be one of 'ask', 'deny', got a text"),
-    ],
-)
-def test_a_wrong_value_is_refused_with_its_place(settings, error, text):
-    with pytest.raises(error, match=text):
+def test_a_wrong_setting_is_refused_with_its_place_and_a_near_miss(settings, text):
+    with pytest.raises((ValueError, TypeError), match=f"^{re.escape(text)}"):
         read_table(GuardSettings, settings, "")
 
 

@@ -38,16 +38,11 @@ facts = st.dictionaries(texts.filter(lambda key: key not in ("n", "at", "prev", 
 
 
 @given(facts, st.integers(1, 10**9))
-def test_what_is_written_is_read_back(said, number):
+def test_what_is_written_is_one_line_of_printable_ascii_and_read_back(said, number):
     line, digest = encode(number, "now", said, START)
     record = decode(line.removesuffix(b"\n"))
     assert (record.number, record.previous, record.hash) == (number, START, digest)
     assert {key: record.facts[key] for key in said} == said
-
-
-@given(facts)
-def test_a_line_is_one_line_of_printable_ascii(said):
-    line, _ = encode(1, "now", said, START)
     assert line.endswith(b"\n")
     assert line[:-1].decode("ascii").isprintable()
 
@@ -314,6 +309,11 @@ def test_nothing_waits_for_the_disk_where_that_isn_t_asked_for(path, monkeypatch
 # What can't be written ------------------------------------------------------------------------------------------------
 
 
+def linked(path):
+    path.with_name("notes").write_text("mine\n")
+    path.symlink_to("notes")
+
+
 def written_before(path, content):
     JournalFile(path).append([call(1)])
     path.write_bytes(path.read_bytes() + content)
@@ -329,6 +329,7 @@ def written_before(path, content):
         (lambda path: written_before(path, b"x" * 200), 100, "ends with something else"),
         (lambda path: written_before(path, b""), 50, "ends with something else"),
         (os.mkfifo, None, "no ordinary file"),
+        (linked, None, "is no journal"),
         (Path.mkdir, None, "Is a directory"),
     ],
 )
@@ -515,7 +516,15 @@ def test_a_torn_last_record_is_told(file):
     assert "the last one: torn by a crash, or changed" in report.broken.reason
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"", "the file is empty"), (b"hello\n", "doesn't end with a hash")])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"hello\n", "doesn't end with a hash"),
+        (b"[" * 100_000 + b"\n", "doesn't end with a hash"),
+    ],
+    ids=["nothing", "a text", "too deep"],
+)
 def test_what_is_no_journal_is_broken_at_once(file, content, reason):
     file.write_bytes(content)
     broken = verify(file).broken
@@ -556,7 +565,8 @@ def test_records_cut_off_at_the_end_show_by_a_head_that_was_kept(file):
     assert verify(file, head=head).has_head is True
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
     assert verify(file).ok
-    assert verify(file, head=head).has_head is False
+    for each in (head, "", "0" * 64):  # what stands before the first record is no record
+        assert verify(file, head=each).has_head is False
 
 
 def test_files_of_one_journal_have_to_continue_each_other(tmp_path):
@@ -578,3 +588,9 @@ def test_files_of_one_journal_have_to_continue_each_other(tmp_path):
 def test_a_missing_file_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "nowhere")
+
+
+def test_nobody_waits_for_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="ordinary file"):
+        verify(tmp_path / "pipe")

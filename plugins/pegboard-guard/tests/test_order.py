@@ -74,6 +74,9 @@ CONTEXTS = {
     "other": ReadonlyContext(session="other"),
     "message": ReadonlyContext(message="m"),
     "nothing": None,
+    "ann": ReadonlyContext(user="ann"),
+    "bob": ReadonlyContext(user="bob"),
+    "bob_here": ReadonlyContext(user="bob", session="s", invocation="i1"),
 }
 KINDS = {"!": "denied", "~": "tool_failure", "?": "unknown_tool"}
 
@@ -114,6 +117,10 @@ AFTER, TURNS_AFTER = ComesAfter("deploy", "test"), ComesAfter("deploy", "test", 
         ([AFTER], "tset? deploy!"),
         ([TURNS_AFTER], "test deploy turn2: deploy!"),
         ([TURNS_AFTER], "message: test deploy!"),
+        ([AFTER], "ann: test bob: deploy! ann: deploy"),
+        ([AFTER], "test bob_here: deploy!"),
+        ([TURNS_AFTER], "test bob_here: deploy!"),
+        ([TURNS_AFTER], "ann: test bob: deploy!"),
         ([ComesAfter("*", "log_in")], "test! log_in test"),
         ([ComesAfter("deploy", "search_*")], "deploy! search_docs deploy"),
         # Of a group the first that ran is the only one.
@@ -193,25 +200,17 @@ def test_where_no_turn_is_named_a_group_of_a_turn_lets_all_through_and_the_opera
 
 
 def test_what_a_turn_still_lacks():
-    rules = OrderRules(Required(["test", "search_*"]), Required("log_in", within="session"), Required("test"))
+    """A call that failed doesn't count as made."""
+    rules = OrderRules(Required(["test", "search_*"]), Required("log_in", within="session"), Required(["test", "fail"]))
     registry = ToolRegistry()
-    registry.register(*(named(name) for name in ("test", "search_web", "log_in")))
+    registry.register(*(named(name) for name in ("test", "search_web", "log_in")), named("fail", fails=True))
     register_plugin(registry, rules, "order")
-    assert rules.missing(TURN) == ("test", "search_*", "log_in")
-    kinds(registry, "search_web", "log_in")
-    assert rules.missing(TURN) == ("test",)
-    assert rules.missing(NEXT) == ("test", "search_*")
+    assert rules.missing(TURN) == ("test", "search_*", "log_in", "fail")
+    kinds(registry, "search_web", "log_in", "fail")
+    assert rules.missing(TURN) == ("test", "fail")
+    assert rules.missing(NEXT) == ("test", "search_*", "fail")
     kinds(registry, "test")
-    assert rules.missing(TURN) == ()
-
-
-def test_a_call_that_failed_does_not_count_as_made():
-    rules = OrderRules(Required("broken"))
-    registry = ToolRegistry()
-    registry.register(named("broken", fails=True))
-    register_plugin(registry, rules, "order")
-    kinds(registry, "broken")
-    assert rules.missing(TURN) == ("broken",)
+    assert rules.missing(TURN) == ("fail",)
 
 
 def test_where_no_turn_is_named_nothing_is_known_to_be_missing():
@@ -303,6 +302,10 @@ def test_a_tool_that_waits_for_itself_is_refused(rule):
         [ComesAfter("deploy*", "test*"), ComesAfter("test_all", "build")],
         [ComesAfter("a", "b_*"), ComesAfter("b_1", "a")],  # another b_ may come first
         [ComesAfter("a_*", "a_1")],
+        [Exclusive(["a", "b"]), ComesAfter("b", "a")],  # in an earlier turn
+        [Exclusive(["a", "b"]), Required("a")],
+        [Exclusive(["a", "b"]), Required("a"), Required("b", within="session")],
+        [Exclusive(["a", "b"]), ComesAfter("b", ["a*"], within="turn"), ComesAfter("x", "ab")],
     ],
 )
 def test_what_can_be_kept_is_taken(rules):
@@ -327,19 +330,6 @@ def test_what_an_exclusive_group_makes_impossible_is_refused(rules, text):
     with pytest.raises(ValueError, match="contradict each other") as caught:
         OrderRules(*rules)
     assert text in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        [Exclusive(["a", "b"]), ComesAfter("b", "a")],  # in an earlier turn
-        [Exclusive(["a", "b"]), Required("a")],
-        [Exclusive(["a", "b"]), Required("a"), Required("b", within="session")],
-        [Exclusive(["a", "b"]), ComesAfter("b", ["a*"], within="turn"), ComesAfter("x", "ab")],
-    ],
-)
-def test_what_an_exclusive_group_leaves_possible_is_taken(rules):
-    OrderRules(*rules)
 
 
 names = st.sampled_from("abcd")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, strategies as st
@@ -152,6 +152,8 @@ def play(limits, script):
         ([Limit(1, per="turn")], "message=a: note note! message=b: note"),
         ([Limit(2, per="registry")], "session=a,user=a: note session=b,user=b: note session=c,user=c: note!"),
         ([Limit(1)], "note note!"),
+        ([Limit(1)], "user=a: note user=b: note user=a: note!"),
+        ([Limit(1)], "user=a,session=s,message=m: note user=b,session=s,message=m: note user=a,session=s: note!"),
         # All have to be kept, and a refused call takes from none; one that failed has used it.
         ([Limit(3), Limit(1, "web_*")], "web_search web_search! web_search! note note note!"),
         ([Limit(1)], "fail~ note!"),
@@ -281,13 +283,9 @@ def test_calls_at_once_are_counted():
 
 def test_threads_count_together():
     registry = board(Limit(50))
-    went = []
-    threads = [threading.Thread(target=lambda: went.extend(kinds(registry, ["note"] * 20))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert went.count(None) == 50
+    with ThreadPoolExecutor(4) as threads:
+        went = threads.map(lambda _: kinds(registry, ["note"] * 20), range(4))
+        assert sum(each.count(None) for each in went) == 50
 
 
 def test_two_guards_on_one_board_keep_their_books_apart():

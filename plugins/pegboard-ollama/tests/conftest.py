@@ -65,6 +65,7 @@ OLLAMA = Vendor(
     passes=dict.fromkeys([429, 500, 503]),
     ids=False,
     stays_within=False,
+    listing={"/api/tags": {"models": [{"name": "one"}, {"name": "two"}]}},
     nonsense=[b"<html>a proxy</html>\n", b"[]", b"5", b"null", b"{", *DEEP],
     frames=[b"<html>a proxy</html>\n"],
     begun=json.dumps({"model": "m", "message": {"role": "assistant", "content": "Half"}}).encode() + b"\n",

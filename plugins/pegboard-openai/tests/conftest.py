@@ -41,6 +41,12 @@ BOTH = {
         {"service_tier": "flex", "brand_new": {"a": [1]}, "newer": 2},
     ),
     "refused": "refusal",
+    "listing": {
+        "/v1/models": {
+            "object": "list",
+            "data": [{"id": name, "object": "model", "created": 0, "owned_by": "x"} for name in ("one", "two")],
+        }
+    },
     "nonsense": [b"{}", b'{"choices": [], "output": 3}', b"[1, 2]", b"<html>busy</html>", b"null", b"{", *DEEP],
     "frames": [
         *(b"data: [1]\n\n", b'data: "a"\n\n', b"data: 7\n\n", b'data: {"choices": 1}\n\n', b"data: {oops\n\n"),

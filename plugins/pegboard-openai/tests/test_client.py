@@ -6,13 +6,12 @@ import asyncio
 import json
 import sys
 
-import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI, Timeout
 
 from fake_vendors import Call, Error, ModelServer, Page, Reasoning, Round, Search
-from fake_vendors.contract.clients import HI, KEY, Silent, shown
+from fake_vendors.contract.clients import HI, KEY, shown, silent_model
 from pegboard import ModelConfig, ModelError, ModelRequest, Tool, TurnLimits
 from pegboard_openai import OpenAIChatModel, OpenAIModel
 from pegboard_openai.client import chat_exporter, model_error, searches, secrets_of, server_exporter
@@ -65,32 +64,24 @@ def test_what_is_sent_to_servers_that_want_no_key_is_no_secret():
     assert secrets_of(AsyncOpenAI(api_key="none")) == []
 
 
-async def silence(vendor, ask, begun=b"", **options):
-    silent = Silent(begun, vendor.stream_type)
-    server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, asyncio.timeout(30), vendor.at(url, **options) as model:
-        said = await ask(model)
-        await silent.left.wait()
-        return said
-
-
 @pytest.mark.slow
 def test_a_turn_that_runs_out_of_time_keeps_what_was_said(streaming, registry):
-    async def ask(model):
-        return await streaming.turn(model, "Hi", registry, limits=TurnLimits(seconds=2))
+    async def main():
+        async with silent_model(streaming.vendor, begins=True) as (model, _):
+            return await streaming.turn(model, "Hi", registry, limits=TurnLimits(seconds=2))
 
-    played = asyncio.run(silence(streaming.vendor, ask, streaming.vendor.begun))
+    played = asyncio.run(main())
     assert (played.outcome.ended, played.messages[-1].text) == ("limit", "Half")
 
 
 def test_a_provider_that_says_nothing_is_a_lost_connection(vendor):
-    async def ask(model):
-        with pytest.raises(ModelError, match="timed out") as caught:
-            await model.respond(HI)
-        return caught.value
+    async def main():
+        async with silent_model(vendor, begins=False, timeout=Timeout(10, read=0.05)) as (model, _):
+            with pytest.raises(ModelError, match="timed out") as caught:
+                await model.respond(HI)
+            return caught.value
 
-    error = asyncio.run(silence(vendor, ask, timeout=Timeout(10, read=0.05)))
+    error = asyncio.run(main())
     assert (error.retryable, error.status, error.code) == (True, None, "APITimeoutError")
 
 
@@ -224,23 +215,3 @@ def test_a_turn_at_another_server(way, registry):
         assert played.bodies[0]["max_tokens"] == 9
         assert {tool["type"] for tool in played.bodies[0]["tools"]} == {"function"}
         assert played.results == ["ran ls"]
-
-
-# --- models ---
-
-
-def listed(answer):
-    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: answer))
-    client = AsyncOpenAI(api_key=KEY, base_url="http://openai.example/v1", http_client=http, max_retries=0)
-    return asyncio.run(OpenAIModel("-", client=client).models())
-
-
-def test_the_models_of_the_provider_are_listed():
-    data = [{"id": name, "object": "model", "created": 0, "owned_by": "x"} for name in ("one", "two")]
-    assert listed(httpx.Response(200, json={"object": "list", "data": data})) == ["one", "two"]
-
-
-def test_a_provider_that_refuses_to_list_them_is_an_error():
-    with pytest.raises(ModelError) as caught:
-        listed(httpx.Response(401, json={"error": {"message": f"no such key {KEY}"}}))
-    assert caught.value.status == 401

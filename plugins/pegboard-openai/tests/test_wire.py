@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from fake_vendors.cases import cases_in, check
-from fake_vendors.rules.samples import asked, called
-from pegboard import Tool
+from pegboard import ModelRequest, Tool, ToolCall
 from pegboard.messages import Message, ReasoningPart, TextPart
 from pegboard_openai._openai import CHAT, RESPONSES
 from pegboard_openai.openai_chat import OpenAIChat
@@ -16,6 +16,12 @@ from pegboard_openai.openai_responses import OpenAIResponses
 
 KEY = "openai-responses"
 texts = st.text(max_size=5)
+called = st.builds(
+    ToolCall,
+    st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
+    st.dictionaries(st.text(max_size=3), st.integers() | st.none() | st.text(max_size=3), max_size=3).map(json.dumps),
+    st.from_regex(r"call_[a-z0-9]{1,8}", fullmatch=True),
+)
 calls = st.lists(called, max_size=4, unique_by=lambda call: call.id)
 
 
@@ -50,7 +56,7 @@ def test_ten_levels_are_strict(levels, strict):
 def test_what_is_said_in_a_chat_is_read_as_it_was(text, calls):
     """But for texts that are empty, and lone surrogates, which no wire has."""
     message = Message.assistant(*([TextPart(text)] if text else []), *calls)
-    said = OpenAIChat().request(asked(message, tools=()))["messages"]
+    said = OpenAIChat().request(ModelRequest([message]))["messages"]
     answers = [OpenAIChat().response({"choices": [{"message": each}]}) for each in said]
     assert tuple(part for answer in answers for part in answer.parts) == message.parts
 
@@ -98,7 +104,7 @@ def test_what_is_said_in_responses_is_read_as_it_was(text, calls):
     thought = ReasoningPart("hm", {KEY: {"id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}})
     said = TextPart(text, provider_metadata={KEY: {"id": "msg_1", "status": "completed"}})
     message = Message.assistant(thought, said, *(evolve(call, provider_metadata=facts) for call in calls))
-    items = OpenAIResponses().request(asked(message, tools=()))["input"]
+    items = OpenAIResponses().request(ModelRequest([message]))["input"]
     assert OpenAIResponses().response({"output": items}).parts == message.parts
 
 

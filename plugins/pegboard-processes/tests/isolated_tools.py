@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import enum
 import functools
@@ -159,6 +160,14 @@ def do(code: str, context: ToolContext) -> object:
     return names["result"]
 
 
+@tool
+async def go(code: str, context: ToolContext) -> object:
+    """Runs code that awaits something; gives its `result`."""
+    names = {**globals(), "context": context, "result": None}
+    await eval(compile(code, "code", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    return names["result"]
+
+
 @tool(permission="edit", permission_arguments={"path": "path"})
 def resolved(path: str) -> str:
     """Gives the place that a path leads to."""
@@ -172,26 +181,6 @@ def sleep_on(pid_file: str) -> None:
     Path(pid_file).write_text(f"{os.getpid()}")
     while True:
         time.sleep(FOREVER)
-
-
-@tool
-def sleep_well(file: str) -> None:
-    """Sleeps, and tidies up when it has to end."""
-    try:
-        Path(file).write_text(f"{os.getpid()}")
-        time.sleep(FOREVER)
-    finally:
-        Path(file).write_text("tidy")
-
-
-@tool
-async def wait_well(file: str) -> None:
-    """The same, async."""
-    try:
-        Path(file).write_text(f"{os.getpid()}")
-        await asyncio.sleep(FOREVER)
-    finally:
-        Path(file).write_text("tidy")
 
 
 @tool
@@ -266,14 +255,6 @@ def tell(context: ToolContext) -> str:
 
 
 @tool
-def tell_much(count: int, context: ToolContext) -> str:
-    """Tells more than anybody wants to know."""
-    for number in range(count):
-        context.report(number)
-    return "told"
-
-
-@tool
 def about(context: ToolContext) -> dict:
     """Says what it knows of its call."""
     request = context.request
@@ -292,35 +273,6 @@ def about(context: ToolContext) -> dict:
 
 
 @tool
-def change(context: ToolContext) -> str:
-    """Asks its host to do things."""
-    context.state["new"] = [1]
-    del context.state["old"]
-    context.actions.transfer_to = "writer"
-    return "changed"
-
-
-@tool
-async def ask(context: ToolContext, permission: str) -> str:
-    """Asks for a permission."""
-    await context.ask(permission, ["a.txt"], always=["*.txt"], metadata={"diff": "+1"})
-    return "allowed"
-
-
-@tool
-def ask_plainly(context: ToolContext, permission: str) -> str:
-    """The same from a plain function."""
-    context.wait(context.ask(permission, ["a.txt"]))
-    return "allowed"
-
-
-@tool
-def keep_allowed(context: ToolContext, paths: list[str]) -> list[str]:
-    """The paths that the rules allow."""
-    return [path for path in paths if context.allows("read_file", path)]
-
-
-@tool
 async def ask_and_go_on(context: ToolContext, permission: str) -> str:
     """Takes no for an answer."""
     try:
@@ -330,37 +282,6 @@ async def ask_and_go_on(context: ToolContext, permission: str) -> str:
     except (LookupError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
     return "allowed"
-
-
-@tool
-async def confirm(context: ToolContext, hint: str) -> dict:
-    """Asks a question."""
-    answer = await context.request_confirmation(hint, {"n": 1})
-    return {"answer": answer.to_json(), "earlier": [one.hint for one in answer.earlier]}
-
-
-@tool
-async def call_twice(context: ToolContext, name: str) -> str:
-    """Calls two tools at once."""
-    one, two = await asyncio.gather(context.call(name, {"a": 1}), context.call(name, '{"a": 2}'))
-    return f"{one.text} {two.text}"
-
-
-@tool
-async def ask_both(context: ToolContext, spin: bool) -> str:
-    """Asks two people at once."""
-    await asyncio.gather(context.ask("a"), context.ask("b"))
-    while spin:
-        pass
-    return "allowed"
-
-
-@tool
-async def call_many(context: ToolContext, count: int) -> str:
-    """Calls many tools at once; gives the first that fails."""
-    calls = [asyncio.ensure_future(context.call("echo", {"a": number})) for number in range(count)]
-    (first,), _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-    return str(first.exception())
 
 
 @tool
@@ -401,12 +322,6 @@ async def remember(context: ToolContext) -> dict:
         "names": names,
         "left": await context.artifacts.list(),
     }
-
-
-@tool
-def go_on(context: ToolContext) -> str:
-    """Wants to go on in the background."""
-    return context.background(later(1))
 
 
 # What can't be found again --------------------------------------------------------------------------------------------

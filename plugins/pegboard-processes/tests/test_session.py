@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from contextvars import ContextVar
 
 import attrs
@@ -23,6 +24,28 @@ from pegboard import (
 from pegboard_processes import session
 
 PERSON = ReadonlyContext(user="ann", session="s1", state={"old": 1})
+ASK = 'await context.ask("edit", ["a.txt"], always=["*.txt"], metadata={"diff": "+1"}); result = "allowed"'
+ASK_BOTH = """
+await asyncio.gather(context.ask("a"), context.ask("b"))
+while {spin}:
+    pass
+result = "allowed"
+"""
+CALL_MANY = """
+calls = [asyncio.ensure_future(context.call("echo", {"a": number})) for number in range(64 + 1)]
+(first,), _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+result = str(first.exception())
+"""
+CALL_TWICE = """
+one, two = await asyncio.gather(context.call("echo", {"a": 1}), context.call("echo", '{"a": 2}'))
+result = f"{one.text} {two.text}"
+"""
+CHANGE = 'context.state["new"] = [1]; del context.state["old"]; context.actions.transfer_to = "writer"'
+CONFIRM = """
+answer = await context.request_confirmation("sure?", {"n": 1})
+result = {"answer": answer.to_json(), "earlier": [one.hint for one in answer.earlier]}
+"""
+TELL_MUCH = "for number in range({}): context.report(number)"
 
 
 @attrs.define(eq=False)
@@ -104,7 +127,7 @@ def test_generators_emit_their_items(talk):
 
 def test_more_than_the_loop_takes_makes_the_child_wait_and_loses_nothing(talk):
     seen = []
-    assert talk("tell_much", listener=seen.append, count=2000).output == "told"
+    assert not talk("do", listener=seen.append, code=TELL_MUCH.format(2000)).is_error
     assert seen == [Progress(number) for number in range(2000)]
 
 
@@ -113,7 +136,7 @@ def test_a_flood_of_events_keeps_no_caller_from_cancelling(pool):
 
     async def cancelled():
         context = ToolContext(listener=seen.append)
-        task = asyncio.ensure_future(execute(pool, "tell_much", context, count=10**9))
+        task = asyncio.ensure_future(execute(pool, "do", context, code=TELL_MUCH.format(10**9)))
         await asyncio.to_thread(until, lambda: len(seen) > 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -156,7 +179,7 @@ def test_a_tool_knows_what_json_can_say_of_its_call(talk, host):
 
 
 def test_what_it_asks_its_host_to_do_comes_back_with_the_response(talk):
-    response = talk("change")
+    response = talk("do", code=CHANGE)
     assert response.actions == {"stateDelta": {"new": [1]}, "stateRemoved": ["old"], "transferTo": "writer"}
 
 
@@ -164,12 +187,12 @@ def test_what_it_asks_its_host_to_do_comes_back_with_the_response(talk):
 
 
 def test_a_permission_is_asked_of_the_parents_host(talk, host):
-    assert talk("ask", permission="edit").output == "allowed"
+    assert talk("go", code=ASK).output == "allowed"
     assert host.asked == [("edit", ["a.txt"], ["*.txt"], {"diff": "+1"})]
 
 
 def test_a_plain_function_may_ask_too(talk, host):
-    assert talk("ask_plainly", permission="edit").output == "allowed"
+    assert talk("do", code='context.wait(context.ask("edit", ["a.txt"])); result = "allowed"').output == "allowed"
     assert host.asked == [("edit", ["a.txt"], [], {})]
 
 
@@ -185,7 +208,7 @@ def test_a_plain_function_may_ask_too(talk, host):
 def test_a_no_that_is_not_caught_is_raised_in_the_parent_as_it_was(talk, host, error):
     host.answer = error
     with pytest.raises(type(error)) as raised:
-        talk("ask", permission="edit")
+        talk("go", code=ASK)
     assert raised.value is error
 
 
@@ -204,13 +227,13 @@ def test_of_another_failure_the_tool_learns_no_more_than_its_name(talk, host):
 
 
 def test_a_question_is_answered_with_all_answers_before_it(talk):
-    said = talk("confirm", hint="sure?").structured_content
+    said = json.loads(talk("go", code=CONFIRM).output)
     assert said["answer"] == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}, "feedback": "fine"}
     assert said["earlier"] == ["before"]
 
 
 def test_tools_call_tools_several_at_once(talk, host):
-    assert talk("call_twice", name="echo").output == "echo: {'a': 1} echo: {\"a\": 2}"
+    assert talk("go", code=CALL_TWICE).output == "echo: {'a': 1} echo: {\"a\": 2}"
     assert sorted(map(str, host.asked)) == sorted(map(str, [("echo", {"a": 1}), ("echo", '{"a": 2}')]))
 
 
@@ -241,8 +264,8 @@ def test_memory_and_artifacts_are_the_parents(talk):
 
 
 def test_a_tool_in_a_child_cant_go_on_in_the_background(talk):
-    response = talk("go_on")
-    assert (response.kind, response.error) == ("tool_failure", "go_on failed: LookupError.")
+    response = talk("do", code="context.background(later(1))")
+    assert (response.kind, response.error) == ("tool_failure", "do failed: LookupError.")
 
 
 def test_a_pool_whose_children_are_all_taken_still_runs_calls_from_inside(pool):
@@ -261,7 +284,8 @@ def test_a_pool_whose_children_are_all_taken_still_runs_calls_from_inside(pool):
 
 
 def test_rules_of_the_parent_decide_what_a_tool_in_a_child_may_access(talk):
-    assert talk("keep_allowed", ToolContext(host=Host()), paths=["a", "b.env"]).output == '{"result": ["a"]}'
+    code = 'result = [path for path in ["a", "b.env"] if context.allows("read_file", path)]'
+    assert json.loads(talk("do", ToolContext(host=Host()), code=code).output) == ["a"]
 
 
 def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):
@@ -273,7 +297,7 @@ def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):
 
     talk("add", a=1)  # the child is there
     context = ToolContext(host=Slow())
-    assert talk("ask", context, timeout=1.0, permission="edit").output == "allowed"
+    assert talk("go", context, timeout=1.0, code=ASK).output == "allowed"
 
 
 @pytest.mark.slow
@@ -283,8 +307,8 @@ def test_several_people_stop_the_time_until_the_last_has_answered_and_then_it_ru
             await asyncio.sleep(0.6 if permission == "a" else 1.1)
 
     talk("add", a=1)
-    assert talk("ask_both", ToolContext(host=Slow()), timeout=1.0, spin=False).output == "allowed"
-    assert talk("ask_both", ToolContext(host=Slow()), timeout=1.0, spin=True).kind == "timeout"
+    assert talk("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=False)).output == "allowed"
+    assert talk("go", ToolContext(host=Slow()), timeout=1.0, code=ASK_BOTH.format(spin=True)).kind == "timeout"
 
 
 def test_too_many_questions_at_once_are_refused(talk):
@@ -292,7 +316,7 @@ def test_too_many_questions_at_once_are_refused(talk):
         async def call(self, *_):
             await asyncio.Event().wait()
 
-    assert talk("call_many", ToolContext(host=Silent()), count=64 + 1).output == "too many questions at once"
+    assert talk("go", ToolContext(host=Silent()), code=CALL_MANY).output == "too many questions at once"
 
 
 def test_a_call_that_ends_takes_its_questions_with_it(pool):

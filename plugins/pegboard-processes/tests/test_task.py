@@ -115,16 +115,11 @@ def program(tmp_path, *arguments):
     )
 
 
-def test_a_tool_of_the_main_program_runs_and_the_program_isnt_run_again(tmp_path):
-    (tmp_path / "app.py").write_text(PROGRAM)
-    done = program(tmp_path, "app.py")
-    assert (done.stdout, done.stderr) == ("hello Ann\n", "")
-
-
-def test_so_does_one_of_a_program_that_is_run_as_a_module(tmp_path):
+@pytest.mark.parametrize("arguments", [["app/cli.py"], ["-m", "app.cli"]], ids=["a file", "a module"])
+def test_a_tool_of_the_main_program_runs_and_the_program_isnt_run_again(tmp_path, arguments):
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "cli.py").write_text(PROGRAM)
-    done = program(tmp_path, "-m", "app.cli")
+    done = program(tmp_path, *arguments)
     assert (done.stdout, done.stderr) == ("hello Ann\n", "")
 
 

@@ -21,7 +21,7 @@ from pegboard import (
     ToolSpec,
 )
 from pegboard.errors import ExpressionError, InvalidNameError
-from pegboard.toolsets.predicates import tagged
+from pegboard.toolsets.predicates import Matches
 from pegboard_search import search_tool, searchable
 from toolsets.samples import PlainToolset, late_tool, make_tool, names, offered
 
@@ -231,7 +231,7 @@ def test_a_searchable_toolset_is_a_search_tool_and_the_others_deferred():
         ["send_mail"],
         ("send_mail", "no_such_tool"),
         "tag:net",
-        tagged("net"),
+        Matches("tag", "net"),
         lambda tool, context: tool.name == "send_mail",
         lambda tool, context: {"send_mail": True}[tool.name],
     ],

@@ -22,19 +22,14 @@ from typing import Any, Final, cast
 from attrs import frozen
 
 from pegboard.schema.json import json_faults, strict_json
+from pegboard.schema.messages import type_of
 from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "prefixItems": "array"}
-_TYPE_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
-
-
-def json_type(value: Any) -> str:
-    """The JSON Schema type of a value; a number that JSON spells without a fraction is `"integer"`."""
-    return "null" if value is None else _TYPE_NAMES[type(value)]
 
 
 @frozen(eq=False)
@@ -155,7 +150,7 @@ def _types(part: dict[str, Any]) -> frozenset[str]:
         return frozenset(name for name in named if isinstance(name, str))  # pyright: ignore[reportUnknownVariableType]
     named = _named(part)
     if named:
-        return frozenset(map(json_type, named))
+        return frozenset(map(type_of, named))
     return frozenset(kind for word, kind in _SAYS_TYPE.items() if word in part) or ALL_TYPES
 
 
@@ -210,7 +205,7 @@ def typed(text: str, hint: SchemaType) -> Any:
     with suppress(ValueError):
         # The text of a file ends with a line's end, which is no part of an object or a list.
         value = _strict(text if text[:1] in "[{" or text == text.strip() else "")
-        kind = json_type(value)
+        kind = type_of(value)
         if kind != "string" and hint.types & ({"integer", "number"} if kind in ("integer", "number") else {kind}):
             return value
     return text

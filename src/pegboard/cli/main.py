@@ -14,6 +14,7 @@ import click
 
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout
+from pegboard.plugins.snapshot import own_version
 
 if TYPE_CHECKING:
     from pegboard.cli.session import Session
@@ -39,7 +40,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Authors": {
         "new": ("manifest", "Write a new plugin package."),
         "manifest": ("manifest", "Write or check manifests."),
-        "torture": ("doctor", "Try on plugins what may go wrong."),
     },
     "Environment": {
         "doctor": ("doctor", "Look for what is wrong, and suggest what to do."),
@@ -227,14 +227,6 @@ def call_hook(found: FoundPlugin, settings: Mapping[str, Any], hook: str, argume
 PROGRAM = "registry"
 
 
-def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value and not context.resilient_parsing:
-        from pegboard.cli.tool_texts import version_text
-
-        click.echo(version_text())
-        context.exit()
-
-
 @click.group(
     PROGRAM,
     cls=RegistryGroup,
@@ -243,9 +235,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
     epilog="Without a command: registry list.",
 )
 @registry_options(hidden=False)
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
-)
+@click.version_option(own_version(), message="%(prog)s (pegboard) %(version)s", help="Show the version.")
 @click.pass_context
 def registry_group(context: click.Context) -> Any:
     """Look at the tools that plugins bring, and call them."""

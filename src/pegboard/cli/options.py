@@ -150,8 +150,3 @@ def call_options(function: F) -> F:
         click.option("--rules", type=FILE, metavar="FILE", help="What may run: rules, as TOML or JSON."),
         click.option("--timeout", type=_seconds, metavar="S", help="Seconds for each call."),
     )(function)
-
-
-def with_timeout(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-    """Options of `ToolRegistry.batch` with the time limit, where there is one."""
-    return options if timeout is None else {**options, "timeout": timeout}

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 
 from pegboard.cli.arguments import WordError
 from pegboard.cli.options import Options
-from pegboard.cli.table import cells, fitted, table, terminal_size, tool_table, wants_colour, wrapped
+from pegboard.cli.table import cells, fitted, table, terminal_width, tool_table, wants_colour, wrapped
 from pegboard.errors import (
     ConfigError,
     DefinitionError,
@@ -31,6 +31,7 @@ from pegboard.errors import (
     UnknownToolError,
 )
 from pegboard.schema.converter import JsonRecord
+from pegboard.schema.json import size_text
 from pegboard.tools.visible import visible, visible_json
 
 if TYPE_CHECKING:
@@ -49,12 +50,10 @@ class Screen:
 
     Attributes:
         width: Columns, or `None` where it is no terminal and nothing is cut or broken.
-        height: Lines, or `None` likewise.
         colour: Whether it takes colours.
     """
 
     width: int | None = None
-    height: int | None = None
     colour: bool = False
 
     @property
@@ -84,7 +83,7 @@ def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -
     """What this stream can show.
 
     Colour follows `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then `TERM=dumb`, then whether it is a terminal, in
-    the order of Python's own tracebacks. Width and height follow `COLUMNS` and `LINES`, then the terminal.
+    the order of Python's own tracebacks. The width follows `COLUMNS`, then the terminal.
     """
     try:
         on_terminal = stream is not None and stream.isatty()
@@ -93,25 +92,12 @@ def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -
     colour = wants_colour(environ, on_terminal=on_terminal)
     if stream is None or not on_terminal:
         return Screen(colour=colour)
-    width, height = terminal_size(stream.fileno(), environ)
-    return Screen(width, height, colour)
+    return Screen(terminal_width(stream.fileno(), environ), colour)
 
 
 def write(text: str) -> None:
     """Writes a text, which carries its line ends and whatever colours it is to have, as it is."""
     sys.stdout.write(text)
-
-
-def write_long(text: str, screen: Screen) -> None:
-    """Writes a text; one that is longer than the terminal goes through the pager (`PAGER`, else `less`).
-
-    Nothing is paged where standard output or input is no terminal, or a dumb one.
-    """
-    if screen.height is None or text.count("\n") < screen.height:
-        write(text)
-        return
-    os.environ.setdefault("LESS", "FRX")
-    click.echo_via_pager(text.removesuffix("\n"), color=screen.colour)
 
 
 @contextmanager
@@ -188,9 +174,6 @@ class _StandIn:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream(), name)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stream())
-
 
 class _Redirection(NamedTuple):
     """Standard output, the descriptor that it has meanwhile where that isn't its own, and where all else goes."""
@@ -264,7 +247,6 @@ def _redirect_descriptor(real: Any, target: int) -> int | None:
 _UNCUT: Final = 1_000_000
 _LEAST_WIDTH: Final = 16
 _SHOW_IMAGES: Final = ("iTerm.app", "WezTerm", "mintty", "vscode")
-_UNITS: Final = ("B", "kB", "MB", "GB")
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 MISUSES: Final = (  # what the person at the keyboard can put right: exit code 2
@@ -431,15 +413,6 @@ def content_text(item: Content) -> str:
     else:
         head = "image" if isinstance(item, ImageContent) else "audio"
     return f"[{head} {_joined(item.mime_type or '')}, {size_text(len(item.data))}]"
-
-
-def size_text(size: float) -> str:
-    """So many bytes in few characters: `812 B`, `12.3 kB`, `3.4 MB`."""
-    for unit in _UNITS[:-1]:
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.4g} {_UNITS[-1]}"
 
 
 def report_error(error: Exception, options: Options) -> int:

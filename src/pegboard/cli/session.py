@@ -120,14 +120,12 @@ class Session:
         config: What was configured.
         options: What the run was asked for.
         discovery: What is installed.
-        conflict: What `conflicts = "error"` forbids, where the session was opened all the same, or `None`.
     """
 
     registry: ToolRegistry
     config: Config
     options: Options
     discovery: Discovery
-    conflict: ConfigError | None = None
 
     def read_rules(self, file: str | None) -> None:
         """Reads what may run from a file of rules; remarks what is odd about them, and what of a project is ignored.
@@ -323,12 +321,12 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
     Args:
         options: What the run was asked for.
         discovery: What is installed, where that has been found out already.
-        anyway: Whether plugins in conflict don't matter: then `conflicts = "error"` is in `Session.conflict`.
+        anyway: Whether what several plugins bring is held back, and told, whatever is configured.
 
     Raises:
         ConfigError: A configuration is wrong, or plugins bring one name and it has `conflicts = "error"`.
     """
-    config = configuration_of(options)
+    config = evolve(configuration_of(options), conflicts="keep") if anyway else configuration_of(options)
     if options.debug:
         show_log()
     if config.selections:
@@ -338,7 +336,6 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
         from pegboard.plugins.discovery import discover
 
         discovery = discover()
-    conflict: ConfigError | None = None
     with redirect_stdout():
         try:
             registry = load_registry(config, options, discovery)
@@ -348,16 +345,13 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
                 "give one another name ([rename], [prefix]), or leave one out (block); "
                 "'registry doctor' lists all name conflicts"
             )
-            conflict = ConfigError(text, file=_files_of(config), key="conflicts")
-            if not anyway:
-                raise conflict from error
-            registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
+            raise ConfigError(text, file=_files_of(config), key="conflicts") from error
         if registry.plugin_manager is not None and options.is_default:
             note_names(registry, discovery)
         _check_settings(registry, options, discovery)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
-    return Session(registry, config, options, discovery, conflict)
+    return Session(registry, config, options, discovery)
 
 
 def names_of_plugins(registry: ToolRegistry, discovery: Discovery) -> set[str]:

@@ -109,18 +109,15 @@ def _pieces(word: str, width: int) -> Iterator[str]:
     yield piece
 
 
-def terminal_size(fd: int, environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Columns and lines of a terminal: `COLUMNS` and `LINES` where they are set, as `shutil.get_terminal_size`."""
+def terminal_width(fd: int, environ: Mapping[str, str] = os.environ) -> int:
+    """Columns of a terminal: `COLUMNS` where it is set, as `shutil.get_terminal_size`."""
+    given = environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
     try:
-        real = os.get_terminal_size(fd)
+        return os.get_terminal_size(fd).columns or 80
     except OSError:
-        real = (80, 24)
-    given = (environ.get("COLUMNS", ""), environ.get("LINES", ""))
-    columns, lines = (
-        int(text) if text.isdecimal() and int(text) > 0 else found or usual
-        for text, found, usual in zip(given, real, (80, 24), strict=True)
-    )
-    return columns, lines
+        return 80
 
 
 def wants_colour(environ: Mapping[str, str] = os.environ, *, on_terminal: bool) -> bool:

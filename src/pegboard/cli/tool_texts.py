@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
@@ -207,19 +206,16 @@ def sections_of(
         b"shown": "\0".join(map(show_text, tools)),
         b"problems": problems_json(problems),
         b"notice": notice_text(problems, notices),
-        b"version": version_text(),
+        b"version": f"registry (pegboard) {own_version()}",
         b"commands": "".join(f"{name}\t{visible(words)}\n" for name, words in commands),
     }
     return {**{name: text.encode() for name, text in texts.items()}, b"index": index}
 
 
-_written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()  # listing the same tools again takes a third
-
-
 def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> str:
     """What `list --json` prints: a tool a line, so that lines can be searched and compared."""
-    listed = [_written.get(tool) or _written.setdefault(tool, _tool_json(tool)) for tool in tools]
-    inside = "\n" + ",\n".join(listed) + "\n" if listed else ""
+    listed = ",\n".join(map(_tool_json, tools))
+    inside = f"\n{listed}\n" if listed else ""
     return f'{{"tools":[{inside}],"problems":{problems_json(problems)}}}\n'
 
 
@@ -247,8 +243,3 @@ def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> s
     if len(problems) > MOST_PROBLEMS:
         lines.append(f"{len(problems) - MOST_PROBLEMS} more problems: see 'registry doctor'")
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))
-
-
-def version_text() -> str:
-    """What `--version` prints, without a line end."""
-    return f"registry (pegboard) {own_version()}"

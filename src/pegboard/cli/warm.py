@@ -139,18 +139,15 @@ def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
 
 
 def _listing(lines: list[bytes], places: list[int]) -> bytes:
-    """The lines, as a table for a terminal; a list that is longer than it is paged, which isn't done here."""
+    """The lines, as a table for a terminal."""
     chosen = [lines[place] for place in places]
     if not sys.stdout.isatty():
         return b"".join(chosen)
-    from pegboard.cli.table import terminal_size, tool_table, wants_colour
+    from pegboard.cli.table import terminal_width, tool_table, wants_colour
 
-    width, height = terminal_size(sys.stdout.fileno())
     rows = [line.decode().rstrip("\n").split("\t") for line in chosen]
-    text = tool_table(rows, width=width, colour=wants_colour(on_terminal=True))
-    if text.count("\n") >= height:
-        raise Declined
-    return text.encode()
+    width = terminal_width(sys.stdout.fileno())
+    return tool_table(rows, width=width, colour=wants_colour(on_terminal=True)).encode()
 
 
 def _show(snapshot: Snapshot, options: dict[str, str], arguments: list[str]) -> tuple[bytes, bytes]:

@@ -127,6 +127,9 @@ class Config:
         return next(named, self.plugins.get(plugin, _NOTHING))
 
 
+NO_CONFIG: Final = Config()
+
+
 def read_config(file: str) -> bytes | None:
     """The bytes of a configuration file, or `None` where there is none.
 

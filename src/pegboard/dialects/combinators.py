@@ -79,8 +79,7 @@ def with_notes(new: JsonSchema, one: JsonSchema, other: JsonSchema) -> JsonSchem
     """The notes of both; where both have one, the first's, but for descriptions, which both stand."""
     merged = {**new, **{keyword: rule for keyword, rule in other.items() if keyword in NOTES and keyword not in one}}
     merged.update(only(one, NOTES))
-    first, second = one.get("description"), other.get("description")
-    return described(merged, second) if first and second else merged
+    return described(merged, other.get("description", ""))
 
 
 MOST_MERGED: Final = 5_000
@@ -355,9 +354,7 @@ def _simplified(schema: JsonSchema) -> JsonSchema:
     only_one: Any = flat[0]
     if not is_object(only_one) or "$ref" in only_one:
         return schema
-    merged = {**only_one, **only(schema, NOTES)}
-    inner = only_one.get("description", "")
-    return described(merged, inner) if "description" in schema and inner else merged
+    return with_notes(only_one, schema, only_one)
 
 
 @everywhere

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field
@@ -13,7 +11,7 @@ from attrs import define, field
 from pegboard.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
 from pegboard.schema.json import is_object
 from pegboard.schema.messages import type_of
-from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mapped, schemas
+from pegboard.schema.references import NOTES, REFERENCES, References, Steps, made_of_themselves, mapped
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"
@@ -112,18 +110,12 @@ def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: in
     declared = schema.get("type")
     if declared is not None:
         return [declared] if isinstance(declared, str) else list(declared)
-    if "const" in schema:
-        return [type_of(schema["const"])]
-    if "enum" in schema:
-        return list(dict.fromkeys(type_of(value) for value in schema["enum"]))
+    if "const" in schema or "enum" in schema:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        return list(dict.fromkeys(type_of(value) for value in values))
     if hops == 0:
         return None
-    return _types_within(schema, definitions, hops)
-
-
-def _types_within(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: int) -> list[str] | None:
-    target = target_of(schema, definitions)
-    if target is not None:
+    if (target := target_of(schema, definitions)) is not None:
         return types_of(target, definitions, hops - 1)
     members: list[Any] = schema.get("anyOf") or schema.get("oneOf") or []
     share = (hops - 1) // max(len(members), 1)  # no more hops in all than there were
@@ -197,7 +189,7 @@ class _Inlining:
     cyclic: frozenset[str] = frozenset()
 
     def rewritten(self, root: JsonSchema) -> Rewritten:
-        self.cyclic = _cyclic(self.definitions)
+        self.cyclic = made_of_themselves(self.definitions)
         place = Place()
         schema = self._inline(without(root, ("$defs",)), _At(place))
         written: dict[str, JsonSchema] = {}
@@ -252,32 +244,6 @@ def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
     """The target with what stood beside the reference: notes go before its own, rules hold as well."""
     rules, notes = without(beside, NOTES), only(beside, NOTES)
     return {**notes, "allOf": [target, rules]} if rules else {**target, **notes}
-
-
-def _cyclic(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
-    """The definitions made of themselves, and those between two such: what is left once all ends are taken away."""
-    leads = {
-        name: {each["$ref"].removeprefix(PREFIX) for each in schemas(part) if isinstance(each.get("$ref"), str)}
-        & definitions.keys()
-        for name, part in definitions.items()
-    }
-    endless = _without_ends(leads)
-    led: dict[str, set[str]] = {name: set() for name in endless}
-    for name in endless:
-        for target in leads[name] & endless:
-            led[target].add(name)
-    return _without_ends(led)
-
-
-def _without_ends(leads: Mapping[str, set[str]]) -> frozenset[str]:
-    """The names that lead on without end."""
-    sorter, ends = TopologicalSorter(leads), set[str]()
-    with suppress(CycleError):
-        sorter.prepare()
-    while ready := sorter.get_ready():
-        ends.update(ready)
-        sorter.done(*ready)
-    return frozenset(leads.keys() - ends)
 
 
 @everywhere

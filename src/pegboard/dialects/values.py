@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from pegboard.dialects.combinators import same
+from pegboard.dialects.combinators import same, with_notes
 from pegboard.dialects.dialect import (
     Place,
     Step,
@@ -131,13 +131,8 @@ def nullable(schema: JsonSchema, _place: Place) -> JsonSchema:
     others = [member for member in members if not _is_null(member)]
     if not others:
         return {**without(schema, ("anyOf",)), "type": "null"}
-    rest: JsonSchema = {"anyOf": others}
-    if len(others) == 1:
-        rest = others[0]
-        if "description" in schema and "description" in rest:
-            rest = {**rest, **described(only(schema, ("description",)), rest["description"])}
-            schema = without(schema, ("description",))
-    return {**rest, **only(schema, NOTES), **without(schema, NOTES | {"anyOf"}), "nullable": True}
+    rest: JsonSchema = others[0] if len(others) == 1 else {"anyOf": others}
+    return {**with_notes(rest, schema, rest), **without(schema, NOTES | {"anyOf"}), "nullable": True}
 
 
 def _is_null(member: JsonSchema) -> bool:

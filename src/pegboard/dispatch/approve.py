@@ -17,10 +17,9 @@ from pegboard.dispatch.approval.pending import (
     Approval,
     PendingCall,
     RefusedError,
-    RejectedError,
-    SuspendedError,
     confirmation_of,
     digest_of_call,
+    rejected,
 )
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject, RequestKind
 from pegboard.dispatch.callbacks import Ask, texts
@@ -44,7 +43,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     services, tool = state.services, state.tool
     assert tool is not None
     permissions = services.current.permissions
-    state.permitted_by, state.judged = permissions, None
+    state.judged = None
     policy = permissions.policies.get(tool) or policy_of(permissions, tool)
     if not state.demands and (policy.conditions == () or policy.runs(state.arguments)):
         return None
@@ -81,9 +80,7 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
     decision = policy.decide(arguments, context, granted, state.judged)
     if decision.action == "deny":
         raise denial(permissions, asking_tool(state), decision)
-    requests = [
-        each for asked in state.demands if (each := _request_for(state, permissions, asked, granted)) is not None
-    ]
+    requests = [each for asked in state.demands if (each := _request_for(state, asked, granted)) is not None]
     if decision.action == "ask":
         facts = policy.request(state.judged, arguments, context, granted)
         requests.append(request_of(state, reason=decision.reason, **facts))
@@ -100,39 +97,38 @@ def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> N
         state.asks = requests[0]
 
 
-def _decide_asked(
-    state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...]
-) -> tuple[Decision, str | None]:
+def _decide_asked(state: CallState, asked: Ask, granted: tuple[Rule, ...]) -> tuple[Decision, str | None]:
     """What the rules say of what a call, or a callback round it, asks; and the text for exactly this."""
-    policy = policy_of(permissions, asking_tool(state))
+    policy = policy_of(state.services.current.permissions, asking_tool(state))
     folders = policy.folders(state.arguments, state.context.request)
     return policy.asked(asked.permission, asked.patterns, folders, granted)
 
 
 def _request_for(
-    state: CallState, permissions: Permissions, asked: Ask, granted: tuple[Rule, ...], subject: RequestKind = "call"
+    state: CallState, asked: Ask, granted: tuple[Rule, ...], subject: RequestKind = "call", **facts: Any
 ) -> ApprovalRequest | None:
-    """What a person is asked; `None` where the rules allow it.
+    """What a person is asked; `None` where the rules allow it. An answer to a question is for that one alone.
 
     Raises:
         RefusedError: `denied`.
     """
-    decision, exact = _decide_asked(state, permissions, asked, granted)
+    decision, exact = _decide_asked(state, asked, granted)
     if decision.action == "deny":
-        raise denial(permissions, asking_tool(state), decision, asked.permission)
+        raise denial(state.services.current.permissions, asking_tool(state), decision, asked.permission)
     if decision.action == "allow":
         return None
     allowed = (*granted, *(Rule(asked.permission, each, "allow") for each in asked.always))
-    is_enough = _decide_asked(state, permissions, asked, allowed)[0].action == "allow"
+    is_enough = _decide_asked(state, asked, allowed)[0].action == "allow"
     return request_of(
         state,
         permission=asked.permission,
         patterns=asked.patterns,
-        always=() if exact is None else (exact,),
+        always=() if exact is None or subject == "question" else (exact,),
         wider=asked.always if is_enough else (),
         reason=decision.reason,
         metadata=asked.metadata,
         subject=subject,
+        **facts,
     )
 
 
@@ -157,10 +153,6 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
     return RefusedError("denied", text, detail=detail)
-
-
-Decide = Callable[[tuple[Rule, ...]], Decision]
-"""What the rules say, with what has been granted to the session."""
 
 
 def asking_tool(state: CallState) -> Tool:
@@ -223,13 +215,15 @@ def time_stands_still(state: CallState) -> Generator[None]:
             deadline.resume()
 
 
-async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide) -> Answer:
+async def ask_person(
+    state: CallState, request: ApprovalRequest, decide: Callable[[tuple[Rule, ...]], Decision]
+) -> Answer:
     """Asks, and fills in `state.pending` and `state.ends`, and `state.context.confirmation`.
 
     Args:
         state: The call.
         request: What is asked.
-        decide: Decides whether the rules allow it, once more has been granted.
+        decide: What the rules say, with what has been granted to the session.
 
     Returns:
         `Once`, `Always`; for a question also `Reject`.
@@ -265,7 +259,7 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     if isinstance(answer, Reject) and request.subject != "question":
         if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             state.ends = "rejected"
-        raise RejectedError(request.call.name, answer)
+        raise rejected(request.call.name, answer)
     if not isinstance(answer, Reject):  # rules, and links, may have changed while it was asked
         decision = await services.threads.run(decide, granted_to(state))
         if decision.action == "deny":
@@ -277,8 +271,11 @@ async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide)
     return answer
 
 
-def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> SuspendedError:
-    """Fills in `state.pending`: the answer to this request comes later."""
+def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> CallError:
+    """Fills in `state.pending`: the answer to this request comes later.
+
+    The error is no `ToolError`: a tool that goes on without a permission would go on before the answer.
+    """
     state.pending = PendingCall.of(
         request,
         tool_key(asking_tool(state)),
@@ -289,7 +286,8 @@ def _suspended(state: CallState, request: ApprovalRequest, kept: Any = None) -> 
         own_rules=state.services.current.are_own,
         kept=_kept(state) if kept is None else kept,
     )
-    return SuspendedError(state.pending)
+    text = f"{request.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
+    return CallError("confirmation_required", text)
 
 
 def _kept(state: CallState) -> Any:
@@ -334,17 +332,11 @@ async def ask_inside(state: CallState, asked: Ask) -> None:
 
     Raises:
         RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
-        SuspendedError: `confirmation_required`: the answer comes later.
+        CallError: `confirmation_required`: the answer comes later.
     """
-    current = state.services.current
-    request = _request_for(state, current.permissions, asked, granted_to(state), "permission")
-    if request is None or _was_allowed(state, asked.permission, asked.patterns):
-        return
-
-    def decide(granted: tuple[Rule, ...]) -> Decision:
-        return _decide_asked(state, current.permissions, asked, granted)[0]
-
-    await ask_person(state, request, decide)
+    request = _request_for(state, asked, granted_to(state), "permission")
+    if request is not None and not _was_allowed(state, asked.permission, asked.patterns):
+        await ask_person(state, request, lambda granted: _decide_asked(state, asked, granted)[0])
 
 
 def allows_inside(state: CallState, permission: str, subject: str) -> bool:
@@ -368,7 +360,7 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
 
     Raises:
         RefusedError: `denied`: there is no approver.
-        SuspendedError: `confirmation_required`: the answer comes later.
+        CallError: `confirmation_required`: the answer comes later.
         ValueError: An empty or very long hint, or a payload that isn't JSON.
         TypeError: A hint that is no text.
     """
@@ -376,17 +368,11 @@ async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Co
     known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
-    tool, current = asking_tool(state), state.services.current
-
-    def decide(granted: tuple[Rule, ...]) -> Decision:
-        return _decide_asked(state, current.permissions, Ask(QUESTION, (tool.name,)), granted)[0]
-
-    decision = decide(granted_to(state))
-    if decision.action == "deny":
-        raise denial(current.permissions, tool, decision, QUESTION)
-    if decision.action == "allow":
+    asked = Ask(QUESTION, (asking_tool(state).name,))
+    request = _request_for(state, asked, granted_to(state), "question", hint=hint, payload=payload)
+    if request is None:
         return Confirmation(hint, confirmed=True, payload=payload)
-    await ask_person(state, _question(state, hint, payload, reason=decision.reason), decide)
+    await ask_person(state, request, lambda granted: _decide_asked(state, asked, granted)[0])
     assert state.context.confirmation is not None
     return state.context.confirmation
 
@@ -395,17 +381,12 @@ def suspend_inside(state: CallState, hint: str, payload: Any, kept: Any, request
     """Ends a running call until a question is answered, which is not asked now; see `ToolContext.suspend`.
 
     Raises:
-        SuspendedError: Always, but for what can't be asked: then as `confirm_inside`.
+        CallError: `confirmation_required`, always, but for what can't be asked: then as `confirm_inside`.
     """
     hint = _checked_question(hint, {"payload": payload, "kept": kept})
-    given = {} if request is None else {"id": request}
-    raise _suspended(state, _question(state, hint, payload, **given), kept)
-
-
-def _question(state: CallState, hint: str, payload: Any, **facts: Any) -> ApprovalRequest:
-    patterns = (asking_tool(state).name,)
-    facts |= {"subject": "question", "hint": hint, "payload": payload}
-    return request_of(state, permission=QUESTION, patterns=patterns, **facts)
+    facts = {"permission": QUESTION, "patterns": (asking_tool(state).name,), "subject": "question"}
+    asked = request_of(state, **facts, hint=hint, payload=payload, **({} if request is None else {"id": request}))
+    raise _suspended(state, asked, kept)
 
 
 def _checked_question(hint: str, payload: Any) -> str:
@@ -445,8 +426,7 @@ def approve(state: CallState) -> Awaitable[None] | None:
 def consume_approval(state: CallState) -> Awaitable[None] | None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
 
-    Where a person was asked, the registry's permissions were changed since `permit`, or places or the tool's own
-    functions have a say, it is decided again: while a call waits, these may change.
+    It is decided again: while a call waits, permissions, grants, places and what the tool says of it may change.
 
     Raises:
         CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
@@ -460,11 +440,7 @@ def consume_approval(state: CallState) -> Awaitable[None] | None:
 
 
 def decide_again(state: CallState) -> Awaitable[None] | None:
-    """Decides right before the tool runs, for the first time or once more, where anything may be otherwise by now."""
-    known = state.permitted_by
-    may_change = known is None or policy_of(known, asking_tool(state)).may_change
-    if state.approval is None and known is state.services.current.permissions and not may_change:
-        return None
+    """Decides right before the tool runs, for the first time or once more, as anything may be otherwise by now."""
     state.asks = None
     deciding = permit(state)
     return _check_approved(state) if deciding is None else _check_approved_after(deciding, state)
@@ -491,9 +467,8 @@ async def _approve(state: CallState, request: ApprovalRequest) -> None:
     arguments = request.arguments
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
-        permissions = state.services.current.permissions
-        own = permissions.decide(tool, arguments, grants=granted, context=context)
-        demanded = (_decide_asked(state, permissions, each, granted)[0] for each in state.demands)
+        own = state.services.current.permissions.decide(tool, arguments, grants=granted, context=context)
+        demanded = (_decide_asked(state, each, granted)[0] for each in state.demands)
         return min((own, *demanded), key=lambda each: ("deny", "ask", "allow").index(each.action))
 
     await ask_person(state, request, decide)

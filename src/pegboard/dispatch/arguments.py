@@ -45,7 +45,6 @@ _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 _HALF_A_NUMBER: Final = re.compile(rb"(?<=[0-9])(?:\.|[eE][+-]?)$")
 
-
 _DICT: Final[type[Any]] = dict
 
 
@@ -119,10 +118,8 @@ def _taken(given: object, limits: Limits) -> dict[str, Any]:
     """
     most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
     try:
-        if isinstance(given, str):
-            return parse_arguments(str.__str__(given), most_bytes=most_bytes, most_nodes=most_nodes)
-        if isinstance(given, bytes):
-            return parse_arguments(b"".join((given,)), most_bytes=most_bytes, most_nodes=most_nodes)
+        if isinstance(given, str | bytes):
+            return parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
         return _plain_object(given, most_nodes)
     except CallError:
         raise

@@ -114,13 +114,11 @@ class Operations:
             oldest are dropped.
         seconds: How long something in the background may take; `None` is no limit.
         emit: Gets each completion as an event, or `None`.
-        dropped: How many results were dropped because they were never taken.
     """
 
     most: int = 10_000
     seconds: float | None = 3600.0
     emit: Callable[[CallEvent], None] | None = None
-    dropped: int = field(default=0, init=False)
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
     _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
@@ -292,7 +290,6 @@ class Operations:
             self._completed[operation.id] = completion
             while len(self._completed) > self.most:
                 self._completed.popitem(last=False)
-                self.dropped += 1
         if self.emit is not None:
             now = time.time()
             event = ended(result)(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import attrs
 from attrs import define, field, frozen
@@ -16,7 +15,7 @@ from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.approval.pending import MOST_CALLS, PendingCalls
 from pegboard.dispatch.approval.request import new_id
 from pegboard.dispatch.callbacks import Chain
-from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
+from pegboard.dispatch.events import MOST_WAITING, CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.locks import BatchScheduler
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking, still_going_on
@@ -145,8 +144,6 @@ Interruption: TypeAlias = Literal["abort", "skip", "finish"]
 and the rest is skipped; everything finishes."""
 
 _Steering: TypeAlias = Callable[[], Any]  # asked between calls, plain or async: anything true means that the user spoke
-MOST_WAITING: Final = 10_000
-"""Events that a slow listener may leave waiting before it misses updates; it never misses a result."""
 
 
 @define(eq=False)
@@ -164,6 +161,7 @@ class Batch:
         ignored: For a resumption: answers that fit no pending call.
         listener: Gets each event, beside the registry's observers, on the event loop; what it raises costs no call.
         early: The calls that were started before their answer was whole, as it has them.
+        outcome: What came of it; `None` until every call has its result. It is there even if `run` was cancelled.
     """
 
     states: Sequence[CallState]
@@ -176,24 +174,18 @@ class Batch:
     ignored: tuple[str, ...] = ()
     listener: Callable[[CallEvent], None] | None = None
     early: dict[CallState, ToolCall] = field(factory=dict[CallState, ToolCall], init=False)
-    _outcome: Outcome | None = field(default=None, init=False)
+    outcome: Outcome | None = field(default=None, init=False)
     _tasks: dict[CallState, asyncio.Task[None]] = field(factory=dict[CallState, "asyncio.Task[None]"], init=False)
     _begun: set[CallState] = field(factory=set[CallState], init=False)
     _settled: set[CallState] = field(factory=set[CallState], init=False)
+    _all_done: asyncio.Future[None] | None = field(default=None, init=False)
     _scheduler: BatchScheduler | None = field(default=None, init=False)
     _whole: asyncio.Event | None = field(default=None, init=False)
     _looking: asyncio.Task[None] | None = field(default=None, init=False)
-    _left: int = field(default=0, init=False)
     _has_run: bool = field(default=False, init=False)
-    _all_done: asyncio.Future[None] | None = field(default=None, init=False)
     _ended: str | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
     _fatal: BaseException | None = field(default=None, init=False)
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """What came of it; `None` until every call has its result. It is there even if `run` was cancelled."""
-        return self._outcome
 
     async def run(self) -> Outcome:
         """Runs every call to its one result.
@@ -211,7 +203,7 @@ class Batch:
         new = [state for state in self.states if state not in self.early]
         self._take_in(new)
         try:
-            await (self._one_by_one() if self.sequential else self._together(new))
+            await self._run_all(new)
         except asyncio.CancelledError:
             self.interrupt("cancelled", "abort")
             await self._tidy_up()
@@ -221,11 +213,10 @@ class Batch:
                 self._looking.cancel()
             for state in self.states:
                 self._settle(state)  # those that a second cancellation has left without a result
-            self._outcome = self._result(self.states)
-        return self._outcome
+            self.outcome = self._result(self.states)
+        return self.outcome
 
     def _take_in(self, states: Sequence[CallState]) -> None:
-        self._left += len(states)
         if self.listener is not None and states:
             services = states[0].services
             services = services.evolve(events=_emitter(self.listener, services.events))
@@ -252,7 +243,7 @@ class Batch:
             state.held = self._whole
             self.early[state] = call
             self._take_in([state])
-            self._tasks[state] = asyncio.get_running_loop().create_task(self._one(state))
+            self._start(state)
 
     async def keep(self, calls: Iterable[ToolCall] = ()) -> Outcome | None:
         """Keeps what was started early and is among these calls; all else is aborted, unless it has ended.
@@ -296,7 +287,7 @@ class Batch:
             found.append((call, state))
         return found
 
-    async def events(self) -> AsyncGenerator[CallEvent]:
+    def events(self) -> AsyncGenerator[CallEvent]:
         """Runs the calls and gives each event as it happens; leaving early aborts what runs."""
         queue: asyncio.Queue[CallEvent | None] = asyncio.Queue()
         before = self.listener
@@ -304,13 +295,11 @@ class Batch:
         def listen(event: CallEvent) -> None:
             if before is not None:
                 before(event)
-            if queue.qsize() < MOST_WAITING or not isinstance(event, CallUpdated):
+            if queue.qsize() < MOST_WAITING or not isinstance(event, CallUpdated):  # it never misses a result
                 queue.put_nowait(event)
 
         self.listener = listen
-        async with aclosing(events_of(self.run(), queue)) as events:
-            async for event in events:
-                yield event
+        return events_of(self.run, queue)
 
     def interrupt(self, reason: str = "interrupted", how: Interruption = "abort") -> None:
         """Ends the batch early; every call still gets its result, and finished ones keep theirs.
@@ -334,23 +323,24 @@ class Batch:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    async def _together(self, new: Sequence[CallState]) -> None:
-        if not self._left:
-            return
-        loop = asyncio.get_running_loop()
-        self._all_done = loop.create_future()
-        for state in new:
-            self._tasks[state] = loop.create_task(self._one(state))
-        await self._all_done
+    def _start(self, state: CallState) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._one(state))
+        if not task.done():  # a loop may run it at once
+            self._tasks[state] = task
+        return task
 
-    async def _one_by_one(self) -> None:
-        loop = asyncio.get_running_loop()
-        for state in self.states:
-            self._tasks[state] = task = loop.create_task(self._one(state))
-            await asyncio.wait([task])
-            if self._left and self._looks():
-                self._looking = loop.create_task(self._look_up())
-                await asyncio.wait([self._looking])
+    async def _run_all(self, new: Sequence[CallState]) -> None:
+        for state in new:
+            task = self._start(state)
+            if self.sequential:
+                await asyncio.wait([task])
+                if state is not new[-1]:
+                    self._look()
+                if self._looking is not None:
+                    await asyncio.wait([self._looking])
+        if self._tasks:
+            self._all_done = asyncio.get_running_loop().create_future()
+            await self._all_done
 
     async def _tidy_up(self) -> None:
         """Waits for the calls that were cancelled, each of which has its own time to end, and skips the others."""
@@ -376,7 +366,11 @@ class Batch:
             await finish(state)
         finally:  # even where it was cancelled once more, while callbacks saw the end
             self._settle(state)
-            self._count(state)
+            self._tasks.pop(state, None)
+            if self._tasks and self._has_run:
+                self._look()
+            elif self._all_done is not None and not self._all_done.done():
+                self._all_done.set_result(None)
 
     async def _run_or_refuse(self, state: CallState) -> None:
         if self.cut_off:
@@ -419,31 +413,21 @@ class Batch:
         elif state.ends is not None:
             self.interrupt(state.ends, "skip")
 
-    def _count(self, state: CallState) -> None:
-        self._tasks.pop(state, None)
-        self._left -= 1
-        if self._all_done is None:
-            return
-        if not self._left and not self._all_done.done():
-            self._all_done.set_result(None)
-        elif self._left and self._looks() and (self._looking is None or self._looking.done()):
+    def _look(self) -> None:
+        """Between calls: begins to ask whether the user spoke meanwhile, unless that is under way."""
+        is_free = self._looking is None or self._looking.done()
+        if is_free and self.steering is not None and self._ended is None:
             self._looking = asyncio.get_running_loop().create_task(self._look_up())
 
-    def _looks(self) -> bool:
-        return self.steering is not None and self._ended is None
-
     async def _look_up(self) -> None:
-        """Between calls: whether the user spoke meanwhile."""
         services, steering = self.states[0].services, self.steering
         assert steering is not None
         link = Callback(steering, "the host")
         try:
-            has_spoken = await Chain((link,), services).ask(link)
+            if await Chain((link,), services).ask(link):
+                self.interrupt("interrupted", self.on_steering)
         except ChainError as error:  # the host's own fault; its calls go on
             log_failure("steering", error)
-            return
-        if has_spoken:
-            self.interrupt("interrupted", self.on_steering)
 
     def _actions(self, states: Sequence[CallState]) -> Actions:
         """What the calls ask for together; those that wait for an answer are asked later."""
@@ -491,9 +475,11 @@ def _is_same(one: ToolCall, other: ToolCall) -> bool:
     return (one.name, one.arguments) == (other.name, other.arguments)
 
 
-async def events_of(run: Coroutine[Any, Any, object], queue: asyncio.Queue[T | None]) -> AsyncGenerator[T]:
-    """What a coroutine puts into a queue while it runs, and then what it raises; leaving early cancels it."""
-    running = asyncio.ensure_future(run)
+async def events_of(
+    run: Callable[[], Coroutine[Any, Any, object]], queue: asyncio.Queue[T | None]
+) -> AsyncGenerator[T]:
+    """What an async function puts into a queue while it runs, and then what it raises; leaving early cancels it."""
+    running = asyncio.ensure_future(run())
     running.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (event := await queue.get()) is not None:

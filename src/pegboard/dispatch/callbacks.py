@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
@@ -126,16 +126,7 @@ class Chain:
             ChainError: It failed, or took too long; `callback` is the member, `__cause__` what it raised.
             asyncio.CancelledError: The caller was cancelled.
         """
-        running = _called(link, self.services, *facts)
-        try:
-            return await self._within(self._limit_of(link), running)
-        except LimitExpiredError:
-            raise self._late(link, f"gave no answer within {self.services.limits.callback_timeout:g} s") from None
-        except BaseException as error:  # a callback's SystemExit costs this call only
-            failure = error if cancels_the_call(error) else self._failure(link, error)
-            if failure is error:
-                raise
-            raise failure from error
+        return await self._asked(link, self._limit_of(link), facts)
 
     async def answers(self, *facts: Any) -> Any:
         """The first answer that is not `None`, and its callback; no later one is asked.
@@ -172,42 +163,43 @@ class Chain:
         return await run()
 
     async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
-        limits, deadline = self.services.limits, self._limit_of(link)
+        deadline = self._limit_of(link)
         call_next = _CallNext(run, deadline)
         try:
-            return await self._within(deadline, _called(link, self.services, *facts, call_next))
-        except LimitExpiredError:
-            raise self._late(
-                link, f"took more than {limits.callback_timeout:g} s beside what it stands round"
-            ) from None
-        except BaseException as error:
-            own = call_next.has_raised(error) or cancels_the_call(error)
-            failure = error if own else self._failure(link, error)
-            if failure is error:
-                raise
-            raise failure from error
+            return await self._asked(link, deadline, (*facts, call_next), call_next.has_raised)
         finally:
-            await call_next.end(limits.grace)
+            await call_next.end(deadline.grace)
 
     def _limit_of(self, link: Callback) -> Deadline:
         limits, watchdog = self.services.limits, self.services.watchdog
         return Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, _title_of(link))
 
-    async def _within(self, deadline: Deadline, running: Awaitable[Any]) -> Any:
+    async def _asked(
+        self,
+        link: Callback,
+        deadline: Deadline,
+        facts: Sequence[Any],
+        is_from_inside: Callable[[BaseException], bool] = lambda _: False,
+    ) -> Any:
         """What a callback gives within its limit, which is paused while it asks a person."""
-        if self.state is None:
-            return await within(deadline, running)
-        around, self.state.callback = self.state.callback, deadline
+        state = self.state
+        around = None if state is None else state.callback
         try:
-            return await within(deadline, running)
+            if state is not None:
+                state.callback = deadline
+            return await within(deadline, _called(link, self.services, *facts))
+        except LimitExpiredError:
+            late = TimeoutError(f"gave no answer within {self.services.limits.callback_timeout:g} s")
+            raise self._failure(link, late) from late
+        except BaseException as error:  # a callback's SystemExit costs this call only
+            own = is_from_inside(error) or cancels_the_call(error)
+            failure = error if own else self._failure(link, error)
+            if failure is error:
+                raise
+            raise failure from error
         finally:
-            self.state.callback = around
-
-    def _late(self, link: Callback, text: str) -> BaseException:
-        error = TimeoutError(text)
-        failure = self._failure(link, error)
-        failure.__cause__ = error
-        return failure
+            if state is not None:
+                state.callback = around
 
 
 def _title_of(link: Callback) -> str:
@@ -340,7 +332,7 @@ async def before(state: CallState) -> None:
             state.result = await hold_to_limits(state, answer)
             return
         if isinstance(answer, Abort):
-            _abort(state, answer)
+            state.fatal = state.fatal or TurnAbortedError(answer.reason)
             state.result = ToolResult.error("aborted", _with_reason(f"{state.call.name} was not run", answer.reason))
             return
         if isinstance(answer, Deny):
@@ -389,16 +381,11 @@ async def after(state: CallState) -> None:
 async def _take(state: CallState, answer: object, link: Callback) -> None:
     """Replaces the result, or notes that the turn ends."""
     if isinstance(answer, Abort):
-        _abort(state, answer)
+        state.fatal = state.fatal or TurnAbortedError(answer.reason)
     elif isinstance(answer, ToolResult):
         state.result, state.error = await hold_to_limits(state, answer), None
     else:
         raise _nonsense(state, link, answer, "ToolResult, Abort")
-
-
-def _abort(state: CallState, answer: Abort) -> None:
-    if state.fatal is None:
-        state.fatal = TurnAbortedError(answer.reason)
 
 
 def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> Exception:

@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls, ResumedCall, Resumption
+from pegboard.dispatch.approval.request import Reject
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
@@ -53,10 +54,6 @@ class Health:
     dropped_events: int = 0
 
 
-def _result_texts(services: Services) -> ResultTexts | None:
-    return services.use_now(ResultTexts, ToolContext()) if ResultTexts in services else None
-
-
 @define(eq=False)
 class Dispatcher:
     """Dispatcher of one registry.
@@ -83,7 +80,11 @@ class Dispatcher:
         executor: Callable[[str], Awaitable[Any]],
     ) -> Dispatcher:
         """A dispatcher for one registry."""
-        store, operations = ResultStore(texts=partial(_result_texts, provided)), Operations()
+
+        def texts() -> ResultTexts | None:
+            return provided.use_now(ResultTexts, ToolContext()) if ResultTexts in provided else None
+
+        store, operations = ResultStore(texts=texts), Operations()
         shared = CallServices(
             find,
             limits=limits,
@@ -202,7 +203,8 @@ class Dispatcher:
             authorized = await services.threads.run(resumed.authorize, services.grants, state.context.request, tool)
         except CallError as error:
             state.error = error
-            if error.kind == "rejected" and resumed.ends_turn and services.limits.rejection_ends_turn:
+            feedback = isinstance(resumed.answer, Reject) and resumed.answer.feedback
+            if error.kind == "rejected" and not feedback and services.limits.rejection_ends_turn:
                 state.ends = "rejected"
         except Exception as error:  # noqa: BLE001  a host's store
             state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be noted as used.")
@@ -256,16 +258,15 @@ def _with(services: CallServices, options: BatchOptions) -> CallServices:
 
 def _put_in_order(states: Sequence[CallState]) -> None:
     """Where any of the calls may have to wait for another, they acquire their locks in call order."""
-    modes = [_mode_of(state) for state in states]
-    if all(mode == "shared" for mode in modes):
+    if all(_mode_of(state) == "shared" for state in states):
         return
     scheduler = BatchScheduler(len(states))
-    for state, mode in zip(states, modes, strict=True):
-        _schedule(state, scheduler, mode)
+    for state in states:
+        _schedule(state, scheduler)
 
 
-def _schedule(state: CallState, scheduler: BatchScheduler, mode: str | None) -> None:
-    state.scheduler = scheduler
+def _schedule(state: CallState, scheduler: BatchScheduler) -> None:
+    state.scheduler, mode = scheduler, _mode_of(state)
     if mode in ("shared", "exclusive"):  # a key or a path is known only with the arguments
         scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
 
@@ -274,7 +275,7 @@ def _further(context: ReadonlyContext, services: CallServices, call: ToolCall, s
     """One more call of a batch, behind those that it has."""
     state = state_for(call, context, services)
     state.index = scheduler.add()
-    _schedule(state, scheduler, _mode_of(state))
+    _schedule(state, scheduler)
     return state
 
 

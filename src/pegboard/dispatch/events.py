@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, TypeAlias, cast, get_args
 from weakref import WeakValueDictionary
 
 from attrs import define, field, frozen
@@ -24,20 +24,6 @@ from pegboard.tools.content import ErrorKind, SayableRecord, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping
 
-CallEventType: TypeAlias = Literal[
-    "call_pending",
-    "approval_requested",
-    "approval_answered",
-    "call_running",
-    "call_updated",
-    "call_completed",
-    "call_failed",
-    "call_refused",
-    "call_aborted",
-    "call_skipped",
-    "call_suspended",
-]
-
 
 @frozen
 class CallEvent(SayableRecord):
@@ -50,7 +36,7 @@ class CallEvent(SayableRecord):
         index: The call's place in its batch, from 0.
     """
 
-    type: ClassVar[CallEventType]
+    type: ClassVar[str]
 
     call_id: str
     name: str
@@ -66,7 +52,7 @@ class CallPending(CallEvent):
         arguments: As the model wrote them: JSON text, or a mapping.
     """
 
-    type: ClassVar[CallEventType] = "call_pending"
+    type: ClassVar[str] = "call_pending"
     arguments: str | Mapping[str, Any] = field(factory=dict[str, Any])
 
 
@@ -82,7 +68,7 @@ class ApprovalRequested(CallEvent):
         hint: The tool's own question, or `""`.
     """
 
-    type: ClassVar[CallEventType] = "approval_requested"
+    type: ClassVar[str] = "approval_requested"
     request: str = ""
     permission: str = ""
     patterns: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
@@ -99,7 +85,7 @@ class ApprovalAnswered(CallEvent):
         answer: `"once"`, `"always"`, `"reject"` or `"later"`.
     """
 
-    type: ClassVar[CallEventType] = "approval_answered"
+    type: ClassVar[str] = "approval_answered"
     request: str = ""
     answer: str = ""
 
@@ -112,7 +98,7 @@ class CallRunning(CallEvent):
         arguments: As validated, and as approved.
     """
 
-    type: ClassVar[CallEventType] = "call_running"
+    type: ClassVar[str] = "call_running"
     arguments: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
@@ -130,7 +116,7 @@ class CallUpdated(CallEvent):
         note: What the registry did: `"repaired: ..."`, `"coerced: ..."`, `"retry 1: ..."`, or `None`.
     """
 
-    type: ClassVar[CallEventType] = "call_updated"
+    type: ClassVar[str] = "call_updated"
     progress: float | None = None
     total: float | None = None
     message: str | None = None
@@ -157,35 +143,35 @@ class CallEnded(CallEvent):
 class CallCompleted(CallEnded):
     """The tool, or a callback instead of it, gave a result; also a later one that replaces a pending one."""
 
-    type: ClassVar[CallEventType] = "call_completed"
+    type: ClassVar[str] = "call_completed"
 
 
 @frozen
 class CallFailed(CallEnded):
     """The tool ran, and failed."""
 
-    type: ClassVar[CallEventType] = "call_failed"
+    type: ClassVar[str] = "call_failed"
 
 
 @frozen
 class CallRefused(CallEnded):
     """The tool did not run: unknown, not offered, invalid, denied, rejected, over a limit, or nothing to run."""
 
-    type: ClassVar[CallEventType] = "call_refused"
+    type: ClassVar[str] = "call_refused"
 
 
 @frozen
 class CallAborted(CallEnded):
     """The tool was interrupted."""
 
-    type: ClassVar[CallEventType] = "call_aborted"
+    type: ClassVar[str] = "call_aborted"
 
 
 @frozen
 class CallSkipped(CallEnded):
     """The tool was not started, because the turn had ended."""
 
-    type: ClassVar[CallEventType] = "call_skipped"
+    type: ClassVar[str] = "call_skipped"
 
 
 @frozen
@@ -196,7 +182,7 @@ class CallSuspended(CallEnded):
         pending: What has to be kept until then.
     """
 
-    type: ClassVar[CallEventType] = "call_suspended"
+    type: ClassVar[str] = "call_suspended"
     pending: PendingCall | None = None
 
 
@@ -214,7 +200,7 @@ def ended(result: ToolResult) -> type[CallEnded]:
     return _ENDS.get(result.kind, CallFailed) if result.is_error else CallCompleted
 
 
-_Any: TypeAlias = (
+AnyCallEvent: TypeAlias = (
     CallPending
     | ApprovalRequested
     | ApprovalAnswered
@@ -227,7 +213,7 @@ _Any: TypeAlias = (
     | CallSkipped
     | CallSuspended
 )
-read_by(_Any, tagged(*get_args(_Any)))
+read_by(AnyCallEvent, tagged(*get_args(AnyCallEvent)))
 
 
 def event_from_json(data: JsonMapping) -> CallEvent:
@@ -236,7 +222,7 @@ def event_from_json(data: JsonMapping) -> CallEvent:
     Raises:
         ValueError: It isn't an event; the error names the path.
     """
-    return read_record(cast("Any", _Any), data, "event")
+    return read_record(cast("Any", AnyCallEvent), data, "event")
 
 
 def emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
@@ -291,7 +277,7 @@ def note(state: CallState, what: str, changes: Sequence[str]) -> None:
 
 
 MOST_WAITING: Final = 10_000
-"""Events that may wait for observers; the newest beyond that are dropped, and counted."""
+"""Events that may wait for each plain observer, for the async ones, or in a stream; the newest beyond are dropped."""
 
 LIMIT_SECONDS: Final = 30.0
 """How long an async observer may take for one event."""
@@ -366,13 +352,9 @@ class Observers:
     operator once for each observer and type of exception.
 
     Attributes:
-        most: How many events may wait for each plain one, and how many for the async ones.
-        seconds: How long an async observer may take for one event.
         dropped: How many events were dropped, as observers were too slow, or as their event loop ended before.
     """
 
-    most: int = MOST_WAITING
-    seconds: float = LIMIT_SECONDS
     dropped: int = field(default=0, init=False)
     # Referred to by their emitter and their thread: one that was removed goes when neither is left.
     _threads: WeakValueDictionary[Callback, _ThreadQueue] = field(
@@ -393,7 +375,7 @@ class Observers:
 
         def emit(event: CallEvent) -> None:
             for each in queues:
-                if each.items.qsize() < self.most:
+                if each.items.qsize() < MOST_WAITING:
                     each.put(event)
                 else:
                     self._drop(1)
@@ -402,19 +384,29 @@ class Observers:
 
         return emit
 
-    async def drain(self, seconds: float = _CLOSE_SECONDS) -> bool:
-        """Waits until all that was emitted in this event loop was handled; false where that takes longer."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            queues = [each for each in self._threads.values() if each.thread is not None or not each.items.empty()]
-        delivered = [loop.create_future() for _ in queues]
-        for each, future in zip(queues, delivered, strict=True):
-            each.put(partial(loop.call_soon_threadsafe, settle_future, future))
-        return await self._drained(delivered, seconds)
+    async def drain(self, seconds: float = _CLOSE_SECONDS, *, threads: bool = True) -> bool:
+        """Waits until all that was emitted in this event loop was handled; false where that takes longer.
 
-    async def drain_loop(self, seconds: float = _CLOSE_SECONDS) -> bool:
-        """Waits for the async observers of this event loop only; plain ones go on in threads, after its end too."""
-        return await self._drained([], seconds)
+        Args:
+            seconds: How long it waits.
+            threads: Whether for plain observers, too, which go on in threads, after the event loop's end too.
+        """
+        loop = asyncio.get_running_loop()
+        waits: list[asyncio.Future[Any]] = []
+        with self._lock:
+            queues = list(self._threads.values()) if threads else []
+        for each in queues:
+            if each.thread is not None or not each.items.empty():
+                waits.append(loop.create_future())
+                each.put(partial(loop.call_soon_threadsafe, settle_future, waits[-1]))
+        if (own := self._loops.get(loop)) is not None:
+            waits.append(loop.create_task(own[0].join()))
+        if not waits:
+            return True
+        _, late = await asyncio.wait(waits, timeout=seconds)
+        for each in late:
+            each.cancel()
+        return not late
 
     async def aclose(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Drains, then ends this event loop's task; a later event starts a new one."""
@@ -424,25 +416,13 @@ class Observers:
             own[1].cancel()
             await asyncio.wait([own[1]], timeout=seconds)
 
-    async def _drained(self, waits: list[asyncio.Future[Any]], seconds: float) -> bool:
-        loop = asyncio.get_running_loop()
-        own = self._loops.get(loop)
-        if own is not None:
-            waits.append(loop.create_task(own[0].join()))
-        if not waits:
-            return True
-        _, late = await asyncio.wait(waits, timeout=seconds)
-        for each in late:
-            each.cancel()
-        return not late
-
     def _emit_in_loop(self, links: tuple[Callback, ...], event: CallEvent) -> None:
         loop = asyncio.get_running_loop()
         own = self._loops.get(loop)
         if own is None:
             for each in [each for each in self._loops if each.is_closed()]:  # without their task having run again
                 self._end(each)
-            events: _Events = asyncio.Queue(self.most)
+            events: _Events = asyncio.Queue(MOST_WAITING)
             own = self._loops[loop] = events, loop.create_task(self._deliver(events))
             own[1].add_done_callback(lambda _: self._end(loop))  # the task is the last to hold its event loop
         try:
@@ -479,9 +459,9 @@ class Observers:
 
     async def _show(self, link: Callback, event: CallEvent) -> None:
         try:
-            await within(self.seconds, settle(link.function(event)))
+            await within(LIMIT_SECONDS, settle(link.function(event)))
         except LimitExpiredError:
-            self._failed(link, TimeoutError(f"took longer than {self.seconds:g} s for one event"))
+            self._failed(link, TimeoutError(f"took longer than {LIMIT_SECONDS:g} s for one event"))
         except BaseException as error:
             if cancels_the_call(error):
                 raise

@@ -198,13 +198,7 @@ class LockHandle:
         self.order = (arrival, arrival)
 
     def release(self) -> None:
-        """Releases everything, or gives up its place. From any thread; never blocks.
-
-        Raises:
-            RuntimeError: It was released before.
-        """
-        if self.is_over:
-            raise RuntimeError("this lock handle was released before")
+        """Releases everything, or gives up its place. From any thread; never blocks."""
         self.is_over = True
         self.manager.leave(self)
 
@@ -239,14 +233,9 @@ class LockManager:
 
     Args:
         max_concurrency: How many calls may run at once, nested ones excepted; `None` is no limit.
-
-    Raises:
-        ValueError: A limit below 1.
     """
 
     def __init__(self, max_concurrency: int | None = None) -> None:
-        if max_concurrency is not None and max_concurrency < 1:
-            raise ValueError(f"max_concurrency must be at least 1, got {max_concurrency!r}")
         self._everything: Final = Semaphore(_ALL)
         self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
         self._made: Final[WeakValueDictionary[Any, Semaphore]] = WeakValueDictionary()  # while calls need them

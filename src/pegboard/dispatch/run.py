@@ -13,7 +13,7 @@ from math import isfinite
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.callbacks import Flavour
+from pegboard.callbacks import Flavour, settle
 from pegboard.dispatch.approve import consume_approval, deadline_of, decide_again
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
@@ -156,9 +156,7 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     """
     if given is not None:
         state.arguments = plain(given)
-    deciding = consume_approval(state)
-    if deciding is not None:
-        await deciding
+    await settle(consume_approval(state))
     # Its host allows it, and the tool declares that twice has the effect of once; an untrusted origin's word is none.
     if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
         return await _attempt(state, tool)
@@ -166,9 +164,8 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
 
     async def attempt() -> Any:
         state.arguments = plain(pristine)
-        deciding = None if state.since is None else decide_again(state)
-        if deciding is not None:
-            await deciding
+        if state.since is not None:
+            await settle(decide_again(state))
         return await _attempt(state, tool)
 
     def note_retry(number: int, error: BaseException, seconds: float) -> None:
@@ -191,12 +188,8 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     assert isinstance(handler, Handler)
     if handler.injects:
         await opened(handler.injects, state.context)
-        deciding = decide_again(state)
-        if deciding is not None:
-            await deciding
-    pending = _start(state, tool, handler)
-    if pending is not None:
-        await pending
+        await settle(decide_again(state))
+    await settle(_start(state, tool, handler))
     return state.value
 
 
@@ -394,7 +387,7 @@ LONGEST_PAUSE: Final = 30.0
 
 
 async def retry(
-    attempt: Callable[[], Awaitable[Any]],
+    attempt: Callable[[], Coroutine[Any, Any, Any]],
     retries: int,
     asks: Callable[[BaseException], bool],
     *,
@@ -409,16 +402,13 @@ async def retry(
     `retry_after` asks for, in seconds, if that is longer.
 
     Args:
-        attempt: Tries once.
+        attempt: Tries once: an async function, or a partial one of it.
         retries: How many attempts may follow the first.
         asks: Whether an error asks for another.
         on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
         limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
     """
     import tenacity  # only where something is tried again
-
-    async def attempt_once() -> Any:  # tenacity awaits what an async function gives, and nothing else
-        return await attempt()
 
     def note_retry(state: RetryCallState) -> None:
         assert state.outcome is not None
@@ -437,7 +427,7 @@ async def retry(
         before_sleep=note_retry,
         reraise=True,
     )
-    return await attempts(attempt_once)
+    return await attempts(attempt)
 
 
 def _pause(state: RetryCallState) -> float:

@@ -228,8 +228,10 @@ async def _end(state: CallState) -> None:
     for stage in state.services.pipeline.afterwards:
         if stage is not on_error:
             _settle_error(state)
-        elif state.call.provider_executed or not (state.error is not None or _gave_error(state)):
-            continue
+        else:
+            gave_error = state.since is not None and state.result is not None and state.result.is_error
+            if state.call.provider_executed or not (state.error is not None or gave_error):
+                continue
         try:
             await settle(stage(state))
         except BaseException as error:  # noqa: BLE001  so does a callback's
@@ -237,11 +239,6 @@ async def _end(state: CallState) -> None:
     _settle_error(state)
     if state.context.internals.container is not None:
         await state.context.internals.close_services(failure)
-
-
-def _gave_error(state: CallState) -> bool:
-    """Whether the tool has run, and answered that it failed."""
-    return state.since is not None and state.result is not None and state.result.is_error
 
 
 def _show(state: CallState, pending: PendingActions) -> None:

@@ -229,7 +229,6 @@ class CallState:
         changed: By `before`: whether a callback changed the arguments.
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
-        permitted_by: By `permit`: the permissions that it has looked at.
         judged: By `permit`: what it has decided by, with the places that it has found; `None`: nothing had to be.
         access: By the running tool: the permissions, and what decides by them about each thing that it accesses.
         approval: By `approve`: that a person has allowed exactly this, once.
@@ -267,7 +266,6 @@ class CallState:
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: ApprovalRequest | None = None
-    permitted_by: Permissions | None = None
     judged: Evaluation | None = None
     access: tuple[Permissions, Callable[[str, str], bool]] | None = None
     approval: Approval | None = None

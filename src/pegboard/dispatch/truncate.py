@@ -16,7 +16,7 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import ToolError, log_failure
-from pegboard.schema.json import counted
+from pegboard.schema.json import counted, size_text
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
@@ -93,8 +93,8 @@ def truncated(
         if where is not None:
             facts |= {"kept": where.id} if where.path is None else {"kept": where.id, "file": where.path}
     if moved:
-        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
-        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
+        files = f"{counted(len(moved), 'file')} ({size_text(sum(map(_weight, moved)))})"
+        most = "" if limits.media_bytes is None else f" of at most {size_text(limits.media_bytes)}"
         content += (TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]"),)
     metadata, attachments = {**result.metadata, **facts}, (*result.attachments, *moved)
     return attrs.evolve(result, content=content, metadata=metadata, attachments=attachments)
@@ -146,7 +146,7 @@ def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
 
 def _left_out(done: Cut) -> str:
     shown, whole = done.shown, done.whole
-    sizes = f"{_bytes(shown.bytes)} of {_bytes(whole.bytes)}"
+    sizes = f"{size_text(shown.bytes)} of {size_text(whole.bytes)}"
     is_inside = done.gap.byte or done.end.byte  # of a line
     if done.head and done.tail:
         lines = f"Lines {done.gap.line} to {done.end.line - 1} of {whole.lines} are"
@@ -174,13 +174,6 @@ def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | Non
 
 def _line_end(text: str) -> str:
     return "" if text.endswith("\n") else "\n"
-
-
-def _bytes(size: int) -> str:
-    """In the unit that people would choose."""
-    if size < 1_000:
-        return f"{size} bytes"
-    return f"{size / 1024:.1f} KiB" if size < 1_000_000 else f"{size / 1024 / 1024:.1f} MiB"
 
 
 # The part that stays -------------------------------------------------------------------------------------------------
@@ -371,13 +364,11 @@ class _Page:
 
     Attributes:
         text: The part.
-        start: Where it begins.
         next: Where the rest begins, or `None` at the end.
         whole: The size of the whole text.
     """
 
     text: str
-    start: TextPosition
     next: TextPosition | None
     whole: Size
 
@@ -551,13 +542,12 @@ def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits
     data = file.read(2 * most + 8)  # as much again shows whether the line that is cut is too long by itself
     first = next((place for place, each in enumerate(data[:4]) if each & 0xC0 != 0x80), 0)
     text = data[first:].decode(errors="ignore")
-    start = TextPosition(start.line, start.byte + first)
     done = cut(text, attrs.evolve(limits, bytes=most, keep="head", media_bytes=None))
     if done is None:
-        return _Page(text, start, None, whole)
+        return _Page(text, None, whole)
     gap = done.gap
-    byte = start.byte + gap.byte if gap.line == 1 else gap.byte
-    return _Page(done.head, start, TextPosition(start.line + gap.line - 1, byte), whole)
+    byte = start.byte + first + gap.byte if gap.line == 1 else gap.byte
+    return _Page(done.head, TextPosition(start.line + gap.line - 1, byte), whole)
 
 
 def kept_result_tool(

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -22,7 +22,7 @@ from attrs import define, evolve, field
 from pegboard.catalogue import PublishedTools
 from pegboard.config.config import lacks_secrets, normalised
 from pegboard.errors import ManifestError
-from pegboard.files import read_private, user_folder, write_private
+from pegboard.files import user_folder, write_private
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import PluginManifest, find_manifest
 from pegboard.plugins.snapshot import (
@@ -30,11 +30,10 @@ from pegboard.plugins.snapshot import (
     MISSING,
     MOST_SECONDS,
     Environment,
-    is_fresh,
+    open_snapshot,
     own_files,
     own_key,
     stamp_of,
-    still_holds,
 )
 
 _SETTLED_NS: Final = 20_000_000
@@ -45,7 +44,7 @@ _MOST_FILES: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _OLDEST_SECONDS: Final = 90 * 24 * 3600
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 
 
 @define
@@ -118,7 +117,7 @@ def cache_folder() -> Path:
 
 @define
 class CachedManifests:
-    """Cache of the manifests of plugins that ship none, from when they were last loaded; one private file each.
+    """Cache of the manifests of plugins that ship none, from when they were last loaded; one snapshot each.
 
     It holds for: distribution, version, entry point, settings, Python's minor version, platform, environment
     (`sys.prefix`) and pegboard; and as long as the stamps of the plugin do (see `Stamps.add_plugin`).
@@ -129,7 +128,6 @@ class CachedManifests:
 
     folder: Path = field(factory=lambda: cache_folder() / "manifests")
     _own: str | None = field(default=None, init=False)
-    _pruned: bool = field(default=False, init=False)
 
     def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | str | None:
         """What a plugin with these settings brings, or why loading it failed less than an hour ago.
@@ -144,15 +142,14 @@ class CachedManifests:
         key = self._key(found, settings)
         if key is None:
             return None
-        try:
-            data = json.loads(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES))
-            stamps = {os.fsencode(path): stamp.encode() for path, stamp in data["stamps"].items()}
-            holds = still_holds(data["until"]) and data["path"] in (None, _import_path()) and is_fresh(stamps)
-            if data["key"] != key or not holds:
-                return None
-            return str(data["cause"]) if "cause" in data else PluginManifest.from_json(data["manifest"])
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, ManifestError):
+        snapshot = open_snapshot(self._place(found, key))
+        if snapshot is None:
             return None
+        with closing(snapshot), suppress(OSError, ValueError, RecursionError, LookupError, ManifestError):
+            path, known = (json.loads(snapshot.section(name)) for name in (b"path", b"known"))
+            if path in (None, _import_path()):
+                return known if isinstance(known, str) else PluginManifest.from_json(known, found)
+        return None
 
     def put(self, found: FoundPlugin, settings: Mapping[str, Any], known: PluginManifest | str) -> bool:
         """Keeps what loading a plugin with these settings showed, or why it failed; gives whether it could be kept.
@@ -172,27 +169,18 @@ class CachedManifests:
         if may_pass:
             stamps.add(*_import_path())
         until, path = (int(time.time()) + MOST_SECONDS, _import_path()) if may_pass else (0, None)
-        by_path = {os.fsdecode(path): stamp.decode() for path, stamp in stamps.by_path.items()}
-        what = {"cause": known} if isinstance(known, str) else {"manifest": known.to_json()}
-        data = {"key": key, "until": until, "path": path, "stamps": by_path, **what}
-        packed = json.dumps(data, separators=(",", ":")).encode()
-        if len(packed) > _MOST_MANIFEST_BYTES:
+        data = known if isinstance(known, str) else known.to_json()
+        sections = {b"path": json.dumps(path).encode(), b"known": json.dumps(data, separators=(",", ":")).encode()}
+        if len(sections[b"known"]) > _MOST_MANIFEST_BYTES:
             return False
-        try:
-            write_private(str(self._file(found, key)), packed)
-        except OSError:
-            return False
-        if not self._pruned:
-            prune(self.folder, most=_MOST_FILES)
-            self._pruned = True
-        return True
+        return _write(self._place(found, key), sections, stamps, until, most=_MOST_FILES)
 
     def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:
         """Drops what is known of a plugin with these settings: its code was seen to say something else."""
         key = self._key(found, settings)
         if key is not None:
             with suppress(OSError):
-                self._file(found, key).unlink(missing_ok=True)
+                os.unlink(self._place(found, key)[1])  # noqa: PTH108  a text, as in a snapshot's place
 
     def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
         digest = _settings_digest(settings)
@@ -204,10 +192,10 @@ class CachedManifests:
         own = f"{evolve(found, trusted=True)}\n{found.place()}"
         return f"{_FORMAT}\n{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
 
-    def _file(self, found: FoundPlugin, key: str) -> Path:
+    def _place(self, found: FoundPlugin, key: str) -> Environment:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
-        name = f"{normalised(found.distribution)[:60]}-{plain}-{_digest(key.encode('utf-8', 'surrogatepass'))[:16]}"
-        return self.folder / f"{name}.json"
+        packed = key.encode("utf-8", "surrogatepass")
+        return packed, str(self.folder / f"{normalised(found.distribution)[:60]}-{plain}-{_digest(packed)[:16]}")
 
 
 def _import_path() -> list[str]:
@@ -250,6 +238,11 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
     """
     if not stamps.settled or not stamps.complete:
         return False
+    return _write(place, sections, stamps, until, most=_MOST_SNAPSHOTS)
+
+
+def _write(place: Environment, sections: Mapping[bytes, bytes], stamps: Stamps, until: int, *, most: int) -> bool:
+    """Puts a snapshot in place, and removes the oldest beyond so many beside it; gives whether it could be kept."""
     key, path = place
     places: dict[bytes, tuple[int, int, int]] = {}
     offset = 0
@@ -264,7 +257,7 @@ def write_snapshot(place: Environment, sections: Mapping[bytes, bytes], stamps: 
         write_private(path, front, header, *sections.values())
     except OSError:
         return False
-    prune(Path(path).parent, most=_MOST_SNAPSHOTS)
+    prune(Path(path).parent, most=most)
     return True
 
 

@@ -12,9 +12,9 @@ import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,10 +86,7 @@ class FoundPlugin:
 
     def load(self) -> Any:
         """Imports what it names: a module, or something in it (`"Guard"`, `"plugins.Guard"`)."""
-        thing: Any = import_module(self.module)
-        for part in (self.attribute or "").split("."):
-            thing = getattr(thing, part) if part else thing
-        return thing
+        return resolve_name(f"{self.module}:{self.attribute or ''}")
 
     def record(self) -> bytes | None:
         """The list of its files with their digests (`RECORD`); `None` where it doesn't cover the sources.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem, Where
-from pegboard.config.config import Config, autoload_in, is_named, normalised
+from pegboard.config.config import NO_CONFIG, Config, autoload_in, is_named, normalised
 from pegboard.errors import ManifestError, operator_log
 from pegboard.plugins.cache import CachedManifests
 from pegboard.plugins.discovery import Discovery, FoundPlugin, discover
@@ -25,7 +25,6 @@ from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 Progress = Callable[[int, int, str], None]
 FIRST_LOADS_SECONDS: Final = 60.0
 NOT_BEGUN: Final = f"isn't loaded yet: first loads took longer than {FIRST_LOADS_SECONDS:g} s; the next command goes on"
-NO_CONFIG: Final = Config()
 
 
 def load(
@@ -74,9 +73,9 @@ def load(
     discovery = evolve(discovery, entries=tuple(entries))
     merged = evolve(config, plugins={**config.plugins, **(settings or {})})
     own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
-    manager = PluginManager(registry, own, config.rename, config.prefix, config.conflicts, seconds)
+    manager = PluginManager(registry, own, config, seconds)
     registry.plugin_manager = manager
-    loading = _Loading(manager, own, config.project_block, refresh=refresh, progress=progress)
+    loading = _Loading(manager, own, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
     own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
@@ -96,7 +95,6 @@ class _Loading:
 
     manager: PluginManager
     settings: Mapping[str, Mapping[str, Any]]
-    project_block: tuple[str, ...]
     refresh: bool = field(kw_only=True)
     progress: Progress | None = field(kw_only=True)
     cache: CachedManifests = field(factory=CachedManifests, init=False)
@@ -136,7 +134,7 @@ class _Loading:
 
     def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
         """Whether a project that isn't trusted blocks a plugin; it may, where that brings nothing but tools."""
-        if not is_named(found.name, found.distribution, self.project_block):
+        if not is_named(found.name, found.distribution, self.manager.config.project_block):
             return False
         if manifest is not None and manifest.brings_only_tools:
             self.manager.note(found, "blocked", "blocked by the project's pegboard.toml")
@@ -198,19 +196,17 @@ class _Loading:
         from pegboard.plugins.probe import probe
 
         brought: dict[str, PluginManifest | str] = {}
-        for probed in probe(
+        for found, known in probe(
             unknown,
             self.settings,
             seconds=self.manager.seconds,
             seconds_for_all=FIRST_LOADS_SECONDS,
             progress=self.progress,
         ):
-            name, cause = probed.found.name, probed.cause or "failed"
-            brought[name] = cause if probed.manifest is None else probed.manifest
-            if probed.manifest is None:
-                operator_log().debug("plugin %r failed to load: %s\n%s", name, cause, probed.trace)
-            note = "" if cause.startswith("plugins.") else " (cached up to 1 h; retry with --refresh)"
-            self.cache.put(probed.found, self.settings.get(name, {}), probed.manifest or cause + note)
+            brought[found.name] = known
+            is_kept = isinstance(known, str) and not known.startswith("plugins.")
+            kept = f"{known} (cached up to 1 h; retry with --refresh)" if is_kept else known
+            self.cache.put(found, self.settings.get(found.name, {}), kept)
         return brought
 
     def _report(self, *problems: Problem) -> None:
@@ -271,8 +267,7 @@ def _installed(_block: str, _autoload: str) -> ToolRegistry:
     registry = ToolRegistry()
     manager = registry.plugin_manager = PluginManager(registry)
     discovery = discover() if is_wanted(NO_CONFIG, None) else Discovery()
-    wanted = _Loading(manager, {}, (), refresh=False, progress=None).choose(
-        discovery, blocked_names(NO_CONFIG, ()), None
-    )
+    loading = _Loading(manager, {}, refresh=False, progress=None)
+    wanted = loading.choose(discovery, blocked_names(NO_CONFIG, ()), None)
     manager.list_plugins([(found, stale_manifest(found)) for found in wanted])
     return registry

@@ -24,7 +24,7 @@ from pegboard.catalogue import (
     Status,
     limit_of,
 )
-from pegboard.config.config import with_secrets
+from pegboard.config.config import NO_CONFIG, Config, with_secrets
 from pegboard.errors import (
     InvalidNameError,
     PegboardError,
@@ -38,10 +38,11 @@ from pegboard.errors import (
     operator_log,
     suggest,
 )
+from pegboard.plugins.manifest import PluginManifest, changed_tools, stale_manifest
 from pegboard.plugins.names import Claims, without
 from pegboard.plugins.side_effects import LOAD_SECONDS, noted, observed, run_in_thread
 from pegboard.registry import ToolRegistry
-from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.tools.visible import visible_spec
 from pegboard.toolsets.toolset import OwnedToolset, is_toolset
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     import pluggy
 
     from pegboard.plugins.discovery import FoundPlugin
-    from pegboard.plugins.manifest import PluginManifest
     from pegboard.tools.services import ServiceScope
 
 _MOST_NAME: Final = 1_000
@@ -293,9 +293,7 @@ class PluginManager:
     Attributes:
         registry: Where their tools are registered.
         settings: The settings by plugin name.
-        rename: `"tool"` or `"plugin:tool"` -> its name in this registry.
-        prefix: Plugin name -> what its tools' names begin with in this registry.
-        conflicts: What happens when two plugins bring one name; `None` where `claims` decide.
+        config: How tools are renamed, and what happens when two plugins bring one name.
         seconds: How long loading one plugin may take.
         on_stale: Called with the name of a plugin whose code differs from what is listed.
         claims: Which distribution brings which name.
@@ -303,9 +301,7 @@ class PluginManager:
 
     registry: ToolRegistry
     settings: Mapping[str, Mapping[str, Any]] = _NOTHING
-    rename: Mapping[str, str] = field(factory=dict[str, str])
-    prefix: Mapping[str, str] = field(factory=dict[str, str])
-    conflicts: ConflictPolicy | None = None
+    config: Config = NO_CONFIG
     seconds: float = LOAD_SECONDS
     on_stale: Callable[[str], None] | None = None
     claims: Claims = field(factory=Claims, init=False)
@@ -316,7 +312,7 @@ class PluginManager:
         """Records a plugin that isn't loaded: blocked, disabled or quarantined; `missing`: though it should be."""
         plugin = _Plugin(found.name, found.origin, found.load, self.settings.get(found.name, _NOTHING))
         if status == "quarantined" or missing:
-            plugin.manifest = _stale_manifest(found)
+            plugin.manifest = stale_manifest(found)
         self._miss(plugin, plugin.record(status, (), (), ()), cause, reported=status == "quarantined")
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
@@ -346,7 +342,7 @@ class PluginManager:
         }
 
         def listed(catalogue: Catalogue) -> Catalogue:
-            after, _ = self._without_conflicts(catalogue).with_tools(tools, self.conflicts or "keep")
+            after, _ = self._without_conflicts(catalogue).with_tools(tools, self.config.conflicts or "keep")
             return after.with_problems(*problems).evolve(
                 plugins={**after.plugins, **records},
                 published={**after.published, **published},
@@ -361,7 +357,7 @@ class PluginManager:
 
     def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
         """Notes the names of what a plugin brings, unless the configuration settles conflicts in another way."""
-        if self.conflicts is None:
+        if self.config.conflicts is None:
             for kind, names in (("tools", [tool.name for tool in tools]), *brought.names.items()):
                 self.claims.add(kind, names, origin)
             self.claims.add("commands", getattr(brought, "commands", ()), origin)  # only a manifest names them
@@ -377,7 +373,7 @@ class PluginManager:
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
         plugin = self._new(found.origin, found.load)
-        plugin.manifest = _stale_manifest(found)
+        plugin.manifest = stale_manifest(found)
         self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
@@ -397,8 +393,8 @@ class PluginManager:
 
     def _named(self, plugin: str, tool: Tool) -> Tool:
         """The tool under its name in this registry."""
-        name = self.prefix.get(plugin, "") + tool.name
-        name = self.rename.get(f"{plugin}:{tool.name}") or self.rename.get(name, name)
+        rename, name = self.config.rename, self.config.prefix.get(plugin, "") + tool.name
+        name = rename.get(f"{plugin}:{tool.name}") or rename.get(name, name)
         if name == tool.name:
             return tool
         try:
@@ -492,8 +488,6 @@ class PluginManager:
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
-        from pegboard.plugins.manifest import changed_tools  # as in `load`
-
         origin, listed, faults = plugin.origin, plugin.listed, [*loaded.faults]
         now = {tool.name: tool.spec for tool in loaded.tools}
         changed = {} if listed is None else changed_tools(now, plugin.own_specs)
@@ -510,7 +504,7 @@ class PluginManager:
             catalogue = self._without_conflicts(catalogue)
             if listed is None:
                 own = self._own("tools", plugin.live.values(), origin)
-                catalogue, _ = catalogue.with_tools(own, self.conflicts or "keep")
+                catalogue, _ = catalogue.with_tools(own, self.config.conflicts or "keep")
             else:
                 pairs = {id(tool): plugin.live[name] for name, tool in listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)
@@ -585,12 +579,6 @@ def manager_of(registry: ToolRegistry) -> PluginManager:
     if not isinstance(manager, PluginManager):
         manager = registry.plugin_manager = PluginManager(registry)
     return manager
-
-
-def _stale_manifest(found: FoundPlugin) -> PluginManifest:
-    from pegboard.plugins.manifest import stale_manifest  # which few processes need
-
-    return stale_manifest(found)
 
 
 def _rank(implementation: Any, place: int) -> tuple[int, int]:

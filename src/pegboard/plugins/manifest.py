@@ -11,7 +11,7 @@ distribution in that package:
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from stat import S_ISREG
 from typing import Any, Final
 
 from attrs import asdict, evolve, field, frozen
+from attrs.validators import and_, instance_of, max_len, optional
 
 from pegboard.callbacks import by_name, may_block, settle
 from pegboard.catalogue import EXTRAS, PublishedTools
@@ -34,7 +35,6 @@ from pegboard.typing import JsonObject
 _MOST_CHARACTERS: Final = 1_000
 _MOST_INSTRUCTIONS: Final = 100_001
 """Of instructions: one more than a request takes, so that what is too long is refused there, by name."""
-_TYPES: Final[dict[str, type]] = {"offered": bool, "processes": bool, "instructions": str, "may_read_only": bool}
 _FORMAT: Final = 1
 FILE_NAME: Final = "pegboard-manifest.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -77,11 +77,6 @@ def _as_texts(value: Any, place: str) -> tuple[str, ...]:
     return tuple(_as_text(item, f"{place}[{index}]") for index, item in enumerate(_as_list(value, place, _MOST_NAMES)))
 
 
-def _texts(texts: Sequence[str]) -> list[str]:
-    """Texts of others, as many and as long as are read back."""
-    return [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
-
-
 @frozen
 class RequestFacts:
     """Facts of a tool that concern requests, known before its plugin's code is imported.
@@ -93,10 +88,12 @@ class RequestFacts:
         may_read_only: Whether some calls of it are read-only, by their arguments.
     """
 
-    offered: bool = True
-    processes: bool = False
-    instructions: str | None = None
-    may_read_only: bool = False
+    offered: bool = field(default=True, validator=instance_of(bool))
+    processes: bool = field(default=False, validator=instance_of(bool))
+    instructions: str | None = field(
+        default=None, validator=optional(and_(instance_of(str), max_len(_MOST_INSTRUCTIONS)))
+    )
+    may_read_only: bool = field(default=False, validator=instance_of(bool))
 
     @classmethod
     def of(cls, tool: Tool) -> RequestFacts:
@@ -124,13 +121,10 @@ class RequestFacts:
         Raises:
             ManifestError: Something is unknown or of the wrong type, named by its place.
         """
-        members = _as_object(data, place)
-        for name, value in members.items():
-            if name not in _TYPES:
-                raise ManifestError(f"{place}: {name!r} is unknown")
-            if type(value) is not _TYPES[name] or (name == "instructions" and len(value) > _MOST_INSTRUCTIONS):
-                raise ManifestError(f"{place}: {name}: expected a {_TYPES[name].__name__} that fits")
-        return cls(**members)
+        try:
+            return cls(**_as_object(data, place))
+        except (TypeError, ValueError) as error:
+            raise ManifestError(f"{place}: {error.args[0]:.{_MOST_CHARACTERS}}") from None
 
 
 def _unknown(_arguments: Any) -> None:
@@ -216,38 +210,38 @@ class PluginManifest:
         return [*changed_tools(now, then).values(), *(f"its {kind} differ" for kind in kinds)]
 
     def to_json(self) -> JsonObject:
-        """All facts by name, those of a plugin that brings none of a kind left out."""
-        head = {"format": _FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
-        published = {} if self.published is None else {"published": _published_json(self.published)}
-        notes = {"notes": _texts(self.notes)} if self.notes else {}
-        return {**head, **self.contents(), **notes, **published}
-
-    def contents(self) -> JsonObject:
         """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
         names: JsonObject = {kind: list(value) for kind, value in self._named.items() if value}
         if self.commands:
             names["commands"] = {name: text[:_MOST_CHARACTERS] for name, text in self.commands.items()}
-        if self.faults:  # other people's error texts: as many and as long as are read back
-            names["faults"] = _texts(self.faults)
+        for key, texts in (("faults", self.faults), ("notes", self.notes)):
+            if texts:  # other people's texts: as many and as long as are read back
+                names[key] = [text[:_MOST_CHARACTERS] or "?" for text in texts[:_MOST_NAMES]]
         if self.requests:
             names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
+        if self.published is not None:
+            names["published"] = _published_json(self.published)
         return {"tools": [spec.to_json() for spec in self.tools], **names}
 
     @classmethod
-    def from_json(cls, data: Any) -> PluginManifest:
-        """Reads what `to_json` writes, from a source that isn't trusted.
+    def from_json(cls, data: Any, found: FoundPlugin, place: str = "the manifest") -> PluginManifest:
+        """Reads what `to_json` writes of a plugin, from a source that isn't trusted.
 
         Raises:
-            ManifestError: Its format isn't known, or something is missing, unknown or of the wrong type.
+            ManifestError: Something is unknown or of the wrong type, named by its place.
         """
-        own = {**_checked(data)}
-        del own["format"]
-        plugin, notes, published = (own.pop(key, None) for key in ("plugin", "notes", "published"))
-        named = {key: own.pop(key, None) for key in ("distribution", "version")}
-        facts: Any = {key: value if value is None else _as_text(value, key) for key, value in named.items()}
-        manifest = cls(_as_text(plugin, "plugin"), **facts, **_contents(own, "the manifest"))
-        manifest = evolve(manifest, notes=_as_texts(notes or [], "notes"))
-        return manifest if published is None else evolve(manifest, published=_published_in(published, manifest))
+        own: dict[str, Any] = {"names": {}}
+        for key, value in _as_object(data, place).items():
+            where = f"{place}: {key}"
+            if key in KINDS:
+                own["names"][key] = _as_texts(value, where)
+            elif key == "published":
+                own[key] = _published_in(value, found.origin, where)
+            elif key in _READERS:
+                own[key] = _READERS[key](value, where)
+            else:
+                raise ManifestError(f"{place}: {key!r} is unknown")
+        return cls(found.name, found.distribution, found.version, **own)
 
 
 def changed_tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> dict[str, str]:
@@ -267,44 +261,21 @@ def _published_json(published: PublishedTools) -> JsonObject:
     return {"tools": tools, "files": dict(published.files), "failed": published.failed}
 
 
-def _published_in(data: Any, manifest: PluginManifest) -> PublishedTools:
-    place = "the manifest: published"
+def _published_in(data: Any, owner: Origin, place: str) -> PublishedTools:
     members = _as_object(data, place)
     tools: list[Tool] = []
     for item in _as_list(members.get("tools"), place, _MOST_PUBLISHED):
         facts = _as_object(item, place)
         toolset, trusted = _as_text(facts.get("toolset"), place), facts.get("trusted") is True
-        origin = Origin(manifest.plugin, manifest.distribution, manifest.version, toolset, trusted)
+        origin = evolve(owner, toolset=toolset, trusted=trusted)
         tools.append(Tool(_spec(facts.get("spec"), place), origin=origin))
     files = {path: _as_text(stamp, place) for path, stamp in _as_object(members.get("files"), place).items()}
     return PublishedTools(tuple(tools), files, members.get("failed") is True)
 
 
-def _checked(data: Any) -> JsonObject:
-    members = _as_object(data, "the manifest")
-    if members.get("format") != _FORMAT:
-        raise ManifestError(f"format {members.get('format')!r} isn't known here, only {_FORMAT}: update pegboard")
-    return members
-
-
-def _contents(members: JsonObject, place: str) -> dict[str, Any]:
-    read: dict[str, Any] = {"names": {}}
-    for key, value in members.items():
-        where = f"{place}: {key}"
-        if key == "tools":
-            read[key] = tuple(_specs(value, where))
-        elif key == "requests":
-            facts = _as_object(value, where)
-            read[key] = {name: RequestFacts.from_json(facts[name], f"{where}.{name:.80}") for name in facts}
-        elif key == "commands":
-            read[key] = _helps(value, where)
-        elif key in ("hooks", "faults"):
-            read[key] = _as_texts(value, where)
-        elif key in KINDS:
-            read["names"][key] = _as_texts(value, where)
-        else:
-            raise ManifestError(f"{place}: {key!r} is unknown")
-    return read
+def _requests(value: Any, place: str) -> dict[str, RequestFacts]:
+    facts = _as_object(value, place)
+    return {name: RequestFacts.from_json(facts[name], f"{place}.{name:.80}") for name in facts}
 
 
 def _helps(value: Any, place: str) -> dict[str, str]:
@@ -312,17 +283,17 @@ def _helps(value: Any, place: str) -> dict[str, str]:
     if isinstance(value, list):
         return dict.fromkeys(_as_texts(value, place), "")
     named = _as_object(value, place)
-    return {_as_text(name, place): text and _as_text(text, f"{place}.{name:.80}") for name, text in named.items()}
+    texts = {name: "" if text == "" else _as_text(text, f"{place}.{name:.80}") for name, text in named.items()}
+    return {_as_text(name, place): text for name, text in texts.items()}
 
 
-def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
-    names: set[str] = set()
+def _specs(value: Any, place: str) -> tuple[ToolSpec, ...]:
+    specs: dict[str, ToolSpec] = {}
     for index, item in enumerate(_as_list(value, place, _MOST_TOOLS)):
         spec = _spec(item, f"{place}[{index}]")
-        if spec.name in names:
+        if specs.setdefault(spec.name, spec) is not spec:
             raise ManifestError(f"{place}[{index}]: tool {spec.name!r} stands there twice")
-        names.add(spec.name)
-        yield spec
+    return tuple(specs.values())
 
 
 def _spec(item: Any, place: str) -> ToolSpec:
@@ -331,6 +302,16 @@ def _spec(item: Any, place: str) -> ToolSpec:
         return ToolSpec.from_json(plain_copy(members, _MOST_LEVELS, [MAX_VALUES]))
     except (ValueError, TypeError, PegboardError) as error:
         raise ManifestError(f"{place}: {error}") from None
+
+
+_READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "tools": _specs,
+    "hooks": _as_texts,
+    "commands": _helps,
+    "faults": _as_texts,
+    "requests": _requests,
+    "notes": _as_texts,
+}
 
 
 def manifest_path(found: FoundPlugin) -> Path:
@@ -422,12 +403,14 @@ def read_manifest_file(path: Path) -> JsonObject:
         ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or its format isn't known.
     """
     try:
-        data = strict_json(read_bounded(str(path), _MOST_BYTES))
+        members = _as_object(strict_json(read_bounded(str(path), _MOST_BYTES)), "the manifest")
     except OSError as error:
         raise ManifestError(f"can't be read: {reason(error)}") from None
     except ValueError as error:
         raise ManifestError(f"isn't JSON: {error}") from None
-    return _checked(data)
+    if members.get("format") != _FORMAT:
+        raise ManifestError(f"format {members.get('format')!r} isn't known here, only {_FORMAT}: update pegboard")
+    return members
 
 
 def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
@@ -447,8 +430,10 @@ def manifest_in(members: JsonObject, found: FoundPlugin) -> PluginManifest | Non
     if found.name not in plugins:
         return None
     place = f"plugins.{found.name}"
-    contents = _contents(_as_object(plugins[found.name], place), place)
-    return PluginManifest(found.name, found.distribution, found.version, **contents)
+    for key in ("notes", "published"):
+        if key in _as_object(plugins[found.name], place):
+            raise ManifestError(f"{place}: {key!r} is what loading a plugin shows, and stands in no package")
+    return PluginManifest.from_json(plugins[found.name], found, place)
 
 
 def manifest_text(manifests: Sequence[PluginManifest]) -> str:
@@ -471,7 +456,7 @@ def manifest_text(manifests: Sequence[PluginManifest]) -> str:
 
 def _ordered(manifest: PluginManifest) -> JsonObject:
     """Tools and names sorted. The keys inside a spec are not: their order reaches the model."""
-    contents = manifest.contents()
+    contents = evolve(manifest, notes=(), published=None).to_json()
     tools = sorted(contents.pop("tools"), key=lambda tool: tool["name"])
     names = {kind: dict(sorted(each.items())) if kind in _BY_NAME else sorted(each) for kind, each in contents.items()}
     return {"tools": tools, **names}

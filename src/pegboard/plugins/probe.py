@@ -24,19 +24,21 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from attrs import asdict, define, evolve, field, fields, frozen
+from attrs import asdict, define, evolve, field, frozen
 
-from pegboard.errors import ManifestError, cause_of, hide
+from pegboard.catalogue import PublishedTools
+from pegboard.errors import ManifestError, cause_of, hide, operator_log
+from pegboard.plugins.discovery import FoundPlugin
+from pegboard.plugins.manager import LoadedPlugin, gathered
+from pegboard.plugins.manifest import PluginManifest, RequestFacts
 from pegboard.plugins.side_effects import LOAD_SECONDS
 from pegboard.plugins.snapshot import stamp_of
+from pegboard.tools.spec import Origin
+from pegboard.toolsets.toolset import published_files
 
 if TYPE_CHECKING:
     import click
 
-    from pegboard.catalogue import PublishedTools
-    from pegboard.plugins.discovery import FoundPlugin
-    from pegboard.plugins.manager import LoadedPlugin
-    from pegboard.plugins.manifest import PluginManifest
     from pegboard.toolsets.toolset import Offer, OwnedToolset
 
 _AT_ONCE: Final = 4
@@ -48,23 +50,6 @@ MOST_MEMORY: Final = 4 << 30
 """Bytes of data that a plugin may take while it is loaded, where the system can hold it to that."""
 
 
-@frozen
-class Probed:
-    """Outcome of loading one plugin in a child process.
-
-    Attributes:
-        found: The plugin.
-        manifest: What it brings, or `None` where it failed as a whole.
-        cause: Why it failed, or `None`.
-        trace: The traceback, where it raised.
-    """
-
-    found: FoundPlugin
-    manifest: PluginManifest | None
-    cause: str | None
-    trace: str = ""
-
-
 def probe(
     plugins: Sequence[FoundPlugin],
     settings: Mapping[str, Mapping[str, Any]],
@@ -72,7 +57,7 @@ def probe(
     seconds: float = LOAD_SECONDS,
     seconds_for_all: float = math.inf,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Iterator[Probed]:
+) -> Iterator[tuple[FoundPlugin, PluginManifest | str]]:
     """Loads plugins in child processes, a few at a time.
 
     Args:
@@ -83,7 +68,7 @@ def probe(
         progress: Called with `(number, of how many, name)` before each is loaded.
 
     Yields:
-        One answer a plugin, in order; none for those that weren't begun.
+        What each brings, or why it failed, in order; nothing of those that weren't begun.
     """
     started = monotonic()
 
@@ -93,24 +78,24 @@ def probe(
                 return
             if progress is not None:
                 progress(number, len(plugins), found.name)
-            yield Job(__name__, {**asdict(found), "settings": dict(settings.get(found.name, {}))})
+            yield Job(__name__, {"found": asdict(found), "settings": dict(settings.get(found.name, {}))})
 
     with closing(run_jobs(jobs(), seconds)) as answers:
         for found, done in zip(plugins, answers, strict=False):
-            yield _read(found, done.answer, done.cause)
+            yield found, _read(found, done)
 
 
-def _read(found: FoundPlugin, answer: Any, cause: str | None) -> Probed:
-    from pegboard.plugins.manifest import PluginManifest
-
-    if cause is None:
-        try:
-            cause = answer.get("cause")
-            manifest = None if cause is not None else PluginManifest.from_json(answer["manifest"])
-            return Probed(found, manifest, cause if cause is None else str(cause), str(answer.get("trace", "")))
-        except (ManifestError, ValueError, TypeError, KeyError, AttributeError) as error:
-            return Probed(found, None, str(error))
-    return Probed(found, None, f"{cause} while it was loaded")
+def _read(found: FoundPlugin, done: Done) -> PluginManifest | str:
+    if done.cause is not None:
+        return f"{done.cause} while it was loaded"
+    try:
+        if "cause" not in done.answer:
+            return PluginManifest.from_json(done.answer["manifest"], found)
+        cause = str(done.answer["cause"])
+        operator_log().debug("plugin %r failed to load: %s\n%s", found.name, cause, done.answer["trace"])
+    except (ManifestError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return str(error)
+    return cause
 
 
 # Jobs in child processes ----------------------------------------------------------------------------------------------
@@ -148,17 +133,17 @@ class Done:
     left: int = 0
 
 
-def run_jobs(jobs: Iterator[Job], seconds: float) -> Generator[Done]:
+def run_jobs(jobs: Iterable[Job], seconds: float) -> Generator[Done]:
     """Does jobs in child processes, a few at a time; gives what came of them, in order.
 
     Args:
         jobs: Asked for the next one as soon as it can be started.
         seconds: How long each may take.
     """
-    running: deque[_Child | Done] = deque()
+    waiting, running = iter(jobs), deque[_Child | Done]()
     try:
         while True:
-            for job in islice(jobs, _AT_ONCE - len(running)):
+            for job in islice(waiting, _AT_ONCE - len(running)):
                 try:
                     running.append(_Child.start(job))
                 except OSError as error:  # no temporary file, or no process
@@ -278,8 +263,6 @@ def _command_helps(loaded: LoadedPlugin) -> Mapping[str, str]:
 
 def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
     """What the plugin brought, as data: its tools' specs, and the names of everything else."""
-    from pegboard.plugins.manifest import PluginManifest, RequestFacts
-
     requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
         plugin=loaded.origin.plugin or "",
@@ -294,25 +277,14 @@ def manifest_of(loaded: LoadedPlugin) -> PluginManifest:
     )
 
 
-def found_in(facts: Mapping[str, Any]) -> FoundPlugin:
-    """The plugin that a job is about."""
-    from pegboard.plugins.discovery import FoundPlugin
-
-    return FoundPlugin(**{each.name: facts[each.name] for each in fields(FoundPlugin)})
-
-
 def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What a plugin brings; where it has tools to publish, first without them: asking for them may end the process."""
-    from pegboard.catalogue import PublishedTools
-    from pegboard.plugins.manager import gathered
-    from pegboard.tools.spec import Origin
-
     notes: list[str] = []
     try:
         # in a thread, as where it is used: an import that works in the main thread only is found out here
-        fetch = found_in(job).load
-        origin = Origin(job["name"], job["distribution"], job["version"])
-        loaded = gathered(origin, fetch, job["settings"], notes, threading.TIMEOUT_MAX)
+        found = FoundPlugin(**job["found"])
+        origin = Origin(found.name, found.distribution, found.version)  # what is kept of it holds for whoever trusts it
+        loaded = gathered(origin, found.load, job["settings"], notes, threading.TIMEOUT_MAX)
         publishing, files = _publishing(loaded)
         manifest = evolve(manifest_of(loaded), notes=tuple(notes))
     except BaseException as error:  # noqa: BLE001  whatever the plugin raises is its answer
@@ -328,8 +300,6 @@ def _answers(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str]]:
     """The plugin's toolsets that publish tools, and the stamps of the files that these are read from."""
-    from pegboard.toolsets.toolset import published_files
-
     files: dict[str, str] = {}
     publishing: list[OwnedToolset] = []
     for toolset in loaded.toolsets:
@@ -347,8 +317,6 @@ def _publishing(loaded: LoadedPlugin) -> tuple[list[OwnedToolset], dict[str, str
 def _published(loaded: LoadedPlugin, publishing: Sequence[OwnedToolset], files: Mapping[str, str]) -> PublishedTools:
     """What these toolsets publish, asked once and closed; what goes wrong is among the plugin's faults."""
     import asyncio  # most plugins have nothing to ask
-
-    from pegboard.catalogue import PublishedTools
 
     offers = asyncio.run(_asked(publishing))
     problems = [problem for offer in offers for problem in offer.problems if not problem.note]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -130,9 +130,6 @@ class _Limited:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.stream)
 
 
 def _folder() -> str | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MAGIC = b"pegboard snapshot 4\n"
 MISSING = b"-"
 MOST_SECONDS = 3600
+"""How long a snapshot holds that lacks a plugin: what made it fail may lie outside of all files."""
 _MOST_HEADER_BYTES = 16 * 1024 * 1024
 _VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 

@@ -147,7 +147,7 @@ class ModelRequest:
     start_early: bool = False
     output: ToolSpec | None = field(default=None, repr=False)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
-    problems: tuple[ProcessorProblem, ...] = field(default=(), converter=tuple, repr=False)
+    problems: tuple[ProcessorProblem, ...] = field(default=(), converter=tuple[ProcessorProblem, ...], repr=False)
 
     @property
     def offered(self) -> tuple[Tool, ...]:

@@ -35,7 +35,7 @@ from pegboard.schema.adapters import (
     key_schema,
     scalar_type,
 )
-from pegboard.schema.json import canonical_json, counted
+from pegboard.schema.json import counted
 from pegboard.schema.references import matcher
 from pegboard.typing import JsonSchema
 
@@ -437,17 +437,9 @@ def _in(validator: Any) -> Iterator[Constraint]:
     """Options that can be listed; text asks for a part of itself, and an enum for its members."""
     given = validator._original_options  # noqa: SLF001
     if isinstance(given, set | frozenset):
-        yield _OneOf(tuple(sorted(cast("set[Any]", given), key=_rank)))
+        yield _OneOf(tuple(sorted(cast("set[Any]", given), key=repr)))  # the same order in every process
     elif type(given) in (tuple, list, dict):
         yield _OneOf(tuple(cast("list[Any]", given)))
-
-
-def _rank(option: object) -> tuple[str, str]:
-    """An order that is the same in every process, for what JSON can say."""
-    try:
-        return "", canonical_json(option)
-    except (TypeError, ValueError):
-        return type(option).__qualname__, repr(option)
 
 
 _SIGNS: Final[Mapping[str, _Comparison]] = {">=": "ge", ">": "gt", "<=": "le", "<": "lt"}

@@ -16,7 +16,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.errors import check_keys
-from pegboard.schema.json import StructureError, path_text, shown, unicode_text, whole_numbers
+from pegboard.schema.json import StructureError, json_text, path_text, shown, unicode_text, whole_numbers
 from pegboard.typing import JsonObject, JsonSchema
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
     """
     read: Callable[[Any], Any]
     if is_pydantic(cls):
-        read = _pydantic_adapter(annotation).validate_python
+        read = partial(_read_model, _pydantic_adapter(annotation))
     elif is_msgspec(cls):
         read = partial(_read_struct, annotation)
     else:
@@ -162,6 +162,15 @@ def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:
             raise _refused_by_model(error) or refused_by(cls, error) from error
 
     return read_foreign
+
+
+def _read_model(adapter: Any, value: Any) -> Any:
+    from pydantic import ValidationError  # is loaded: it has made the class
+
+    try:
+        return adapter.validate_python(value)
+    except ValidationError:  # perhaps of a strict field, which takes a date as text from JSON only
+        return adapter.validate_json(json_text(whole_numbers(value)))
 
 
 def _read_struct(annotation: Any, value: Any) -> Any:

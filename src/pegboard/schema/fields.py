@@ -6,20 +6,14 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
 
 import attrs
 from attrs import frozen
 
+MISSING: Final = object()
+"""Stands where there is no default."""
 
-class Missing(Enum):
-    """Stands where there is no default."""
-
-    MISSING = "missing"
-
-
-MISSING: Final = Missing.MISSING
 _PURE: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
 
 

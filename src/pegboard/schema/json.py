@@ -71,6 +71,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def size_text(size: int) -> str:
+    """So many bytes, in the unit that people would choose."""
+    if size < 1_000:
+        return counted(size, "byte")
+    return f"{size / 1024:.1f} KiB" if size < 1_000_000 else f"{size / 1024 / 1024:.1f} MiB"
+
+
 class StructureError(ValueError):
     """JSON that the schema takes and the type doesn't (a date that is none, a number out of a type's range).
 
@@ -158,9 +165,6 @@ MAX_DIGITS: Final = 4300
 
 MAX_VALUES: Final = 500_000
 """Values in all, each counted as often as it is reached: shared parts can make a small value endless."""
-
-MOST_SHORT: Final = 10_000
-"""Characters of JSON text that are still short: a default is sent to the model with every request."""
 
 _SURROGATES: Final = "must not hold lone surrogates"
 _TOO_LARGE: Final = 10**MAX_DIGITS
@@ -298,16 +302,6 @@ def unicode_text(text: str) -> str:
     return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def is_short(value: Any) -> bool:
-    """Whether `value` is written in at most 10,000 characters; what is no JSON isn't short."""
-    if value is None or value is True or value is False or value == "":
-        return True
-    try:
-        return len(json_text(value)) <= MOST_SHORT
-    except (TypeError, ValueError, RecursionError):
-        return False
-
-
 def is_small(value: Any, values: int = 1_000, characters: int = 10_000) -> bool:
     """Whether a value holds at most so many values and keys, and so many characters in its texts and keys."""
     waiting: list[Any] = [value]
@@ -335,25 +329,3 @@ def surrogate_fault(text: str) -> str | None:
     except (ValueError, RecursionError):
         faults = ()
     return next((fault for fault in faults if fault.endswith(_SURROGATES)), f"it {_SURROGATES}")
-
-
-class JsonEnd:
-    """Finds the end of a JSON object that comes in pieces: counts brackets outside of texts, each character once."""
-
-    def __init__(self) -> None:
-        self._depth, self._has_begun, self._within, self._escaped = 0, False, False, False
-
-    def reached(self, more: str) -> bool:
-        """Whether the text, with what has come since it was asked last, ends where an object does."""
-        for character in more:
-            if self._escaped:
-                self._escaped = False
-            elif self._within:
-                self._escaped, self._within = character == "\\", character != '"'
-            elif character == '"':
-                self._within = True
-            elif character in "{[":
-                self._depth, self._has_begun = self._depth + 1, True
-            elif character in "}]":
-                self._depth -= 1
-        return self._has_begun and self._depth <= 0 and not self._within

@@ -33,7 +33,6 @@ from pegboard.typing import JsonObject, JsonSchema
 
 MOST_STEPS: Final = 100_000
 """Steps of one search: pairs of schema and value, and the parts of each rule. Some 100 ms."""
-_MOST_HOPS: Final = 16
 _MOST_KNOWN: Final = 20
 _MOST_OPTIONS: Final = 50_000
 _MOST_WANTED: Final = 20
@@ -141,15 +140,6 @@ class SchemaSearch:
         """The problems of a part of the value, seen from the whole."""
         for path, reason, kind, wanted in self.problems(schema, value):
             yield _Problem((step, *path), reason, kind, wanted)
-
-    def followed(self, schema: JsonSchema | bool) -> JsonSchema | bool:
-        """What a schema that only refers to another comes to."""
-        for _ in range(_MOST_HOPS):
-            target = next(self.references.targets(schema), None) if isinstance(schema, dict) else None
-            if target is None:
-                break
-            schema = target
-        return schema
 
     def _search(self, schema: JsonSchema, value: Any) -> _Found:
         if self.references.legacy and "$ref" in schema:
@@ -337,9 +327,9 @@ def _one_of_schemas(search: SchemaSearch, rule: Sequence[JsonSchema], schema: Js
 
 
 def _tags(search: SchemaSearch, part: JsonSchema) -> Mapping[str, Sequence[Any]]:
-    """The properties of which a schema allows only certain values."""
-    followed = search.followed(part)
-    properties: JsonObject = followed.get("properties", {}) if is_object(followed) else {}
+    """The properties of which a schema, or the one that it refers to, allows only certain values."""
+    target = next(search.references.targets(part), None) or part if is_object(part) else None
+    properties: JsonObject = target.get("properties", {}) if is_object(target) else {}
     rules = {name: rule for name, rule in properties.items() if is_object(rule)}
     allowed = {name: [rule["const"]] if "const" in rule else rule.get("enum", ()) for name, rule in rules.items()}
     return {name: options for name, options in allowed.items() if options}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, unquote
@@ -240,10 +241,11 @@ class References:
     """The references of one schema; in drafts 4 to 7 (`legacy`), `$ref` hides what stands beside it."""
 
     root: JsonSchema
-    legacy: bool = field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.legacy = any(draft in str(self.root.get("$schema", "")) for draft in LEGACY_DRAFTS)
+    @cached_property
+    def legacy(self) -> bool:
+        """Whether the draft is one of those."""
+        return any(draft in str(self.root.get("$schema", "")) for draft in LEGACY_DRAFTS)
 
     def targets(self, schema: JsonSchema) -> Iterator[Any]:
         """What the references of `schema` point to; `None` for one that points nowhere in here."""
@@ -359,10 +361,9 @@ class Expansion:
 
 
 def inlined(schema: JsonMapping) -> JsonSchema:
-    """A schema with its `$defs` in place of the references to them; what is made of itself stays in `$defs`."""
+    """A schema with its `$defs` in place of the references to them; but those made of themselves stay there."""
     definitions: dict[str, JsonSchema] = schema.get("$defs", {})
-    leads = {name: [_definition(each) for each in schemas(part)] for name, part in definitions.items()}
-    recursive = {name for name in definitions if name in _reached(leads[name], leads)}
+    recursive = made_of_themselves(definitions)
     written = _inlined({key: rule for key, rule in schema.items() if key != "$defs"}, definitions, recursive)
     if (name := _definition(written)) in recursive:  # the root is written out
         del written["$ref"]
@@ -378,15 +379,30 @@ def _definition(schema: JsonMapping) -> str:
     return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
-def _reached(names: Iterable[str], leads: Mapping[str, Iterable[str]]) -> Collection[str]:
-    """These names and all that they lead to."""
-    found: set[str] = set()
-    waiting = [*names]
-    for name in waiting:  # grows as others are found
-        if name not in found:
-            found.add(name)
-            waiting += leads.get(name, ())
-    return found
+def made_of_themselves(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
+    """The definitions made of themselves, and those between two such: what is left once all ends are taken away."""
+    leads = {
+        name: {_definition(each) for each in schemas(part)} & definitions.keys() for name, part in definitions.items()
+    }
+    endless = _without_ends(leads)
+    led: dict[str, set[str]] = {name: set() for name in endless}
+    for name in endless:
+        for target in leads[name] & endless:
+            led[target].add(name)
+    return _without_ends(led)
+
+
+def _without_ends(leads: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """The names that lead on without end."""
+    from graphlib import CycleError, TopologicalSorter  # as above
+
+    sorter, ends = TopologicalSorter(leads), set[str]()
+    with suppress(CycleError):
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        ends.update(ready)
+        sorter.done(*ready)
+    return frozenset(leads.keys() - ends)
 
 
 def _inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], recursive: Collection[str]) -> JsonSchema:

@@ -70,7 +70,7 @@ from pegboard.schema.fields import (
     substituted,
     unbound,
 )
-from pegboard.schema.json import is_short, json_text
+from pegboard.schema.json import json_text
 from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
 from pegboard.typing import JsonSchema
@@ -103,6 +103,7 @@ _FIELDS_HINT: Final = (
 )
 _UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
 _MOST_KNOWN: Final = 4096
+_MOST_DEFAULT: Final = 10_000  # characters of its JSON text
 _known: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
 
 
@@ -166,7 +167,7 @@ def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
 def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonSchema:
     """The description and the default, as far as there are some."""
     notes: JsonSchema = {"description": description} if description else {}
-    if default is not MISSING and is_short(data := _json_default(default, adapter)):
+    if default is not MISSING and (data := _json_default(default, adapter)) is not MISSING:
         notes["default"] = data
     return notes
 
@@ -174,11 +175,16 @@ def _notes(description: str | None, default: Any, adapter: TypeAdapter) -> JsonS
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:
     """A default as JSON data; `MISSING` where JSON can't say it (NaN) or the type doesn't take it (`x: int = None`).
 
+    So is one of more characters than are sent to the model with every request.
+
     Nor does a model take what it is written as, where that is another form than it is read in.
     """
     try:
         data = to_json_data(value)
-    except (TypeError, ValueError):
+        is_long = len(json_text(data)) > _MOST_DEFAULT
+    except (TypeError, ValueError, RecursionError):
+        return MISSING
+    if is_long:
         return MISSING
     if is_pydantic(type(value)) or is_msgspec(type(value)):
         models = [each for each in reach(adapter, in_place=True) if isinstance(each, ForeignAdapter)]

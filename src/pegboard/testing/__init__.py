@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pegboard.plugins.probe import Done as Done, Job as Job, answer_job as answer_job, run_jobs as run_jobs
 from pegboard.testing.calls import (
     RecordedCall as RecordedCall,
     RecordedCalls as RecordedCalls,

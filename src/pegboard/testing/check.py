@@ -23,7 +23,7 @@ from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, lint_schema, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.samples import NoSampleError, Samples
-from pegboard.timeout import Watchdog, within
+from pegboard.timeout import Deadline, Watchdog, running_task, within
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
@@ -218,6 +218,9 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
         if manifest.brings_nothing:
             findings.warnings.append("it registers nothing with these settings; call register(...) in its hooks")
         _check_again(subject, settings, manifest, findings)
+        if subject.found is not None:
+            _check_fresh(subject.found, settings, manifest, findings)
+            _check_manifest(subject.found, subject, findings)
     return loaded
 
 
@@ -235,12 +238,8 @@ def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: Plugin
         )
 
 
-def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
-    """Holds the manifest in the plugin's package, if there is one, and a fresh process's answer against the code."""
-    found = subject.found
-    if found is None:
-        return
-    _check_fresh(found, subject, settings, findings)
+def _check_manifest(found: FoundPlugin, subject: Subject, findings: Findings) -> None:
+    """Holds the manifest in the plugin's package, if there is one, against the code."""
     try:
         manifest = read_manifest(found)
         if manifest is None:
@@ -253,14 +252,13 @@ def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Fin
         findings.error(f"its manifest differs from its code: {difference}; run 'registry manifest write'")
 
 
-def _check_fresh(found: FoundPlugin, subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
+def _check_fresh(found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
     """Asks a new process: sets and hashes come out in another order there."""
-    manifest = manifest_of(gather(subject.origin, subject.thing, settings))
-    for probed in probe([found], {found.name: settings}):
-        if probed.manifest is None:
-            findings.error(f"it doesn't load in a process of its own: {probed.cause}")
+    for _, again in probe([found], {found.name: settings}):
+        if isinstance(again, str):
+            findings.error(f"it doesn't load in a process of its own: {again}")
             continue
-        for difference in probed.manifest.differences(manifest):
+        for difference in again.differences(manifest):
             findings.error(
                 f"another process gets something else: {difference}; "
                 "sort what comes from sets, and leave out times, ids and paths"
@@ -318,7 +316,8 @@ async def _watched(
     """The result, and where the event loop was blocked meanwhile."""
     blocked: list[tuple[float, str]] = []
     watchdog = Watchdog(report=lambda _name, seconds, place: blocked.append((seconds, place)))
-    return await within(None, registry.call(tool.name, example), watchdog=watchdog, name=tool.name), blocked
+    deadline = Deadline(running_task(), None, watchdog=watchdog, name=tool.name)
+    return await within(deadline, registry.call(tool.name, example)), blocked
 
 
 def broken(result: ToolResult) -> str | None:
@@ -498,9 +497,7 @@ def check_plugin(
             findings.notes.append(
                 f"toolset {toolset.name!r} is asked for its tools at run time only; they weren't checked"
             )
-        if not loaded.faults:
-            _check_manifest(subject, own, findings)
-            if run_examples:
-                _check_examples(subject, own, findings)
+        if run_examples and not loaded.faults:
+            _check_examples(subject, own, findings)
     _check_budget(subject, findings, heavy=heavy, most_modules=most_modules)
     return findings.report()

@@ -240,6 +240,3 @@ class ScriptedApprover(_Script):
                 faults.append(f"answers that were not asked for{f' about {name}' if name else ''}: {left!r:.200}")
         faults += [f"no question about {name} came" for name in self._each_time if name not in self.names]
         return faults
-
-
-__all__ = ["ScriptedModel"]

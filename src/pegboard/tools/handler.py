@@ -271,7 +271,8 @@ def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest:
     """
     injects, rest_of = signature.injects, _rest_of(signature)
     its_context = next((each.name for each in signature.parameters if each.is_context), None)
-    positional = _by_position(signature.parameters)
+    takes = [each for each in signature.parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL]
+    positional = takes if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in takes) else []
     names = {each.key: each.name for each in signature.visible if each.key != each.name}
     if not (structures or rest_of or injects or its_context or positional or names):
         return lambda _context, arguments: ((), arguments)
@@ -315,12 +316,6 @@ def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | 
         return names
 
     return rest_of
-
-
-def _by_position(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    if all(each.kind not in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in parameters):
-        return ()
-    return tuple(each for each in parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL)
 
 
 def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from pegboard.errors import CallStoppedError, RunningLoopError
 from pegboard.threads import running_loop
+from pegboard.timeout import as_coroutine
 
 T = TypeVar("T")
 _STOPPED: Final = "the call was cancelled"
@@ -80,7 +81,7 @@ class LoopPortal:
     def _started(self, awaitable: Awaitable[T]) -> Future[T]:
         with self._lock:
             if not self._is_closed and not self.loop.is_closed():
-                future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self.loop)
+                future = asyncio.run_coroutine_threadsafe(as_coroutine(awaitable), self.loop)
                 self._waits.add(future)
                 return future
         discard(awaitable)
@@ -89,7 +90,7 @@ class LoopPortal:
 
 def wait_without_loop(awaitable: Awaitable[T]) -> T:
     """What the awaitable gives, in an event loop of its own."""
-    return asyncio.run(_awaited(awaitable))
+    return asyncio.run(as_coroutine(awaitable))
 
 
 def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
@@ -114,7 +115,7 @@ def go_on(work: Awaitable[Any] | Callable[[], Any]) -> str:
     if loop is None:
         wait_without_loop(work)
         return "background"
-    task = loop.create_task(_awaited(work))
+    task = loop.create_task(as_coroutine(work))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
     return "background"
@@ -137,7 +138,3 @@ def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
             seconds = remaining()
             if seconds == 0.0:
                 raise CallStoppedError("the call's time limit has passed", kind="timeout") from None
-
-
-async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable

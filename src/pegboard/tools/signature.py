@@ -310,8 +310,12 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
 
 
 _AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
-_ITERATORS: Final = (collections.abc.Iterator, collections.abc.Generator)
 _ASYNC_ITERATORS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, collections.abc.AsyncIterable)
+_FLAVOURS: Final = (
+    (_AWAITABLES, Flavour.ASYNC),
+    (_ASYNC_ITERATORS, Flavour.ASYNC_GENERATOR),
+    ((collections.abc.Iterator, collections.abc.Generator), Flavour.GENERATOR),
+)
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)
 _READY: Final = (ToolResult, *CONTENT_TYPES)  # what is a result, or a part of one, already
@@ -329,21 +333,13 @@ def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, An
     origin: Any = get_origin(returns)
     parts: tuple[Any, ...] = get_args(returns)
     if flavour is Flavour.PLAIN:
-        flavour = _flavour_of_type(origin or returns)
-    if flavour is Flavour.ASYNC and origin in _AWAITABLES:
-        return flavour, parts[-1]
+        flavour = next((each for kinds, each in _FLAVOURS if (origin or returns) in kinds), flavour)
+    if flavour is Flavour.ASYNC and (origin or returns) in _AWAITABLES:
+        return flavour, parts[-1] if parts else EMPTY
     if flavour is Flavour.GENERATOR:
         returned = parts[2] if len(parts) > 2 else _NONE
         return flavour, _list_of(parts) if returned in (None, _NONE) else returned
     return flavour, _list_of(parts) if flavour is Flavour.ASYNC_GENERATOR else returns
-
-
-def _flavour_of_type(origin: Any) -> Flavour:
-    if origin in _AWAITABLES:
-        return Flavour.ASYNC
-    if origin in _ASYNC_ITERATORS:
-        return Flavour.ASYNC_GENERATOR
-    return Flavour.GENERATOR if origin in _ITERATORS else Flavour.PLAIN
 
 
 def _list_of(parts: tuple[Any, ...]) -> Any:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
@@ -300,7 +300,12 @@ class Tool:
             else:
                 given = load() if Flavour.of(load) is Flavour.ASYNC else await off_loop(load)
                 function = await settle(given)
-            return _handler_by(spec, function)
+            if spec.kind == "freeform":
+                made = cls.freeform(spec.name, function)
+            else:
+                schemas = {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
+                made = cls.from_function(function, name=spec.name, **schemas)  # pyright: ignore[reportArgumentType]
+            return cast("Handler", made.handler)
 
         services = Services()
         services.provide(Handler, handler, scope="registry")
@@ -573,7 +578,10 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     }
     if "permission_values" not in given and not any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
         known = json.loads(facts["input_schema"]).get("properties", {})
-        _check_named(given.get("permission_arguments", ()), list(known), name)
+        for each in given.get("permission_arguments", ()):
+            if each not in known:  # rules would look in vain
+                near = near_or_known(each, known)
+                raise DefinitionError(f"permission_arguments: there is no argument {each!r}.{near}", tool=name)
     make_binder = functools.partial(binder_of, signature, strict="input_schema" in given, of_fields=of_fields)
     return _run_by(function, signature, make_binder, facts, given)
 
@@ -587,24 +595,6 @@ def _run_by(
 ) -> Tool:
     flavour, returned = returned_by(function, signature.returns)
     return made_tool(facts, options, Handler(function, make_binder, flavour, injects=signature.injects), returned)
-
-
-def _handler_by(spec: ToolSpec, function: Any) -> Handler:
-    """What runs a tool of this spec by a function."""
-    if spec.kind == "freeform":
-        return cast("Handler", Tool.freeform(spec.name, function).handler)
-    made = Tool.from_function(
-        function, name=spec.name, input_schema=spec.input_schema, output_schema=spec.output_schema
-    )
-    return cast("Handler", made.handler)
-
-
-def _check_named(names: Collection[str], known: Collection[str], tool: str) -> None:
-    """Refuses a name that no argument has: rules would look in vain."""
-    for name in names:
-        if name not in known:
-            near = near_or_known(name, known)
-            raise DefinitionError(f"permission_arguments: there is no argument {name!r}.{near}", tool=tool)
 
 
 def _raw_tool(

@@ -232,7 +232,11 @@ def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
         check_schemas(thing, foreign=foreign)  # a spec made by hand wasn't checked before
         return [thing]
     if _is_typed_class(thing):
-        return [_instance_of(thing).as_tool()]
+        try:
+            thing = thing()
+        except TypeError as error:
+            hint = "Register an instance."
+            raise DefinitionError(f"{thing.__name__} can't be made without arguments ({error}).", hint=hint) from None
     one = tool_of(thing)
     if one is not None:
         return [one]
@@ -262,11 +266,3 @@ def _of_module(module: ModuleType) -> Iterator[Tool]:
             found = tool_of(value)
             assert found is not None
             yield found
-
-
-def _instance_of(cls: type[TypedTool[Any, Any]]) -> TypedTool[Any, Any]:
-    try:
-        return cls()
-    except TypeError as error:
-        hint = "Register an instance."
-        raise DefinitionError(f"{cls.__name__} can't be made without arguments ({error}).", hint=hint) from None

@@ -1,6 +1,6 @@
 """Predicates: boolean conditions on a tool in a context, which combine, print, and travel as JSON.
 
-    read_only & ~tagged("network") & named("git_*")
+    read_only & ~Matches("tag", "network") & Matches("name", "git_*")
 
 is the same as the text `read_only and not tag:network and name:git_*`.
 """
@@ -451,89 +451,9 @@ long_running: Final[Predicate] = Flag("long_running")  # answers with an id firs
 deferred: Final[Predicate] = Flag("deferred")  # offered only once it was found by a search
 
 
-# Values -----------------------------------------------------------------------------------------------------------
-
-
-def named(pattern: str) -> Predicate:
-    """A name of the tool matches, that it is offered under or had before: `*` is any run of characters, `?` is one."""
-    return Matches("name", pattern)
-
-
-def tagged(pattern: str) -> Predicate:
-    """One of the tool's tags matches."""
-    return Matches("tag", pattern)
-
-
-def kind(pattern: str) -> Predicate:
-    """The tool's kind matches: `function`, `freeform` or `provider`.
-
-    Raises:
-        PredicateError: There is no such kind.
-    """
-    return Matches("kind", pattern)
-
-
-def from_plugin(pattern: str) -> Predicate:
-    """The plugin that brought the tool matches, or its distribution; tools of the host have none."""
-    return Matches("plugin", pattern)
-
-
-def from_toolset(pattern: str) -> Predicate:
-    """The toolset that offers the tool matches; static tools have none."""
-    return Matches("toolset", pattern)
-
-
-def from_distribution(pattern: str) -> Predicate:
-    """The distribution that brought the tool matches."""
-    return Matches("distribution", pattern)
-
-
-def has_property(pattern: str) -> Predicate:
-    """The name of one of the tool's arguments matches."""
-    return Matches("property", pattern)
-
-
-def for_user(pattern: str) -> Predicate:
-    """The context's user matches; where there is none, nothing does."""
-    return Matches("user", pattern)
-
-
-def for_agent(pattern: str) -> Predicate:
-    """The context's agent matches."""
-    return Matches("agent", pattern)
-
-
-def for_model(pattern: str) -> Predicate:
-    """The context's model matches."""
-    return Matches("model", pattern)
-
-
-def for_provider(pattern: str) -> Predicate:
-    """The provider of the context's model matches."""
-    return Matches("provider", pattern)
-
-
-def state(key: str, pattern: str) -> Predicate:
-    """A value of the context's state matches as text: booleans and null as in JSON; a missing key never does."""
-    return Matches(f"{STATE}.{key}", pattern)
-
-
-def custom(function: PredicateFunction, name: str | None = None) -> Predicate:
-    """What a callable answers.
-
-    Args:
-        function: Takes the tool and the context; plain. Where it raises, the tool is out.
-        name: The name under which it is registered; without one the predicate has neither text nor JSON.
-
-    Raises:
-        PredicateError: The function is async, or the name can't be one.
-    """
-    return Custom(function, name)
-
-
 # Joined -----------------------------------------------------------------------------------------------------------
 
-everything: Final = named("*")  # every tool
+everything: Final = Matches("name", "*")  # every tool
 nothing: Final = ~everything  # no tool
 
 

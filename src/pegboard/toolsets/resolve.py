@@ -34,10 +34,11 @@ from pegboard.toolsets.toolset import (
     ToolsetProblem,
     ask_all,
     explain_filter,
-    filter_now,
     filter_tools,
+    first_problems,
     owned_tool,
     schema_problem,
+    unknown_names,
 )
 
 
@@ -290,11 +291,6 @@ class ResolvedTools:
         """`"sha256:..."` over the digests of the tools in their order; worked out once."""
         return digest_of([tool.spec.digest for tool in self.tools])
 
-    @property
-    def reasons(self) -> Mapping[str, tuple[_Reason, ...]]:
-        """For every name that was considered, what each step decided; worked out when it is asked for."""
-        return {name: self.trace.reasons(name, self._places) for name in sorted(self.considered)}
-
     def get(self, name: str) -> Tool | None:
         """The offered tool of this name, or `None`."""
         return self._by_name.get(name)
@@ -462,13 +458,8 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     failures = (problem for offer in offers for problem in offer.problems if not problem.note)
     if on_toolset_error == "fail" and (problem := next(failures, None)) is not None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
-    trace, problems = settled_names(static, offers, contested)
-    trace, filtered, deadline = _with_found(trace, context), list[_Filtered](), time.monotonic() + predicate_timeout
-    tools = trace.tools
-    for step, predicate in _given(default, where):
-        tools, faults = await filter_tools(tools, predicate, context, deadline - time.monotonic())
-        filtered.append((step, predicate, tools, faults))
-    resolved = _resolved(trace, problems, filtered, active, order)
+    settled = settled_names(static, offers, contested)
+    resolved = await _resolved(*settled, context, default, where, predicate_timeout, active, order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
@@ -481,34 +472,39 @@ def resolve_static(  # noqa: PLR0913  as above
     published: Sequence[Tool] = (),
     contested: Collection[str] = (),
 ) -> ResolvedTools:
-    """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop."""
-    trace, problems = settled_names(static, [Offer(published)] if published else (), contested)
-    trace, filtered = _with_found(trace, context), list[_Filtered]()
-    tools = trace.tools
-    for step, predicate in _given(default, where):
-        tools, faults = filter_now(tools, predicate, context)
-        filtered.append((step, predicate, tools, faults))
-    return _resolved(trace, problems, filtered, None, None)
+    """`resolve_tools` of tools that are there, and of what toolsets have published, without an event loop.
+
+    Where functions of predicates hang, it does.
+    """
+    settled = settled_names(static, [Offer(published)] if published else (), contested)
+    try:
+        _resolved(*settled, context, default, where).send(None)
+    except StopIteration as ended:
+        return ended.value
+    raise AssertionError("what waits for nothing has ended at its first step")
 
 
-_Filtered: TypeAlias = tuple[str, Predicate, Sequence[Tool], Faults]  # a step, and what came of it
-
-
-def _given(default: Predicate | None, where: Predicate | None) -> Iterator[tuple[str, Predicate]]:
-    return ((step, each) for step, each in (("default", default), ("where", where)) if each is not None)
-
-
-def _resolved(
+async def _resolved(  # noqa: PLR0913, PLR0917  the facets of `resolve_tools`
     trace: _Trace,
     found: Sequence[ToolsetProblem],
-    filtered: Sequence[_Filtered],
-    active: Sequence[str] | None,
-    order: Sequence[str] | None,
+    context: ReadonlyContext,
+    default: Predicate | None,
+    where: Predicate | None,
+    seconds: float | None = None,
+    active: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
 ) -> ResolvedTools:
+    """The tools of a trace that pass all steps; `seconds` as for `filter_tools`, for both predicates together."""
+    trace = _with_found(trace, context)
     tools = trace.tools
     passes: list[_Pass] = []
     problems = list(found)
-    for step, predicate, tools, faults in filtered:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for step, predicate in (("default", default), ("where", where)):
+        if predicate is None:
+            continue
+        left = None if deadline is None else deadline - time.monotonic()
+        tools, faults = await filter_tools(tools, predicate, context, left)
         passes.append(_Pass(step, tools, _text_of(predicate, faults, trace.context)))
         if faults:
             name, cause = next(iter(faults.items()))
@@ -522,7 +518,9 @@ def _resolved(
         first = _picked(tools, order, "order")
         tools = list(dict.fromkeys((*first, *tools)))
     trace = attrs.evolve(trace, passes=passes)
-    problems.extend(_unknown(active or (), trace))
+    if unknown := [name for name in dict.fromkeys(active or ()) if name not in trace.considered]:
+        missing = [ToolsetProblem("", f"active: {text}") for text in unknown_names(unknown, trace.considered)]
+        problems.extend(first_problems("", missing))
     for first, second in _look_alikes(tuple([tool.spec.name for tool in trace.tools])):
         text = f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes; rename one"
         problems.append(ToolsetProblem("", text, second, note=True))
@@ -546,14 +544,3 @@ def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[
         raise TypeError(f"{argument} has to be a list of names, not the string {names!r}")
     known = {tool.spec.name: tool for tool in tools}
     return [known[name] for name in dict.fromkeys(names) if name in known]
-
-
-def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
-    """A problem for each active name that no tool has."""
-    unknown = [name for name in dict.fromkeys(active) if name not in trace.considered]
-    for name in unknown[:MOST_PROBLEMS]:
-        # Near misses among thousands of names take time: only where few are asked for.
-        near = did_you_mean(suggest(name[:200], trace.considered)) if len(unknown) <= 3 else ""
-        yield ToolsetProblem("", f"active: no tool is called {name!r}.{near}")
-    if len(unknown) > MOST_PROBLEMS:
-        yield ToolsetProblem("", f"active: no tool has {len(unknown) - MOST_PROBLEMS} more of the names")

@@ -316,6 +316,13 @@ def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[Toolset
     return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {more} more problems of this kind")]
 
 
+def unknown_names(names: Sequence[str], known: Collection[str], more: str = "") -> Iterator[str]:
+    """What is said of names that no tool has; with near misses only of few, as they take time among thousands."""
+    for name in names:
+        near = did_you_mean(suggest(name[:200], known)) if len(names) <= 3 else ""
+        yield f"no tool is called {name!r}{more}.{near}"
+
+
 _Change: TypeAlias = Callable[[Tool], Tool]  # gives the tool changed; may raise, which costs the tool
 
 
@@ -358,32 +365,26 @@ PREDICATE_SECONDS: Final = 5.0  # what the functions of a predicate may take for
 
 
 async def filter_tools(
-    tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float = PREDICATE_SECONDS
+    tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext, seconds: float | None = PREDICATE_SECONDS
 ) -> tuple[list[Tool], Faults]:
     """The tools for which the predicate is true, in their order; and those for which it gave no answer.
 
     Functions are called off the event loop. The tools that they haven't answered for in so many seconds are out; a
-    function that never returns is left behind.
+    function that never returns is left behind. With `None`, they are called here and now: where they hang, it does.
     """
-    if not predicate.calls_functions:
-        return filter_now(tools, predicate, context)
+    answers: dict[Tool, Any] = {}
+    if seconds is None or not predicate.calls_functions:
+        _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
+        return _sorted_out(tools, answers)
     import asyncio
 
     from pegboard.threads import off_loop
 
-    answers: dict[Tool, Any] = {}
     try:
         async with asyncio.timeout(seconds):
             await off_loop(_ask, answers, tools, predicate, context, seconds)
     except TimeoutError:
         answers = answers.copy()  # the thread may still work at it
-    return _sorted_out(tools, answers)
-
-
-def filter_now(tools: Sequence[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
-    """The same here and now: where functions hang, it does."""
-    answers: dict[Tool, Any] = {}
-    _ask(answers, tools, predicate, context, PREDICATE_SECONDS)
     return _sorted_out(tools, answers)
 
 
@@ -551,9 +552,7 @@ class Step:
             return
         known = {*(tool.spec.name for tool in offer), *(each.name for each in offer.dropped)}
         unseen -= known
-        for name in sorted(unseen)[:MOST_PROBLEMS]:
-            near = did_you_mean(suggest(name[:200], known)) if len(unseen) <= 3 else ""
-            cause = f"no tool is called {name!r}, which was to be {self.word}.{near}"
+        for cause in unknown_names(sorted(unseen)[:MOST_PROBLEMS], known, f", which was to be {self.word}"):
             yield ToolsetProblem(toolset, cause, note=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from pegboard.callbacks import Flavour, settle
@@ -93,7 +94,14 @@ class ToolsetFunction(ToolsetBase):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What the function gives now."""
-        things = check_list(await self._asked(*((context,) if self._takes_context else ())))
+        ask = partial(self._function, *((context,) if self._takes_context else ()))
+        if self._off_loop:
+            from pegboard.threads import off_loop
+
+            answer = await off_loop(ask)
+        else:
+            answer = ask()
+        things = check_list(await settle(answer))
         problems: list[ToolsetProblem] = []
         made: dict[int, tuple[Any, Sequence[Tool]]] = {}
         for index, thing in enumerate(things):
@@ -106,15 +114,6 @@ class ToolsetFunction(ToolsetBase):
         every = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
         tools, repeated = check_tools(self.name, every)
         return Offer(tools, [*first_problems(self.name, problems), *repeated])
-
-    async def _asked(self, *arguments: Any) -> Any:
-        if self._off_loop:
-            from pegboard.threads import off_loop
-
-            answer = await off_loop(self._function, *arguments)
-        else:
-            answer = self._function(*arguments)
-        return await settle(answer)
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:

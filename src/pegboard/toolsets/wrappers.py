@@ -29,7 +29,6 @@ from pegboard.toolsets.toolset import (
     Step,
     Toolset,
     ToolsetProblem,
-    Transform,
     WrapperToolset,
     check_once,
     check_tools,
@@ -67,8 +66,27 @@ class ToolsetBase(ABC):
         """The tools for this context, now."""
 
     def filtered(self, predicate: Predicate | PredicateFunction | str) -> _WrappedToolset:
-        """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
-        return _WrappedToolset(self, filtering(predicate))
+        """Only the tools for which a predicate is true: data, text, or a plain function of tool and context.
+
+        Where it raises for a tool, that tool is out.
+        """
+        wanted = as_predicate(predicate)
+
+        async def keep_wanted(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+            kept, faults = await filter_tools(offer, wanted, context)
+            left = set(kept)
+            dropped = [
+                Dropped(tool.spec.name, "filtered", explain_filter(wanted, tool, context, faults, passed=False))
+                for tool in offer
+                if tool not in left
+            ]
+            problems = [
+                ToolsetProblem(toolset, f"tool {name!r} can't be filtered: {cause}", name)
+                for name, cause in faults.items()
+            ]
+            return Offer(kept, (*offer.problems, *first_problems(toolset, problems)), (*offer.dropped, *dropped))
+
+        return _WrappedToolset(self, keep_wanted)
 
     def prefixed(self, prefix: str) -> _WrappedToolset:
         """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
@@ -76,34 +94,92 @@ class ToolsetBase(ABC):
         Raises:
             InvalidNameError: No name can start with this prefix.
         """
-        return _WrappedToolset(self, prefixing(prefix))
+        check_name(prefix[:MAX_LENGTH])
+        rename = partial(prefixed_name, prefix)
+        step = Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
+        return _WrappedToolset(self, step)
 
     def renamed(self, names: Mapping[str, str]) -> _WrappedToolset:
         """Some tools under other names: old -> new; a name that was never there is noted among the problems.
+
+        Where a new name is taken by a tool that keeps its own, the tool that this toolset lists first has it.
 
         Raises:
             InvalidNameError: A new name isn't valid.
             RegistrationError: Two tools would get the same name.
         """
-        return _WrappedToolset(self, renaming(names))
+        names = dict(names)
+        for old, new in names.items():
+            first = next(other for other in names if names[other] == check_name(new))
+            if first != old:
+                raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
+
+        def change(tool: Tool) -> Tool:
+            return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
+
+        return _WrappedToolset(self, Step("renamed", change, rename=lambda name: names.get(name, name), names=names))
 
     def prepared(self, prepare: Prepare) -> _WrappedToolset:
-        """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
-        return _WrappedToolset(self, preparing(prepare))
+        """The tools as `prepare(context, tools)` makes them for each context; plain or async.
+
+        Where it raises, the whole toolset fails.
+        """
+
+        async def prepared(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
+            tools, problems = check_tools(toolset, await settle(prepare(context, tuple(offer))))
+            gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in tools)
+            dropped = [Dropped(name, "prepared", "left out by the function") for name in sorted(gone)]
+            return Offer(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
+
+        return _WrappedToolset(self, prepared)
 
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
     ) -> _WrappedToolset:
-        """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
-        return _WrappedToolset(self, annotating(annotations, where))
+        """Hints that the host vouches for, in place of the tools' own; `where` picks the tools.
+
+        Of the other hints of a tool whose origin isn't trusted only those that add caution stay (destructive, open
+        world, edit), and the tool's hints are trusted from then on.
+        """
+        given = {name: hint for name, hint in attrs.asdict(annotations).items() if hint is not None}
+
+        def annotate(tool: Tool) -> Tool:
+            own, origin = tool.spec.annotations, tool.origin
+            if not origin.trusted:
+                origin = attrs.evolve(origin, trusted=True)
+                own = ToolAnnotations(
+                    destructive_hint=own.destructive_hint or None,
+                    open_world_hint=own.open_world_hint or None,
+                    edit_hint=own.edit_hint or None,
+                )
+            functions = {name: each for name, each in tool.by_arguments.items() if f"{name}_hint" not in given}
+            annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
+            return annotated.evolve(origin=origin, by_arguments=functions)
+
+        return _WrappedToolset(self, Step("annotated", annotate, _wanted(where)))
 
     def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _WrappedToolset:
-        """A person confirms every call of these tools; of all of them without a predicate."""
-        return _WrappedToolset(self, confirming(predicate))
+        """A person confirms every call of these tools; of all of them without a predicate.
+
+        A tool's own pick of its calls no longer counts.
+        """
+
+        def confirm(tool: Tool) -> Tool:
+            return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
+
+        return _WrappedToolset(self, Step("made to require approval", confirm, _wanted(predicate)))
 
     def reshaped(self, reshapes: Mapping[str, Reshape]) -> _WrappedToolset:
-        """Tools whose arguments look different to the model: tool name -> `Reshape`."""
-        return _WrappedToolset(self, reshaping(reshapes))
+        """Tools whose arguments look different to the model: tool name -> `Reshape`.
+
+        One that can't be shown so is out, and reported.
+        """
+        reshapes = dict(reshapes)
+
+        def reshape(tool: Tool) -> Tool:
+            return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
+
+        return _WrappedToolset(self, Step("reshaped", reshape, names=reshapes))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
@@ -121,24 +197,8 @@ def wrap(toolset: Toolset) -> _WrappedToolset:
     return _WrappedToolset(toolset)
 
 
-def filtering(predicate: Predicate | PredicateFunction | str) -> Transform:
-    """Keeps the tools for which a predicate is true; where it raises for a tool, that tool is out."""
-    wanted = as_predicate(predicate)
-
-    async def filtered(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
-        kept, faults = await filter_tools(offer, wanted, context)
-        left = set(kept)
-        dropped = [
-            Dropped(tool.spec.name, "filtered", explain_filter(wanted, tool, context, faults, passed=False))
-            for tool in offer
-            if tool not in left
-        ]
-        problems = [
-            ToolsetProblem(toolset, f"tool {name!r} can't be filtered: {cause}", name) for name, cause in faults.items()
-        ]
-        return Offer(kept, (*offer.problems, *first_problems(toolset, problems)), (*offer.dropped, *dropped))
-
-    return filtered
+def _wanted(where: Predicate | PredicateFunction | str | None) -> Predicate | None:
+    return None if where is None else as_predicate(where)
 
 
 def prefixed_name(prefix: str, name: str) -> str:
@@ -149,77 +209,8 @@ def prefixed_name(prefix: str, name: str) -> str:
     return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
-def prefixing(prefix: str) -> Step:
-    """Gives every name a prefix; calls reach the inner toolset under the names that it knows."""
-    check_name(prefix[:MAX_LENGTH])
-    rename = partial(prefixed_name, prefix)
-    return Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
-
-
-def renaming(names: Mapping[str, str]) -> Step:
-    """Gives some tools other names; calls reach the inner toolset under the names that it knows.
-
-    Where a new name is taken by a tool that keeps its own, the tool that the inner toolset lists first has it.
-    """
-    names = dict(names)
-    for old, new in names.items():
-        first = next(other for other in names if names[other] == check_name(new))
-        if first != old:
-            raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
-
-    def change(tool: Tool) -> Tool:
-        return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
-
-    return Step("renamed", change, rename=lambda name: names.get(name, name), names=names)
-
-
-def annotating(annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None) -> Step:
-    """Gives tools hints that the host vouches for, in place of their own.
-
-    Of the other hints of a tool whose origin isn't trusted only those that add caution stay (destructive, open world,
-    edit), and the tool's hints are trusted from then on.
-    """
-    given = {name: hint for name, hint in attrs.asdict(annotations).items() if hint is not None}
-
-    def annotate(tool: Tool) -> Tool:
-        own, origin = tool.spec.annotations, tool.origin
-        if not origin.trusted:
-            origin = attrs.evolve(origin, trusted=True)
-            own = ToolAnnotations(
-                destructive_hint=own.destructive_hint or None,
-                open_world_hint=own.open_world_hint or None,
-                edit_hint=own.edit_hint or None,
-            )
-        functions = {name: each for name, each in tool.by_arguments.items() if f"{name}_hint" not in given}
-        annotated = tool.with_spec(annotations=attrs.evolve(own, **given))
-        return annotated.evolve(origin=origin, by_arguments=functions)
-
-    return Step("annotated", annotate, None if where is None else as_predicate(where))
-
-
-def confirming(predicate: Predicate | PredicateFunction | str | None) -> Step:
-    """Has a person confirm every call of the tools; a tool's own pick of its calls no longer counts."""
-
-    def confirm(tool: Tool) -> Tool:
-        return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
-
-    return Step("made to require approval", confirm, None if predicate is None else as_predicate(predicate))
-
-
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
 """Gets the context and the tools; gives the tools to offer, changed, left out or added. Plain or async."""
-
-
-def preparing(prepare: Prepare) -> Transform:
-    """Has a function make the tools for each context; where it raises, the whole toolset fails."""
-
-    async def prepared(toolset: str, offer: Offer, context: ReadonlyContext) -> Offer:
-        tools, problems = check_tools(toolset, await settle(prepare(context, tuple(offer))))
-        gone = {tool.spec.name for tool in offer}.difference(tool.spec.name for tool in tools)
-        dropped = [Dropped(name, "prepared", "left out by the function") for name in sorted(gone)]
-        return Offer(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
-
-    return prepared
 
 
 MOST_KEPT: Final = 256
@@ -412,16 +403,6 @@ def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
 
     kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
     return validator_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
-
-
-def reshaping(reshapes: Mapping[str, Reshape]) -> Step:
-    """Shows the arguments of tools differently; a tool that can't be shown so is out, and reported."""
-    reshapes = dict(reshapes)
-
-    def reshape(tool: Tool) -> Tool:
-        return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
-
-    return Step("reshaped", reshape, names=reshapes)
 
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:

@@ -159,16 +159,14 @@ class Turn:
             raise self._error
         return self._outcome
 
-    async def events(self) -> AsyncGenerator[TurnEvent]:
+    def events(self) -> AsyncGenerator[TurnEvent]:
         """Runs the turn and gives each event as it happens, answers piece by piece; leaving early cancels it.
 
         Raises:
             BaseException: As `run`, behind the last event.
         """
         queue = self._events.reader = EventQueue()
-        async with aclosing(events_of(self.run(), queue)) as events:
-            async for event in events:
-                yield event
+        return events_of(self.run, queue)
 
     def steer(self, *messages: Message | str) -> None:
         """Adds messages of the user to a running turn: the model reads them with the next request.

@@ -1,8 +1,7 @@
-"""What wire formats share, for authors of exporters: tools as entries, calls, bodies, streams and blocks.
+"""What wire formats share, for authors of exporters: tools as entries, calls, bodies and streams.
 
 A wire format is a class with the methods of `pegboard.Exporter`. `Entries` writes its tools, `SentIds` and
 `arguments_object` its calls; `MadeCalls` reads the calls of an answer, `TextBuffer` and `StreamEnd` a stream.
-`turns_of` and `AnsweredBlocks` are for formats whose messages are blocks in alternating turns.
 """
 
 from __future__ import annotations
@@ -19,20 +18,6 @@ from pegboard.request.exporter import (
     output_schema as output_schema,
     passthrough as passthrough,
     refusal as refusal,
-)
-from pegboard.wire.blocks import (
-    UNFINISHED as UNFINISHED,
-    AnsweredBlocks as AnsweredBlocks,
-    Blocks as Blocks,
-    Role as Role,
-    StreamedBlock as StreamedBlock,
-    StreamedBlocks as StreamedBlocks,
-    StrictBudget as StrictBudget,
-    StrictLimits as StrictLimits,
-    finish_of as finish_of,
-    leading_system as leading_system,
-    raw_item as raw_item,
-    turns_of as turns_of,
 )
 from pegboard.wire.bodies import (
     INPUT as INPUT,

@@ -120,11 +120,6 @@ def stdin(monkeypatch):
     return give
 
 
-@pytest.fixture
-def little_input(monkeypatch):
-    monkeypatch.setattr("pegboard.cli.commands.call.MOST_INPUT", 10)
-
-
 @pytest.mark.parametrize(
     ("argv", "out"),
     [
@@ -177,7 +172,7 @@ def test_a_question_that_nobody_answers_is_shown(say, board):
 def test_output_has_what_a_tool_gives_in_files(say, home):
     code, out, err = say("call", "many", "--output", "here.bin")
     assert (code, out) == (0, "")
-    assert err == "here.bin: 12.3 kB\nhere-2.bin: 7 B\nhere-3.bin: 2 MB\nhere-4.bin: 8 B\n"
+    assert err == "here.bin: 12.1 KiB\nhere-2.bin: 7 bytes\nhere-3.bin: 1.9 MiB\nhere-4.bin: 8 bytes\n"
     assert [len((home / "here" / name).read_bytes()) for name in ("here.bin", "here-2.bin")] == [12_345, 7]
 
 
@@ -190,7 +185,7 @@ def test_output_has_the_text_where_there_is_nothing_else(say, home):
 
 def test_content_that_is_no_text_is_named(say):
     assert say("call", "many")[1] == (
-        "words\n[image image/png, 12.3 kB]\n[audio audio/wav, 7 B]\n[file file:///a application/pdf, 2 MB]\n"
+        "words\n[image image/png, 12.1 KiB]\n[audio audio/wav, 7 bytes]\n[file file:///a application/pdf, 1.9 MiB]\n"
         "[file file:///b]\nits text\n[link a link https://x]\n"
     )
 
@@ -227,8 +222,8 @@ def test_arguments_from_standard_input(say, stdin):
         (["add", "a=1", "-T", "w*"], b"", "tool 'add' isn't offered here: name:w* is not so (name: add)."),
     ],
 )
-@pytest.mark.usefixtures("little_input")
-def test_wrong_use(say, stdin, argv, data, told):
+def test_wrong_use(say, stdin, monkeypatch, *, argv, data, told):
+    monkeypatch.setattr("pegboard.cli.commands.call.MOST_INPUT", 10)
     stdin(data)
     code, out, err = say("call", *argv)
     assert (code, out) == (2, "")
@@ -250,6 +245,8 @@ def test_a_tool_that_fails(say):
     code, out, err = say("call", "fail")
     assert (code, out) == (1, "")
     assert err.startswith("error (tool_failure): out of paper\nAdd some.\n")
+    code, out, err = say("call", "fail", "--json")
+    assert (code, json.loads(out)["isError"], err) == (1, True, "")
 
 
 def test_the_operator_reads_the_cause_and_with_debug_the_traceback(say):
@@ -292,11 +289,6 @@ def test_a_tool_that_changed_is_told_with_what_to_do(say, site, monkeypatch):
     code, _, err = say("call", "count_words", "text=x")
     assert code == 1
     assert err.count("registry list --refresh") == 1
-
-
-def test_an_error_as_json_is_on_standard_output(say):
-    code, out, err = say("call", "fail", "--json")
-    assert (code, json.loads(out)["isError"], err) == (1, True, "")
 
 
 def test_a_tool_that_ends_everything(say):
@@ -409,9 +401,8 @@ def test_results_are_printed_in_call_order(turn):
     ]
 
 
-def test_calls_come_from_standard_input(say, monkeypatch):
-    stdin = io.TextIOWrapper(io.BytesIO(json.dumps([call("add", {"a": 1})]).encode()))
-    monkeypatch.setattr(sys, "stdin", stdin)
+def test_calls_come_from_standard_input(say, stdin):
+    stdin(json.dumps([call("add", {"a": 1})]).encode())
     code, out, _ = say("dispatch", "-")
     assert code == 0
     assert json.loads(out)["structuredContent"] == {"result": 3}

@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from cli_demo import DEMO
-from installed import install, own_keyring
-from pegboard.__main__ import main as registry
+from installed import install, own_keyring, write
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands import config
 from pegboard.cli.commands.config import installer, run_installer
@@ -75,34 +74,17 @@ def pegboard_register_tools(register):
 """
 
 
-class TestConflictsThatAreErrors:
-    @pytest.fixture
-    def file(self, site, home):
-        site.add("conflicting", CONFLICTING)
-        (home / "config" / "pegboard").mkdir()
-        file = home / "config" / "pegboard" / "pegboard.toml"
-        file.write_text('conflicts = "error"')
-        return file
-
-    def test_plugins_are_listed_all_the_same(self, say, file):
-        code, out, err = say("plugins")
-        assert code == 0
-        assert "conflicting" in out
-        assert f'error: {file}: conflicts: is "error", and plugin' in err
-        code, out, err = say("processors")
-        assert (code, "pack_tools" in out, f"error: {file}: conflicts: " in err) == (0, True, True)
-
-    def test_the_doctor_tells_the_line_and_the_conflict(self, say, file):
-        code, out, _ = say("doctor")
-        assert code == 1
-        assert f"configuration: conflicts\n  {file}: conflicts: " in out
-        assert "'wipe' is held back" in out
-
-    def test_configuration_is_shown_and_everything_else_refused_with_the_line(self, say, file):
-        shown = json.loads(say("config")[1])
-        assert (shown["conflicts"], shown["rename"]) == ("error", {})
-        code, out, err = say("list")
-        assert (code, out, f"{file}: conflicts: " in err) == (2, "", True)
+def test_a_conflict_that_is_an_error_refuses_everything_with_the_line_but_the_doctor_and_config(say, site, home):
+    site.add("conflicting", CONFLICTING)
+    file = write(home / "config/pegboard/pegboard.toml", 'conflicts = "error"')
+    told = f'{file}: conflicts: is "error", and plugin'
+    for command in ("list", "plugins", "processors"):
+        code, out, err = say(command)
+        assert (code, out, err.startswith(f"error: {told}")) == (2, "", True)
+    code, out, _ = say("doctor")
+    assert (code, told in out, "tool 'wipe' is held back: plugin " in out) == (1, True, True)
+    shown = json.loads(say("config")[1])
+    assert (shown["conflicts"], shown["rename"]) == ("error", {})
 
 
 def test_our_own_take_all(say, registry):
@@ -113,15 +95,6 @@ def test_our_own_take_all(say, registry):
     assert (code, list(plugins_of(out))) == (0, ["other"])
     assert list(plugins_of(say("plugins", "--all", "--json")[1])) == ["pegboard", "other"]
     assert say("plugins")[2] == "odd: has no METADATA\n"
-
-
-def test_the_whole_way(site, capsys):
-    """The program's own entry: installed, listed, filtered, called."""
-    assert registry(["list", "--names", "--where", "read_only and plugin:demo"]) == 0
-    assert capsys.readouterr().out == "count_words\n"
-    assert "demo_tools" not in sys.modules
-    assert registry(["call", "count_words", "text=one two three"]) == 0
-    assert capsys.readouterr().out == "3\n"
 
 
 # `registry processors`: the steps by which a request is made ready ---------------------------------------------------
@@ -389,9 +362,9 @@ class TestKeys:
         assert keyring == {}
 
     def test_configuration_is_shown_without_keys(self, say, home):
-        (home / "config" / "pegboard").mkdir()
-        (home / "config" / "pegboard" / "pegboard.toml").write_text(
-            '[plugins.openai]\napi_key = "very secret"\nother = { env = "NAME" }\nroot = "/x"'
+        write(
+            home / "config/pegboard/pegboard.toml",
+            '[plugins.openai]\napi_key = "very secret"\nother = { env = "NAME" }\nroot = "/x"',
         )
         _, out, err = say("config")
         assert json.loads(out)["plugins"] == {"openai": {"api_key": "(hidden)", "other": {"env": "NAME"}, "root": "/x"}}

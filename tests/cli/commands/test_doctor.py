@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from cli_demo import DEMO
-from installed import install
+from installed import install, write
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands.doctor import cache_findings
 from pegboard.errors import ManifestError
-from pegboard.testing.torture import Tried
 
 BROKEN = "raise RuntimeError('no luck')"
 
@@ -200,8 +199,7 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, mon
     ],
 )
 def test_what_is_renamed(say, site, home, key, finding):
-    (home / "config" / "pegboard").mkdir()
-    (home / "config" / "pegboard" / "pegboard.toml").write_text(f'[rename]\n"{key}" = "clear"')
+    write(home / "config/pegboard/pegboard.toml", f'[rename]\n"{key}" = "clear"')
     told = [
         one for one in json.loads(say("doctor", "--json")[1])["findings"] if one["subject"] == "configuration: rename"
     ]
@@ -228,8 +226,7 @@ def test_one_cause_of_several_plugins_is_told_once(say, registry):
 )
 @pytest.mark.usefixtures("with_demo")
 def test_configuration(say, home, config, subject, cause):
-    (home / "config" / "pegboard").mkdir()
-    (home / "config" / "pegboard" / "pegboard.toml").write_text(config)
+    write(home / "config/pegboard/pegboard.toml", config)
     told = found(say)
     if subject is None:
         assert told == {}
@@ -325,56 +322,3 @@ class TestCache:
     def test_one_that_can_not_be_looked_at(self, home):
         (home / "cache" / "pegboard").write_text("")
         assert any("can't be looked at" in cause for cause in self.causes())
-
-
-class TestTorture:
-    """`registry torture`: what is tried itself is tested with `pegboard.testing.torture`."""
-
-    @pytest.fixture(autouse=True)
-    def tried(self, monkeypatch, site):
-        """What the last one was asked for; of two faults the second isn't survived."""
-        asked: dict[str, object] = {}
-
-        def torture(plugins, settings, **options):
-            asked.update(options, plugins=[found.name for found in plugins], settings=settings)
-            yield Tried("demo", "import", "closed stdin", 0)
-            if "import" not in options["groups"]:
-                yield Tried("demo", "arguments", "hostile texts", 7, ("broke", "again"), ("erase",))
-                yield Tried("demo", "results", "rounds again", 1, ("again", "broke", "burst"))
-
-        monkeypatch.setattr("pegboard.testing.torture.torture", torture)
-        return asked
-
-    def test_a_fault_is_a_line_and_one_that_isnt_survived_the_exit_code(self, say, tried):
-        code, out, err = say("torture", "demo")
-        assert (code, tried["plugins"], tried["include_mutating"]) == (1, ["demo"], False)
-        assert [line.split(maxsplit=4)[-1].strip() for line in out.splitlines()] == [
-            *("OUTCOME", "0      survived", "7      broke; again", "1      as hostile texts; burst"),
-        ]
-        assert err == (
-            "not marked read-only, and so not called (--include-mutating): erase\n2 of 3 faults not survived\n"
-        )
-
-    def test_as_json(self, say, tried):
-        code, out, _ = say("torture", "--all", "--include-mutating", "--json")
-        assert (code, tried["include_mutating"], "demo" in tried["plugins"]) == (1, True, True)
-        facts = {"plugin": "demo", "group": "arguments", "fault": "hostile texts", "calls": 7, "survived": False}
-        assert json.loads(out)["trials"][1] == {**facts, "causes": ["broke", "again"], "notCalled": ["erase"]}
-
-    def test_one_group_that_is_survived(self, say, tried):
-        assert say("torture", "pegboard-demo", "--group", "import")[0::2] == (0, "1 faults, all survived\n")
-        assert tried["groups"] == ("import",)
-
-    @pytest.mark.parametrize(
-        ("argv", "cause"),
-        [
-            ((), "name the packages to try, or give --all"),
-            (("demo", "--all"), "name the packages to try, or give --all"),
-            (("nosuch",), "no installed distribution 'nosuch' brings a plugin"),
-            (("demo", "--group", "names,results"), "there is no group 'names,results': take one of import,"),
-        ],
-    )
-    def test_wrong_use(self, say, argv, cause):
-        code, _, err = say("torture", *argv)
-        assert code == 2
-        assert cause in err

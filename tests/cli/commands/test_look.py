@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from installed import write
 from pegboard import Tool
 from pegboard.catalogue import LazyPlugin, PluginRecord, Problem
 from pegboard.cli import warm
@@ -172,8 +173,7 @@ class TestList:
 
 
 def test_a_wrong_predicate_of_the_configuration_names_its_file(board, say, home):
-    (home / "config" / "pegboard").mkdir()
-    (home / "config" / "pegboard" / "pegboard.toml").write_text('where = "not destructive"')
+    write(home / "config/pegboard/pegboard.toml", 'where = "not destructive"')
     file = home / "here" / "pegboard.toml"
     file.write_text('where = "reed_only"')
     for argv in (["list"], ["list", "--live"], ["call", "remove"]):
@@ -201,8 +201,7 @@ def test_problems_are_told(registry, say):
 
 
 def test_the_configurations_predicate_holds(board, say, home):
-    (home / "config" / "pegboard").mkdir()
-    (home / "config" / "pegboard" / "pegboard.toml").write_text('where = "not destructive"')
+    write(home / "config/pegboard/pegboard.toml", 'where = "not destructive"')
     assert say("list", "--names")[1].split() == ["read_file", "weather"]
     code, out, err = say("list", "remove")
     assert (code, out) == (0, "")
@@ -362,8 +361,7 @@ class TestWhatAListLeavesBehind:
     @pytest.mark.usefixtures("settled")
     @pytest.mark.parametrize("is_there", [False, True])
     def test_a_missing_secret_keeps_nothing(self, say, site, home, monkeypatch, is_there):
-        (home / "config" / "pegboard").mkdir()
-        (home / "config" / "pegboard" / "pegboard.toml").write_text('[plugins.demo]\nroot = { env = "LATE_ROOT" }')
+        write(home / "config/pegboard/pegboard.toml", '[plugins.demo]\nroot = { env = "LATE_ROOT" }')
         monkeypatch.setenv("LATE_ROOT" if is_there else "OTHER", "/tmp/x")
         assert ("the environment has no LATE_ROOT" in say("list")[2]) is not is_there
         assert (warm.answer(["list"]) is not None) is is_there
@@ -445,7 +443,7 @@ def test_problems_are_told_as_by_a_list(say, board):
 
 
 def test_a_terminal_gets_a_table(say, board, monkeypatch):
-    monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=30, height=20))
+    monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=30))
     assert say("search", "weather")[1] == tool_table(listing_rows([TOOLS[2]]), width=30, colour=False)
 
 

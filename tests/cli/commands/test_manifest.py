@@ -17,13 +17,8 @@ from pegboard.cli.commands.manifest import FIRST_PARTY, package_files, package_n
 from pegboard.plugins.manifest import FILE_NAME
 
 
-@pytest.fixture
-def package(empty_site):
-    """The demo plugin, installed from its sources."""
-    return empty_site.add("demo", DEMO, editable=True).parent
-
-
-def test_written_then_true_until_the_code_changes(say, package):
+def test_written_then_true_until_the_code_changes(say, empty_site):
+    package = empty_site.add("demo", DEMO, editable=True).parent
     path = package / FILE_NAME
     assert say("manifest", "check", "pegboard-demo")[0] == 1
     assert say("manifest", "write", "pegboard_demo") == (0, f"{path}: 2 tools\n", "")
@@ -72,6 +67,7 @@ def test_a_void_manifest_is_one_finding(say, site):
 
 def test_a_folder_and_a_plugin_name_their_distribution(say, site, home):
     assert say("manifest", "check", "demo") == say("manifest", "check", "pegboard-demo")
+    (home / "here" / "demo").mkdir()  # a folder of a plugin's name, and no package's
     assert say("manifest", "check", "demo")[0] == 0
     (home / "here" / "pyproject.toml").write_text('[project]\nname = "pegboard.demo"')
     assert say("manifest", "check")[0] == 0

@@ -71,6 +71,9 @@ def resumed(registry, pending, answers, context=ANN):
         True,
         1,
         "once",
+        "yes",
+        None,
+        {"type": "once"},
         '{"answer": "once"}',
         ["once"],
         {"confirmed": True},
@@ -93,12 +96,14 @@ def test_no_forged_answer_runs_a_call_or_allows_anything(answer):
     assert call(registry, {"path": "/a"}).kind == "denied"
 
 
-@pytest.mark.parametrize("by", ["call", "digest", "tool", "once"])
+@pytest.mark.parametrize("by", ["call", "digest", "tool", "once", "case"])
 def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
     registry = registry_with(writer())
     pending = suspended(registry, {"path": "/a"})
     (waiting,) = pending
-    name = {"call": waiting.call.id, "digest": waiting.digest, "tool": "write", "once": waiting.once}[by]
+    name = {"call": waiting.call.id, "digest": waiting.digest, "tool": "write", "once": waiting.once}.get(
+        by, waiting.id.upper()
+    )
     assert resumed(registry, pending, {name: Once()}).results == ()
 
 
@@ -137,6 +142,11 @@ def test_an_answer_names_its_call_by_the_id_that_cant_be_guessed(by):
         ),
         *(("text", "", "b"), ("text", "a *", "a"), ("text", "a\u200b", "a"), ("text", 1, True)),
         ("command", "echo $HOME", "echo $HOME"),
+        *(("command", "echo *", "echo a"), ("command", "echo a", "echo a b"), ("command", "echo a; echo b", "echo b")),
+        *(("command", "echo a", "echo a > x"), ("command", "echo '*'", "echo *"), ("command", "ls", "./ls")),
+        *(("command", "echo \\$HOME", "echo $HOME"), ("command", "echo a", "echo a; rm x"), ("text", "a", "a ")),
+        *(("command", "sh <<A\ntrue\nA", "sh <<A\nrm x\nA"), ("command", "echo true | sh", "sh")),
+        *(("path", "*", "abc.txt"), ("path", "a?c.txt", "abc.txt"), ("path", "a.txt", "a.txt ")),
         *(("command", "echo 'a  b'", "echo a  b"), ("command", "echo a && echo b", "echo a || echo b")),
         *(("command", "echo true | sh", "echo rm x | sh"), ("command", "cd a; rm x", "cd b; rm x"), ("text", "a", "A")),
         ("url", "https://example.com/a", "https://evil.example.com/a"),
@@ -158,6 +168,7 @@ def test_always_is_good_for_nothing_else(kind, allowed, attempt):
         ReadonlyContext(user="ann"),
         ReadonlyContext(session="t", user="ann"),
         ReadonlyContext(session='ann", "s'),
+        ReadonlyContext(),
         ReadonlyContext(session="s", user="ann", work_dir="/elsewhere"),
     ],
 )
@@ -193,6 +204,7 @@ OTHERS = [
     writer(origin=Origin(toolset="evil")),
     writer(origin=Origin(plugin="evil", distribution="evil")),
     writer(title="Write"),
+    writer(version="2"),
     writer(kind="text"),
     writer("remove").with_spec(name="write"),
     writer(permission="remove").with_spec(permission="write"),

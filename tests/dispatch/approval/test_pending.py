@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from attrs import evolve
@@ -19,7 +20,7 @@ from pegboard.dispatch.approval.pending import (
     Approval,
     PendingCall,
     PendingCalls,
-    RejectedError,
+    RefusedError,
     answer_from_result,
     confirmation_call,
     digest_of_call,
@@ -49,13 +50,6 @@ def test_the_tool_makes_a_difference():
     """All that it says of itself."""
     digests = {digest_of_call(tool_key(tool), {}) for tool in (a_tool(), a_tool("other"), a_tool(description="else"))}
     assert len(digests) == 3
-
-
-@given(OBJECTS, st.data())
-def test_other_arguments_have_another_digest(arguments, data):
-    other = data.draw(mutated(arguments).filter(lambda value: isinstance(value, dict)))
-    same = canonical_json(arguments) == canonical_json(other)
-    assert (digest_of_call(tool_key(a_tool()), arguments) == digest_of_call(tool_key(a_tool()), other)) is same
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {1}])
@@ -110,16 +104,13 @@ def test_of_many_threads_one_may_use_it():
     approval = Approval(a_request(arguments={}))
     start, used = threading.Barrier(8), []
 
-    def state():
+    def use(_):
         start.wait()
         with contextlib.suppress(CallError):
             used.append(approval.consume(a_tool(), {}))
 
-    threads = [threading.Thread(target=state) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(use, range(8)))
     assert used == [{}]
 
 
@@ -182,26 +173,15 @@ def test_text_keeps_everything(pending, key):
 
 
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
-def test_no_changed_byte_comes_through_a_key(pending, data):
+def test_no_changed_byte_or_value_comes_through_a_key(pending, data):
     """What is read all the same is what was signed: a space between two members, say."""
     text = bytearray(pending.dumps(KEY).encode())
+    forged = json.dumps(data.draw(mutated(json.loads(text))))
     place = data.draw(st.integers(0, len(text) - 1))
     text[place] = data.draw(st.integers(0, 255))
-    try:
-        read = PendingCalls.loads(bytes(text), KEY)
-    except PendingError:
-        return
-    assert read.to_json() == pending.to_json()
-
-
-@given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
-def test_no_changed_value_comes_through_a_key(pending, data):
-    forged = data.draw(mutated(json.loads(pending.dumps(KEY))))
-    try:
-        read = PendingCalls.loads(json.dumps(forged), KEY)
-    except PendingError:
-        return
-    assert read.to_json() == pending.to_json()
+    for each in (bytes(text), forged):
+        with contextlib.suppress(PendingError):
+            assert PendingCalls.loads(each, KEY).to_json() == pending.to_json()
 
 
 @given(PENDING, OBJECTS)
@@ -346,17 +326,17 @@ def test_the_virtual_call_says_what_is_asked():
 
 @given(OBJECTS)
 def test_the_original_call_is_read_back(arguments):
-    """From the call, from its JSON, from its arguments, as objects and as text."""
+    """From the call and from its JSON, with its arguments as objects and as text."""
     pending = a_pending(arguments=arguments)
     call = confirmation_call(pending)
     original = ToolCall("delete", pending.arguments, "call-1")
     text = json.dumps(call.arguments)
     assert original_call_from(call) == original
     assert original_call_from(call.to_json()) == original
-    assert original_call_from(call.arguments) == original
     assert original_call_from(ToolCall(CONFIRMATION_CALL, text, call.id)) == original
     assert original_call_from({"name": CONFIRMATION_CALL, "arguments": text.encode()}) == original
-    assert original_call_from({"originalCall": json.dumps(call.arguments["originalCall"])}) == original
+    inner = {"originalCall": json.dumps(call.arguments["originalCall"])}
+    assert original_call_from({"name": CONFIRMATION_CALL, "arguments": inner}) == original
 
 
 @pytest.mark.parametrize(
@@ -367,10 +347,10 @@ def test_the_original_call_is_read_back(arguments):
         (ToolCall(CONFIRMATION_CALL, "{"), r"not an object \(arguments\)"),
         (ToolCall(CONFIRMATION_CALL, "[]"), "arguments: must be an object, not list"),
         ({"name": CONFIRMATION_CALL}, "arguments: must be an object, not NoneType"),
-        ({}, "originalCall: must be an object"),
-        ({"originalCall": {}}, "originalCall: name: missing"),
-        ({"originalCall": {"name": 1}}, "originalCall: name"),
-        (7, "not a call: int"),
+        ({}, "a call of None, not of"),
+        (ToolCall(CONFIRMATION_CALL, {"originalCall": {}}), "originalCall: name: missing"),
+        (ToolCall(CONFIRMATION_CALL, {"originalCall": {"name": 1}}), "originalCall: name"),
+        (7, "call: must be an object, not int"),
     ],
 )
 def test_anything_else_holds_no_call(call, reason):
@@ -436,9 +416,9 @@ def ids(done, *kinds):
     return [each.pending.id for each in done.resumed if isinstance(each.answer, kinds or object)]
 
 
-def test_each_call_is_approved_rejected_or_left():
+def test_each_call_is_approved_rejected_or_put_off_again():
     one, two, three = a_pending(), a_pending(), a_pending()
-    done = matched([one, two, three], {three.id: Reject("no"), one.id: Once()})
+    done = matched([one, two, three], {three.id: Reject("no"), one.id: Once(), two.id: Later()})
     assert [(each.pending, each.answer) for each in done.resumed] == [(one, Once()), (three, Reject("no"))]
     assert done.calls == (one.call, three.call)
     assert (done.left, done.ignored) == (PendingCalls([two]), ())
@@ -486,17 +466,10 @@ def test_a_pending_call_of_before_wider_patterns_is_read():
     assert PendingCall.from_json(data).wider == ()
 
 
-def test_an_answer_may_be_put_off_again():
-    call = a_pending()
-    done = matched([call], {call.id: Later()})
-    assert (done.left, done.ignored) == (PendingCalls([call]), ())
-
-
 def test_an_answer_to_a_call_that_waited_too_long_is_ignored():
     call = a_pending(created=NOW - 31 * 24 * 3600)
     assert matched([call], {call.id: Once()}).ignored == (call.id,)
     assert matched([call], {call.id: Once()}).left == PendingCalls([call])
-    assert ids(matched([call], {call.id: Once()}, most_seconds=1e9)) == [call.id]
     assert match_answers(PendingCalls([call]), {call.id: Once()}, ReadonlyContext()).ignored == (call.id,)
 
 
@@ -524,12 +497,6 @@ def _read(answer):
     return answer["answer"] if answer in (Once().to_json(), Reject().to_json()) else None
 
 
-@pytest.mark.parametrize("answers", [{}, [], ()])
-def test_no_answers_leave_all(answers):
-    call = a_pending()
-    assert matched([call], answers).left == PendingCalls([call])
-
-
 # One call ----------------------------------------------------------------------------------------------------------
 
 
@@ -544,7 +511,7 @@ def test_an_approved_call_runs_with_what_was_approved(answer):
 
 @pytest.mark.parametrize("subject", ["call", "permission"])
 def test_a_rejected_call_doesnt_run(subject):
-    with pytest.raises(RejectedError) as caught:
+    with pytest.raises(RefusedError) as caught:
         resumed(a_pending(subject=subject), Reject("use trash"))
     assert (caught.value.kind, caught.value.text) == ("rejected", "The user rejected this call of delete: use trash")
 

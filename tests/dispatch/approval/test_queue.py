@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from dispatch.approval.samples import a_request, a_tool, surroundings
 from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
-from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, ask_later, asks_one_at_a_time
+from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, ask_later
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.tools.call import CallError
@@ -101,29 +102,6 @@ class Plain:
         return Once()
 
 
-class Async:
-    async def approve(self, request, context):
-        return Once()
-
-
-class Terminal(Async):
-    one_at_a_time = True
-
-
-@pytest.mark.parametrize(
-    ("approver", "one_at_a_time"),
-    [
-        (Plain(), True),
-        (Async(), False),
-        (Terminal(), True),
-        (Async().approve, False),
-        (lambda request, context: Once(), True),
-    ],
-)
-def test_what_may_block_is_asked_one_thing_after_the_other(approver, one_at_a_time):
-    assert asks_one_at_a_time(approver) is one_at_a_time
-
-
 def test_the_protocol_is_the_method():
     assert isinstance(Plain(), Approver)
     assert not isinstance(Plain().approve, Approver)
@@ -168,10 +146,11 @@ async def test_a_plain_approver_may_block():
     assert threads != [threading.main_thread()]
 
 
-def test_no_answer_in_time_is_no():
-    async def never(request, context):
-        await asyncio.get_running_loop().create_future()
+async def never(request, context):
+    await asyncio.get_running_loop().create_future()
 
+
+def test_no_answer_in_time_is_no():
     assert "no answer came within 0.02 s" in denied(never, seconds=0.02).text
 
 
@@ -220,7 +199,7 @@ def test_an_approver_that_cancels_its_own_task_denies_at_once():
     assert "asking for it failed" in denied(cancels_itself, seconds=60).text
 
 
-@pytest.mark.parametrize("nonsense", [True, "once", 1, {"answer": "once"}, Once])
+@pytest.mark.parametrize("nonsense", [True, "once", "yes", 1, {"answer": "once"}, Once, Always, object(), [], b""])
 def test_nonsense_is_no_answer(nonsense, told):
     error = denied(lambda request, context: nonsense)
     assert "an approver may answer" in error.detail
@@ -632,21 +611,14 @@ def test_requests_of_several_loops_are_settled_together():
 
         asyncio.run(main())
 
-    threads = [threading.Thread(target=state, args=(f"n{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(state, ("n0", "n1", "n2", "n3")))
     assert sorted(map(repr, answers)) == sorted(map(repr, [Reject(), *[Reject(along_with="n0")] * 3]))
     assert approvals.waiting() == ()
 
 
 def test_a_request_of_a_closed_loop_is_passed_over():
     approvals = ApprovalQueue()
-
-    async def never(request, context):
-        await asyncio.get_running_loop().create_future()
-
     loop = asyncio.new_event_loop()
     services = surroundings(never, approvals=approvals)
 

@@ -345,6 +345,14 @@ def test_a_call_that_is_suspended_twice_and_approved_twice_runs_once(together):
     assert [result.kind or result.text for result in results] == ["deleted a", "unknown_outcome"]
 
 
+def test_a_yes_after_a_no_runs_nothing():
+    registry, results = board(), []
+    pending = suspended(registry)
+    for answer in (Reject(), Once()):
+        results += resumed(registry, pending, answer).results
+    assert [result.kind for result in results] == ["rejected", "unknown_outcome"]
+
+
 def test_calls_without_ids_are_known_by_their_place_in_their_message():
     """Two of them are two, and each runs once, however often it is suspended and approved."""
     registry, calls, texts = board(), [ToolCall("delete", {"path": "a"})] * 2, []
@@ -378,7 +386,11 @@ def test_an_id_that_was_made_here_tells_no_calls_apart():
 def test_another_user_or_session_cant_answer():
     registry = board()
     pending = suspended(registry)
-    for other in (ReadonlyContext(session="s", user="bob"), ReadonlyContext(session="t", user="ann")):
+    for other in (
+        ReadonlyContext(session="s", user="bob"),
+        ReadonlyContext(session="t", user="ann"),
+        ReadonlyContext(),
+    ):
         done = resumed(registry, pending, context=other)
         assert (done.results, done.ignored, done.pending) == ((), (pending.calls[0].id,), pending)
 

@@ -407,11 +407,7 @@ class Host:
 
 def executor_call(**facts):
     context = ToolContext(ReadonlyContext(user="ann", session="s"), "c1", "near", **facts)
-    return ExecutorCall(
-        Tool.from_function(near.__wrapped__ if hasattr(near, "__wrapped__") else near),
-        ExecutionRequest.of_call("near", {"a": 1}, context),
-        context,
-    )
+    return ExecutorCall(tool_of(near), ExecutionRequest.of_call("near", {"a": 1}, context), context)
 
 
 def answers(call, *questions):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from pegboard import (
     Always,
-    ChangeArguments,
     ExecutionResponse,
     Once,
     PendingCalls,
@@ -24,6 +24,7 @@ from pegboard import (
     ToolRegistry,
     ask_later,
     tool,
+    tool_of,
 )
 from pegboard.dispatch.permissions.permissions import policy_of
 from pegboard.dispatch.permissions.rules_file import rule_problems
@@ -76,6 +77,8 @@ FORBIDDEN = Permissions(
         Rule("fetch", "10.0.0.0/8", "deny", forbid=True),
         Rule("fetch", "path.example/latest", "deny", forbid=True),
         Rule("fetch", "path.example/*.pem", "deny", forbid=True),
+        Rule("fetch", "*://path.example/admin/*", "deny", forbid=True),
+        Rule("fetch", "*://star.example*", "deny", forbid=True),
         Rule("cat", "secret/*", "deny", forbid=True),
         Rule("cat", "s\u00e9cret/*", "deny", forbid=True),
         Rule("delete_all", "*", "deny", forbid=True),
@@ -187,6 +190,25 @@ cmd /Crm x   pidproxy f rm x   rm.exe x   powershell -Command 'rm x'   env 'BASH
 export 'BASH_FUNC_ls%%=() { rm x; }'   env a-b=c rm x   env -u A %=1 sh -c 'rm x'   flock a=b rm x
 nsenter -a -t 1 -- rm x   unshare -w . rm x   socat - SYSTEM:'rm x'   builtin eval rm x   bash -c '$0 x' rm
 sh -c -- 'rm x'
+echo <(rm x)   echo >(rm x)   echo ${x:=$(rm x)}   echo ${x/a/`rm x`}   echo $((a[$(rm x)]))   echo $[a[$(rm x)]]
+echo "${x:?$(rm x)}"   echo $"a`rm x`"   echo a\; ; rm x   echo a;rm${IFS}x   echo a;$'\x72m' x   echo a; r''m x
+echo a; r\m x   echo a; {rm,x}   echo a; ${x:-rm} x   echo "a'"; rm x; echo "'"   echo \'; rm x; echo \'
+echo "\\"; rm x; "\\"   echo $'a\'; rm x #'; rm x   echo() { rm x; }; echo x   alias echo=rm; echo x
+[[ -n $(rm x) ]]   cat <<'E'<a>a<a>E<a>rm x   cat <<"E"<a>a<a>E<a>rm x   cat <<A <<B<a>A<a>B<a>rm x
+cat <<E<a>E <a>E<a>rm x   echo 'a<a>'; rm x   x='$(rm x)'; echo "${x@P}"   x='a[$(rm x)]'; echo $((x))
+PS4='$(rm x)'; set -x; echo   PROMPT_COMMAND='rm x' echo   mapfile -C 'rm x' -c 1 x < f   eval "r"m x
+a=r b=m; $a$b x   exec -a x rm x   env --chdir=. rm x   nohup -- rm x   setsid -w rm x   flock x -c 'rm x'
+script -qc 'rm x' /dev/null   xargs rm <<< x   echo x | xargs -n1 -- rm   echo cm0geA== | base64 -d | sh
+sh <<E<a>r"m" x<a>E   bash -c "r""m x"   sh -c "$(printf 'r%s x' m)"   /usr/bin/[r]m x   ./../../../../usr/bin/rm x
+/lib64/ld-linux-x86-64.so.2 /usr/bin/rm x   find . -execdir sh -c 'rm x' +   python3 -c "import os; os.system('rm x')"
+tar --checkpoint-action=exec='rm x' -cf x f   make -f - <<< 'x:;rm x'   vim -es -c '!rm x' -c q   less '+!rm x' f
+which rm | xargs -I{} {} x
+"""
+
+LISTS = r"""
+/usr/bin/../bin/rm x   env -S 'rm x'   sh -c '$0 x' rm   bash -c '"$@"' x rm x   sh -ec -- 'rm x'   busybox rm x
+bash +O extglob -c 'rm x'   xargs -a x rm   find . -exec rm x ';'   timeout 1 rm x   /proc/self/root/usr/bin/rm x
+script -c 'rm x' /dev/null   sudo -n rm x
 """
 
 URLS = r"""
@@ -214,6 +236,14 @@ jar:http://evil.example!/   feed:http://evil.example   http://path.example/a/.%2
 http://path.example//latest   http://path.example/a/..;/latest   http://path.example\latest
 http://path.example/a/%2e%2e/latest   http://u@path.example/latest   http://path.example/%256catest
 http://path.example/%2561/../latest   ws://evil.example:8443   http://ok.example%2f@evil.example
+http://evil.example:80/   http://user:pw@evil.example/   http://ok.example\@evil.example/   http://evil.example?x
+http://evil.example#x   //evil.example/   http:\\evil.example/   http://evi<200b>l.example/   ht<9>tp://evil.example/
+<1>http://evil.example/   http://evil.example<0>.ok.example/   http://<24d4>vil.example/   http://evil.example:x/
+http://evil.example[/   http://425.510.425.510/   http://169.254.169.254@ok.example/\   https://path.example/%61dmin/x
+https://path.example/admin%2fx   https://path.example\admin\x   https://PATH.example:443/admin/x
+https://path.example//admin/x   https://path.example/a/..;/admin/x   https://u@path.example/admin/x
+https://path.example/%2561dmin/x   https://path.example/ADMIN/x   http://STAR.example./   http://u@star.example:80
+star.example   http://star%2eexample   http://a.star.example/x
 """
 
 PATHS = r"""
@@ -262,6 +292,7 @@ ATTEMPTS = [
     *(("shell", {"line": line}) for line in attempts_of(LINES)),
     *(("shell", {"line": ["env", *words]}) for words in (["rm", "x"], ["sh", "-c", "rm x"], ["/bin/rm", "x"])),
     *(("shell", {"line": words}) for words in (["rm -rf x"], ["rm\tx"], [" rm", "x"], ["\nrm", "-f x"], ["rm", ""])),
+    *(("shell", {"line": shlex.split(line)}) for line in attempts_of(LISTS)),
     *(("fetch", {"url": url}) for url in (*attempts_of(URLS), ["http://ok.example", "http://evil.example"])),
     *(("cat", {"path": path}) for path in (*attempts_of(PATHS), ["src/a", "secret/key"])),
     *((name, {}) for name in attempts_of(NAMES)),
@@ -283,6 +314,16 @@ def test_no_way_of_writing_it_gets_round_a_forbid_rule(top, name, arguments):
     assert all("ran" not in result.text.split() for result in results)
 
 
+HARMLESS = [
+    Rule("bash", f"{word} *", "allow") for word in ("echo", "cat", "printf", "test", "set", ":", "true", "[", "ls")
+]
+
+
+@pytest.mark.parametrize("line", [*attempts_of(LINES), *map(shlex.split, attempts_of(LISTS))], ids=str)
+def test_no_way_of_writing_it_is_allowed_by_rules_for_other_programs(line):
+    assert Permissions(HARMLESS).decide(tool_of(shell), {"line": line}).action == "ask"
+
+
 def test_what_is_not_forbidden_runs(top):
     """The rows above fail for their own reasons, not since nothing runs."""
     registry = registry_of()
@@ -298,20 +339,27 @@ def test_what_is_not_forbidden_runs(top):
 
 
 @pytest.mark.parametrize(
-    ("change", "name"),
+    ("change", "names"),
     [
-        (lambda tools: tools.renamed({"delete_all": "run_tests"}), "run_tests"),
-        (lambda tools: tools.prefixed("git"), "git_delete_all"),
-        (lambda tools: tools.renamed({"delete_all": "a"}).prefixed("b").renamed({"b_a": "c"}), "c"),
+        (lambda tools: tools.renamed({"delete_all": "run_tests", "shell": "a"}), "run_tests a"),
+        (lambda tools: tools.prefixed("git"), "git_delete_all git_shell"),
+        (lambda tools: tools.renamed({"delete_all": "a"}).prefixed("b").renamed({"b_a": "c"}), "c b_shell"),
+        (lambda tools: by_each(tools, lambda x: x.with_spec(name=f"x_{x.name}", permission_arguments={})), ""),
+        (lambda tools: by_each(tools, lambda x: x.evolve(spec=x.spec.evolve(name=f"x_{x.name}"))), ""),
     ],
 )
-def test_no_other_name_gets_round_a_forbid_rule(top, change, name):
+def test_no_other_name_gets_round_a_forbid_rule(top, change, names):
     registry = registry_of(relay)
     registry.register(change(StaticToolset("t", [shell, delete_all])))
-    assert registry.call_sync(name, {}).is_error
-    registry.call_sync("relay", {"name": name, "arguments": {}})
-    assert asyncio.run(registry.resolve()).get(name) is None
+    for name, arguments in zip((names or "x_delete_all x_shell").split(), ({}, {"line": "rm x"}), strict=True):
+        assert registry.call_sync(name, arguments).is_error
+        registry.call_sync("relay", {"name": name, "arguments": arguments})
+    assert asyncio.run(registry.resolve()).get((names or "x_delete_all").split()[0]) is None
     assert RAN == []
+
+
+def by_each(tools, change):
+    return tools.prepared(lambda context, given: [change(each) for each in given])
 
 
 @pytest.mark.parametrize(
@@ -347,8 +395,8 @@ FILE = Reshape(rename={"path": "file"})
         ([Reshape(retype={"path": {"type": "string"}})], {"path": "secret/key"}),
     ],
 )
-@pytest.mark.parametrize("kind", [None, "path"])
-def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, arguments, kind):
+@pytest.mark.parametrize(("field", "kind"), [("path", None), ("path", "path"), (None, None)])
+def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, arguments, field, kind):
     """Nor any that the model neither names nor sees."""
 
     @tool(permission_arguments={} if kind else {"path": "path"})
@@ -356,7 +404,7 @@ def test_no_reshaping_gets_an_argument_round_a_forbid_rule(top, reshapes, argume
         RAN.append(path)
         return "ran"
 
-    rules = Permissions([Rule("look", "secret/*", "deny", forbid=True, field="path", kind=kind)], "bypass")
+    rules = Permissions([Rule("look", "secret/*", "deny", forbid=True, field=field, kind=kind)], "bypass")
     tools = StaticToolset("t", [look])
     for reshape in reshapes:
         tools = tools.reshaped({"look": reshape})
@@ -415,7 +463,13 @@ def test_what_a_running_tool_names_is_found_however_it_is_written(top, declared,
         RAN.clear()
 
 
-@pytest.mark.parametrize("host", ["localhost", "a.localhost", "ip6-localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"])
+LOCAL = """
+localhost a.localhost ip6-localhost 127.0.0.1 [::1] 0.0.0.0 [::] [::ffff:127.0.0.1] 127.1 2130706433 0x7f000001
+0177.0.0.1 0 \u2460\u2461\u2466.0.0.1 127\u30020\u30020\u30021 127.0.0.1:99
+"""
+
+
+@pytest.mark.parametrize("host", LOCAL.split())
 @pytest.mark.parametrize("forbidden", ["localhost", "ip6-localhost", "127.0.0.1", "::1", "0.0.0.0"])
 def test_this_machine_is_found_by_each_of_its_names(top, forbidden, host):
     rules = Permissions([Rule("fetch", forbidden, "deny", forbid=True)], "bypass")
@@ -449,34 +503,6 @@ def test_a_url_that_a_running_tool_asks_for_counts_by_its_host(top, url):
 
     assert registry_of(get).call_sync("get", {"url": url}).kind == "denied"
     assert registry_of(get).call_sync("get", {"url": "http://ok.example"}).text == "ran"
-
-
-@pytest.mark.parametrize("answer", [ChangeArguments({"path": "secret/key"}), ChangeArguments({"path": "way/key"})])
-def test_no_callback_changes_arguments_behind_the_rules(top, answer):
-    registry = registry_of()
-    registry.add_callback("before_tool", lambda context, tool, arguments: answer)
-    assert registry.call_sync("cat", {"path": "src/a"}).kind == "denied"
-    assert RAN == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"path": "src/a", "path": "secret/key"}',
-        '{"path": "src/a", "path\\u0000": "x"}',
-        '{"p\\u0061th": "secret/key"}',
-        '{"path": "secret\\/key"}',
-        '{"path": ["secret/key"]}',
-        '{"path": "secret/key"',
-        '{"path": "src/a"}{"path": "secret/key"}',
-        "{'path': 'secret/key'}",
-        '```json\n{"path": "secret/key"}\n```',
-        '"secret/key"',
-    ],
-)
-def test_no_json_hides_what_is_accessed(top, text):
-    assert registry_of().call_sync("cat", text).is_error
-    assert RAN == []
 
 
 @pytest.mark.parametrize("later", [Rule("*", "*", "allow"), Rule("cat", "*", "allow", kind="text")])
@@ -549,16 +575,6 @@ def test_no_executor_gets_round_a_forbid_rule(top, question, facts):
     registry.add("executors", "elsewhere", Elsewhere())
     registry.register(Tool.from_schema("report", {"type": "object"}, executor="elsewhere"))
     registry.call_sync("report")
-    assert RAN == []
-
-
-@pytest.mark.parametrize(
-    "line", ["nosuch", "shell"], ids=["a call of nothing known is repaired", "a wrong call is repaired"]
-)
-def test_no_repairer_gets_round_a_forbid_rule(top, line):
-    registry = registry_of()
-    registry.add_callback("repair_call", lambda request: ToolCall("shell", {"line": "rm x"}, "1"))
-    assert registry.call_sync(line, {"lin": "ls"}).kind == "denied"
     assert RAN == []
 
 

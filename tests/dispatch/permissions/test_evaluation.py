@@ -89,11 +89,6 @@ def test_no_rule_says_nothing():
     assert ruled([]) == ruled([Rule("edit", "*", "deny")], text("a")) == NO_RULE
 
 
-def test_an_ordinary_rule_may_take_back_another():
-    rules = [Rule("read", "*", "deny"), Rule("read", "a*", "allow")]
-    assert [ruled(rules, text(value)).action for value in ("ab", "b")] == ["allow", "deny"]
-
-
 def test_of_a_call_that_touches_nothing_only_the_star_speaks_for_sure():
     assert ruled([Rule("read", "*", "allow")]).action == "allow"
     assert ruled([Rule("read", "a", "allow")]).action is None
@@ -161,7 +156,7 @@ def test_a_line_of_which_everything_is_inside_is_not_allowed():
 
 
 def test_rules_are_rules():
-    with pytest.raises(TypeError, match="'deny' is no Rule"):
+    with pytest.raises(TypeError, match="'rules' must be"):
         PermissionRules(["deny"])
     assert len(PermissionRules([Rule("a", "*", "ask")]).rules) == 1
 

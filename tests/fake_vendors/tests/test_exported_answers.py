@@ -8,26 +8,13 @@ from hypothesis import given, strategies as st
 from fake_vendors import Call, Citation, Page, Reasoning, Request, Round, Search
 from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.samples import json_values, like, nested
-from fake_vendors.server.anthropic_messages import AnthropicMessages
-from fake_vendors.server.bedrock import Bedrock
-from fake_vendors.server.gemini import Gemini
-from fake_vendors.server.ollama import Ollama
-from fake_vendors.server.openai_chat import OpenAIChat
-from fake_vendors.server.openai_responses import OpenAIResponses
 from fake_vendors.server.script import Reply
+from fake_vendors.server.server import FORMATS
 from pegboard.errors import ModelError
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import ToolResult
 
-FORMATS = {
-    "openai": OpenAIChat,
-    "openai-responses": OpenAIResponses,
-    "anthropic": AnthropicMessages,
-    "gemini": Gemini,
-    "bedrock": Bedrock,
-    "ollama": Ollama,
-}
 RICH = Round(
     text="It rains.",
     reasoning=Reasoning("Hm, hm.", "c2ln"),

@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from fake_vendors import Call
 from fake_vendors.rules import answers
 from fake_vendors.rules.corpus import SPECS, arguments_of
 from fake_vendors.rules.exporters import EXPORTERS
@@ -36,12 +37,12 @@ def request_for(specs):
 
 def calls_of(name, specs):
     """One call for every known set of arguments of each tool."""
-    freeform = name in answers.WITH_FREEFORM
-    every = [(spec, arguments) for spec in specs for arguments in arguments_of(spec.name)]
-    return [
-        answers.called(f"call_{number}", spec.name, arguments, freeform=freeform and spec.kind == "freeform")
-        for number, (spec, arguments) in enumerate(every)
-    ]
+    calls: list[Call] = []
+    for spec in specs:
+        freeform = name in answers.WITH_FREEFORM and spec.kind == "freeform"
+        for each in arguments_of(spec.name):
+            calls.append(Call(spec.name, each["input"] if freeform else each, f"call_{len(calls)}", freeform=freeform))
+    return calls
 
 
 def read_back(response, request):

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from fake_vendors import Call
 from fake_vendors.rules import answers, payloads
-from fake_vendors.rules.answers import called
 from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import Tool
@@ -133,9 +133,9 @@ def test_a_request_without_tools_says_nothing_of_tools(name):
 @pytest.mark.parametrize("name", answers.NAMES)
 def test_what_a_model_answered_goes_back_without_a_fault(name):
     """An answer of the SDK is read, its calls are answered, and the next request has no faults."""
-    calls = [called("call_1", "get_weather", {"city": "Rome"}), called("call_2", "search_web", {"query": "x"})]
+    calls = [Call("get_weather", {"city": "Rome"}, "call_1"), Call("search_web", {"query": "x"}, "call_2")]
     if name in answers.WITH_FREEFORM:
-        calls.append(called("call_3", "free_by_lark", {"input": "one, two"}, freeform=True))
+        calls.append(Call("free_by_lark", "one, two", "call_3", freeform=True))
     asked = request_of([Message.user("Go.")])
 
     for dump in answers.whole(name, calls):
@@ -188,9 +188,8 @@ def test_a_conversation_that_was_kept_as_json_is_written_the_same(name):
 def test_a_conversation_with_another_model_goes_on_with_this_one(name):
     """Ids, signatures and hosted items of one provider are not sent to another."""
     for other in answers.NAMES:
-        response = EXPORTERS[other]().response(
-            answers.whole(other, [called("call_1", "get_weather", {"city": "Rome"})])[0], request_of("x")
-        )
+        answer = answers.whole(other, [Call("get_weather", {"city": "Rome"}, "call_1")])[0]
+        response = EXPORTERS[other]().response(answer, request_of("x"))
         results = Message.tool([(call, ToolResult("done")) for call in response.calls])
         body = body_of(name, [Message.user("Go."), response.message, results])
 

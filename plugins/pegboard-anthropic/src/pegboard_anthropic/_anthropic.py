@@ -21,22 +21,15 @@ from pegboard import (
 )
 from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import (
+from pegboard.wire import SizeBudget, StreamEnd, count_in, object_in, objects_in, parsed_object, text_in, without_empty
+from pegboard_clients.blocks import (
     UNFINISHED,
     AnsweredBlocks,
-    SizeBudget,
     StreamedBlock,
     StreamedBlocks,
-    StreamEnd,
     StrictLimits,
-    count_in,
     finish_of,
-    object_in,
-    objects_in,
-    parsed_object,
     raw_item,
-    text_in,
-    without_empty,
 )
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)

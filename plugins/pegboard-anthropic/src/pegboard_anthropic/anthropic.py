@@ -46,19 +46,15 @@ from pegboard.schema.json import json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
-    Blocks,
     Entry,
     MadeCalls,
-    Role,
     SentIds,
-    StrictBudget,
     arguments_object,
     called_before,
     check_choice,
     convert_schema,
     description_of,
     hosted_type,
-    leading_system,
     merged,
     none_readable,
     object_in,
@@ -69,7 +65,6 @@ from pegboard.wire import (
     render_json,
     render_text,
     strict_schemas,
-    turns_of,
     wire_name,
 )
 from pegboard_anthropic._anthropic import (
@@ -82,6 +77,7 @@ from pegboard_anthropic._anthropic import (
     error_of,
     written_citations,
 )
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """How much a strict schema may hold (Anthropic's error reports); a request may hold no more in all."""

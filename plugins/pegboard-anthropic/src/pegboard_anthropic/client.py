@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError, ModelRequest, ModelResponse
 from pegboard.messages import Delta
-from pegboard.request.client import (
+from pegboard.typing import JsonObject
+from pegboard.wire import as_object, object_in, text_in
+from pegboard_anthropic._anthropic import AnthropicLimits, error_of, thinking_budgets
+from pegboard_anthropic.anthropic import Anthropic, exporter
+from pegboard_clients.client import (
     Clients,
     ProviderModel,
     SDKMethod,
@@ -21,10 +25,6 @@ from pegboard.request.client import (
     usable_key,
     with_cause,
 )
-from pegboard.typing import JsonObject
-from pegboard.wire import as_object, object_in, text_in
-from pegboard_anthropic._anthropic import AnthropicLimits, error_of, thinking_budgets
-from pegboard_anthropic.anthropic import Anthropic, exporter
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic

@@ -48,19 +48,15 @@ from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
-    Blocks,
     Entry,
     MadeCalls,
-    Role,
     SentIds,
-    StrictBudget,
     arguments_object,
     called_before,
     check_choice,
     convert_schema,
     description_of,
     hosted_type,
-    leading_system,
     merged,
     none_readable,
     object_in,
@@ -72,7 +68,6 @@ from pegboard.wire import (
     render_json,
     render_text,
     strict_schemas,
-    turns_of,
     wire_name,
 )
 from pegboard_bedrock._bedrock import (
@@ -85,6 +80,7 @@ from pegboard_bedrock._bedrock import (
     error_of,
     written_citations,
 )
+from pegboard_clients.blocks import Blocks, Role, StrictBudget, leading_system, turns_of
 
 STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """How much a strict schema may hold: Anthropic validates it; a request may hold no more in all."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard import Model, ModelRequest, Once, Reject, TurnLimits
-from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
+from pegboard.cli.options import Options, call_options, context_of, tool_options
 from pegboard.cli.output import Status, json_pretty, stderr_screen, write
 from pegboard.cli.run import approver_for, write_event
 from pegboard.cli.session import open_session, where_option
@@ -103,10 +103,9 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     session = open_session(options)
     session.read_rules(rules)
     name = model or default_model(session)
-    how: dict[str, Any] = {"limits": TurnLimits(rounds=rounds), "where": session.where(where)}
+    how: dict[str, Any] = {"limits": TurnLimits(rounds=rounds), "where": session.where(where), "timeout": timeout}
     if schema is not None:
         how["output_type"] = _schema(schema)
-    how = with_timeout(how, timeout)
     approver = approver_for(yes=yes, no=no)
     request = ModelRequest(kept.messages, instructions=system or ())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import json_line, json_rows, remark, rows_text, stdout_screen, write, write_long
+from pegboard.cli.output import json_line, json_rows, remark, rows_text, stdout_screen, write
 from pegboard.cli.session import open_session
 from pegboard.errors import PACKAGES, ModelError
 from pegboard.tools.visible import visible
@@ -84,10 +84,10 @@ def models_command(options: Options, provider: str | None, as_json: bool) -> int
         return 0
     screen = stdout_screen()
     if provider is not None:
-        write_long("".join(f"{visible(row['name'])}\n" for row in rows), screen)
+        write("".join(f"{visible(row['name'])}\n" for row in rows))
         return 0
     shown = [(row["name"], "installed" if row["installed"] else f"pip install {row['package']}") for row in rows]
-    write_long(rows_text(("MODEL", "STATUS"), shown, screen), screen)
+    write(rows_text(("MODEL", "STATUS"), shown, screen))
     remark(f"default: {default}" if default else "no default is set: PEGBOARD_MODEL, or 'model' in [plugins.chat]")
     return 0
 

@@ -11,8 +11,8 @@ from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pegboard import Exporter, ModelError, ModelRequest
-from pegboard.request.client import ProviderModel, check_alone, http_error, secrets_in, usable_key
 from pegboard.typing import JsonObject
+from pegboard_clients.client import ProviderModel, check_alone, http_error, secrets_in, usable_key
 from pegboard_google._gemini import DEFAULT_LIMITS, error_of
 from pegboard_google.gemini import earlier_exporter, exporter as shared, sdk_arguments
 

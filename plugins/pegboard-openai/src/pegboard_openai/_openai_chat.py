@@ -19,7 +19,7 @@ from pegboard import (
 )
 from pegboard.dialects import deep_copy
 from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
-from pegboard.schema.json import JsonEnd, json_text
+from pegboard.schema.json import json_text
 from pegboard.tools.content import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
@@ -36,6 +36,7 @@ from pegboard.wire import (
     place_in,
     text_in,
 )
+from pegboard_clients.json_end import JsonEnd
 from pegboard_openai._openai import (
     CHAT,
     Limits,

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pegboard import Exporter, ModelError
-from pegboard.request.client import (
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire import as_object, object_in, text_in
+from pegboard_clients.client import (
     Clients,
     ProviderModel,
     SDKMethod,
@@ -22,8 +24,6 @@ from pegboard.request.client import (
     usable_key,
     with_cause,
 )
-from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire import as_object, object_in, text_in
 from pegboard_openai._openai import DIALECTS, NEVER, failure
 from pegboard_openai.openai_chat import OpenAIChat, exporter
 from pegboard_openai.openai_responses import exporter as shared

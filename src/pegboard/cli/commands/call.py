@@ -10,7 +10,7 @@ import click
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
-from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options, with_timeout
+from pegboard.cli.options import Options, call_options, context_of, context_options, tool_options
 from pegboard.cli.output import (
     block,
     failure_text,
@@ -18,7 +18,6 @@ from pegboard.cli.output import (
     pictures,
     remark,
     result_text,
-    size_text,
     stderr_screen,
     stdout_screen,
     write,
@@ -31,7 +30,7 @@ from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.batch import Outcome
 from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.files import write_whole
-from pegboard.schema.json import strict_json
+from pegboard.schema.json import size_text, strict_json
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, ToolResult
 
@@ -88,7 +87,7 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     """  # noqa: D301  click's marker is the character itself
     session = open_session(options)
     session.read_rules(rules)
-    how = with_timeout({"approver": approver_for(yes=yes, no=no)}, timeout)
+    how: dict[str, Any] = {"approver": approver_for(yes=yes, no=no), "timeout": timeout}
     asked, where = context_of(**context), session.where()
     offered = None if options.live or session.asks_live(name, calls=True) else session.resolved(context=asked)
 
@@ -241,8 +240,8 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     raw = read_calls(file)
     session = open_session(options)
     session.read_rules(rules)
-    how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
-    how = with_timeout(how, timeout)
+    how: dict[str, Any] = {"sequential": sequential, "max_concurrency": max_concurrency, "timeout": timeout}
+    how["approver"] = approver_for(yes=yes, no=no)
     rows = None if events else _Rows()
     asked, where = context_of(**context), session.where()
 

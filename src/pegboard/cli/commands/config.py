@@ -21,7 +21,6 @@ from pegboard.cli.output import (
     rows_text,
     stdout_screen,
     write,
-    write_long,
 )
 from pegboard.cli.session import Session, configuration_of, note_names, open_session
 from pegboard.config.config import distrust, key_names, normalised, remove_key, set_key, trust, without_secrets
@@ -160,10 +159,8 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     """
     if context.invoked_subcommand is not None:
         return 0
-    session = open_session(context.ensure_object(Options), anyway=True)
+    session = open_session(context.ensure_object(Options))
     plugins = [plugin for plugin in _with_causes(session.registry) if with_ours or plugin.distribution != OURS]
-    if session.conflict is not None:
-        complain(str(session.conflict))
     if as_json:
         write(json_rows("plugins", (plugin.to_json() for plugin in plugins)))
         return 0
@@ -180,7 +177,7 @@ def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> i
     ]
     causes = (f"{plugin.name}: {plugin.cause}" for plugin in plugins if plugin.cause)
     text = rows_text(("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS"), rows, screen)
-    write_long(text + "".join(block(cause, screen) for cause in causes), screen)
+    write(text + "".join(block(cause, screen) for cause in causes))
     for problem in session.registry.problems():
         if problem.plugin is None:
             remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")
@@ -199,7 +196,7 @@ def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
     """
     from pegboard.plugins.cache import forget_snapshots
 
-    session = open_session(options, anyway=True)
+    session = open_session(options)
     known = {normalised(found.distribution): found.distribution for found in session.discovery.entries}
     for name in distributions:
         if normalised(name) not in known:
@@ -207,7 +204,7 @@ def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
             raise click.UsageError(f"no installed distribution {name!r} brings a plugin.{near}")
     note_names(session.registry, session.discovery, distributions)
     forget_snapshots()
-    _report(session, open_session(options, anyway=True))
+    _report(session, open_session(options))
     return 0
 
 
@@ -231,16 +228,14 @@ def processors_command(options: Options, as_json: bool) -> int:
 
     Who brought each, and what it does. Plugins that bring one are imported.
     """
-    session = open_session(options, anyway=True)
-    if session.conflict is not None:
-        complain(str(session.conflict))
+    session = open_session(options)
     steps = list(session.run(session.registry.processors))
     if as_json:
         write(json_rows("processors", map(_facts, steps)))
         return 0
     screen = stdout_screen()
     rows = [(step.name, OURS if step.built_in else step.owner.plugin or "the host", step.summary) for step in steps]
-    write_long(rows_text(("STEP", "BY", "WHAT IT DOES"), rows, screen), screen)
+    write(rows_text(("STEP", "BY", "WHAT IT DOES"), rows, screen))
     bringing = {plugin.name for plugin in session.registry.plugins() if "pegboard_register_processors" in plugin.hooks}
     for problem in session.registry.problems():
         if problem.plugin in bringing:

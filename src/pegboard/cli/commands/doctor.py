@@ -1,4 +1,4 @@
-"""`registry doctor` and `torture`: what is wrong with plugins, configuration and cache, and what plugins survive."""
+"""`registry doctor`: what is wrong with plugins, configuration and cache."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pegboard.cli.commands.manifest import manifest_differences, manifest_files, plugins_of
+from pegboard.cli.commands.manifest import manifest_differences, manifest_files
 from pegboard.cli.main import OWN, call_hook, command_helps
 from pegboard.cli.options import FILE, Options, registry_options
-from pegboard.cli.output import Finding, Status, block, json_rows, remark, rows_text, stdout_screen, write
-from pegboard.cli.session import Session, configuration_of, names_of_plugins, open_session
+from pegboard.cli.output import Finding, Status, block, json_rows, remark, stdout_screen, write
+from pegboard.cli.session import Session, names_of_plugins, open_session
 from pegboard.config.config import is_named
-from pegboard.errors import ConfigError, ExpressionError, ManifestError, PluginError, suggest
-from pegboard.plugins.discovery import GROUP, discover
+from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, ManifestError, PluginError, suggest
+from pegboard.plugins.discovery import GROUP
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
-    from pegboard.testing.torture import Tried
 
 _DIAGNOSE: Final = "pegboard_diagnose"
 _CORRECT: Final = "Correct it, or leave it out."
@@ -103,12 +102,12 @@ def findings(options: Options, rules: str | None = None) -> Iterator[Finding]:
 def _all(options: Options, rules: str | None) -> Iterator[Finding]:
     yield from cache_findings()
     try:
-        session = open_session(options, anyway=True)
+        session = open_session(options)
     except (ConfigError, ExpressionError) as error:
         yield Finding("configuration", str(error), _CORRECT)
-        return
-    if session.conflict is not None:
-        yield Finding("configuration: conflicts", str(session.conflict), "Each name conflict is listed below.")
+        if not isinstance(error.__cause__, DuplicateToolError):
+            return
+        session = open_session(options, anyway=True)  # each conflict is told, and what else is wrong
     yield from _of_configuration(session)
     yield from _of_problems(session)
     yield from _of_plugins(session)
@@ -258,64 +257,3 @@ def cache_findings() -> Iterator[Finding]:
         if not (private and stat.S_ISDIR(facts.st_mode)):
             cause = "the cache is no folder that only you can write, so nothing may be kept"
             yield Finding(str(path), cause, f"Put it right (chmod 700 {path}), or remove it: it is made anew.")
-
-
-@click.command("torture")
-@click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
-@click.option("--all", "all_of_them", is_flag=True, help="Every installed plugin.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="Only the faults of this group; repeatable.")
-@click.option("--include-mutating", is_flag=True, help="Call tools, too, that aren't marked read-only.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@registry_options()
-@click.pass_obj
-def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
-    options: Options,
-    packages: tuple[str, ...],
-    all_of_them: bool,
-    groups: tuple[str, ...],
-    include_mutating: bool,
-    as_json: bool,
-) -> int:
-    """Try on plugins what may go wrong. Exits with 1 where a fault isn't survived.
-
-    Imports under hard conditions, taken names, hostile arguments, cancelled calls, tight limits, ...: each fault is
-    tried in a child process, in a new temporary folder, without a network. Only tools that are marked read-only are
-    called, unless --include-mutating is given: then all of them are, and whatever they reach may change.
-
-    PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml.
-    """
-    from pegboard.testing.torture import GROUPS, torture  # which loads all of the registry
-
-    for group in groups:
-        if group not in GROUPS:
-            raise click.UsageError(f"there is no group {group!r}: take one of {', '.join(GROUPS)}")
-    if all_of_them == bool(packages):
-        raise click.UsageError("name the packages to try, or give --all")
-    entries = discover().entries
-    plugins = entries if all_of_them else [each for package in packages for each in plugins_of(package, entries)]
-    config = configuration_of(options)
-    settings = {found.name: config.settings(found.name, found.distribution) for found in plugins}
-    tried: list[Tried] = []
-    with Status() as status:
-        for each in torture(plugins, settings, include_mutating=include_mutating, groups=groups):
-            status.show(f"{each.plugin}: {each.group}, {each.fault}")
-            tried.append(each)
-    if as_json:
-        write(json_rows("trials", (each.to_json() for each in tried)))
-    else:
-        first: dict[tuple[str, str], str] = {}
-        rows = [(each.plugin, each.group, each.fault, str(each.calls), _outcome(each, first)) for each in tried]
-        write(rows_text(("PLUGIN", "GROUP", "FAULT", "CALLS", "OUTCOME"), rows, stdout_screen()))
-    not_called = sorted({name for each in tried for name in each.not_called})
-    if not_called:
-        remark(f"not marked read-only, and so not called (--include-mutating): {', '.join(not_called)}")
-    lost = sum(not each.survived for each in tried)
-    remark(f"{lost} of {len(tried)} faults not survived" if lost else f"{len(tried)} faults, all survived")
-    return 1 if lost else 0
-
-
-def _outcome(tried: Tried, first: dict[tuple[str, str], str]) -> str:
-    """What came of a fault; a cause that an earlier one of the plugin had is told as that one's."""
-    known = [first.setdefault((tried.plugin, cause), tried.fault) for cause in tried.causes]
-    told = [cause if fault == tried.fault else f"as {fault}" for cause, fault in zip(tried.causes, known, strict=True)]
-    return "; ".join(dict.fromkeys(told)) or "survived"

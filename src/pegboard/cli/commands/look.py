@@ -23,7 +23,6 @@ from pegboard.cli.output import (
     stdout_screen,
     tools_text,
     write,
-    write_long,
 )
 from pegboard.cli.session import (
     Session,
@@ -48,9 +47,9 @@ from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mea
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.load import NOT_BEGUN
-from pegboard.plugins.snapshot import environment
+from pegboard.plugins.snapshot import MOST_SECONDS, environment
 from pegboard.schema.json import counted
-from pegboard.toolsets.predicates import any_of, from_plugin, is_literal, named
+from pegboard.toolsets.predicates import Matches, any_of, is_literal
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import Discovery
@@ -58,10 +57,6 @@ if TYPE_CHECKING:
     from pegboard.request.exporter import Loss
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
-
-QUARANTINE_SECONDS: Final = 3600
-"""How long a listing holds that lacks a plugin: what made it fail may lie outside of all files."""
-
 
 Keep: TypeAlias = "Callable[[Session, ResolvedTools, bytes], bool]"
 
@@ -94,7 +89,7 @@ def snapshot_keeper() -> tuple[Discovery | None, Keep]:
         commands = {name: text for name, (_, text) in (*OWN.items(), *command_owners(session).items())}
         known, told = session.registry.problems(), notices(session, offered)
         sections = sections_of(offered.tools, known, commands=commands.items(), notices=told, index=index)
-        return write_snapshot(place, sections, stamps, int(time.time()) + QUARANTINE_SECONDS if failed else 0)
+        return write_snapshot(place, sections, stamps, int(time.time()) + MOST_SECONDS if failed else 0)
 
     return discovery, keep
 
@@ -129,8 +124,9 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session = open_session(options, discovery)
     live = any(is_literal(name) and session.asks_live(name) for name in names)
     asked = context_of(**context)
-    wanted = (any_of(*map(named, names)) if names else None, from_plugin(plugin) if plugin else None)
-    offered = session.processed(session.resolved(*wanted, where, context=asked, live=live), asked)
+    named = any_of(*(Matches("name", name) for name in names)) if names else None
+    brought = Matches("plugin", plugin) if plugin else None
+    offered = session.processed(session.resolved(named, brought, where, context=asked, live=live), asked)
     for name in names:  # one that a predicate leaves out, and a pattern, may match nothing
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
@@ -187,9 +183,9 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
         write("".join(f"{tool.name}\n" for tool in tools))
     elif input_schema:
         parts = (screen.styled(tool.name, "bold") + "\n" + block(json_pretty(tool.spec.input_schema)) for tool in tools)
-        write_long("\n".join(parts), screen)
+        write("\n".join(parts))
     elif form == "table" or screen.is_terminal:
-        write_long(tools_text(tools, screen), screen)
+        write(tools_text(tools, screen))
     else:
         write(listing_plain(tools))
 
@@ -353,7 +349,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         return 1 if exported.refused else 0
     screen = stdout_screen()
     if screen.is_terminal and not as_json:
-        write_long(json_pretty({"tools": exported.entries}) + "\n", screen)
+        write(json_pretty({"tools": exported.entries}) + "\n")
     else:
         write(json_rows("tools", exported.entries))
     if refused := sorted(exported.refused):
@@ -379,7 +375,7 @@ def _write_names(registry: ToolRegistry, *, as_json: bool) -> None:
         write(json_rows("exporters", rows))
         return
     shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
-    write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
+    write(rows_text(("NAME", "STATUS"), shown, screen))
 
 
 def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
@@ -388,6 +384,6 @@ def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
         write(json_rows("losses", (loss.to_json() for loss in losses)))
     elif losses:
         rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
-        write_long(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen), screen)
+        write(rows_text(("TOOL", "PATH", "KEYWORD", "WHAT"), rows, screen))
     else:
         remark("nothing is lost")

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _MOST: Final = 40
-_OURS: Final = "agents anthropic bedrock chat files google guard hooks mcp memory ollama openai processes search shell"
+_OURS: Final = (
+    "agents anthropic bedrock chat clients files google guard hooks mcp memory ollama openai processes search shell "
+    "torture"
+)
 FIRST_PARTY: Final = frozenset(f"pegboard-{name}" for name in _OURS.split())
 
 
@@ -105,10 +108,10 @@ def made_manifests(plugins: Sequence[FoundPlugin]) -> list[PluginManifest]:
         ManifestError: A plugin failed.
     """
     manifests: list[PluginManifest] = []
-    for probed in probe(plugins, {}):
-        if probed.manifest is None:
-            raise ManifestError(f"plugin {probed.found.name!r} failed to load: {probed.cause}")
-        manifests.append(probed.manifest)
+    for found, made in probe(plugins, {}):
+        if isinstance(made, str):
+            raise ManifestError(f"plugin {found.name!r} failed to load: {made}")
+        manifests.append(made)
     return manifests
 
 
@@ -211,10 +214,14 @@ def _files(packages: Sequence[str]) -> list[tuple[Path, list[FoundPlugin]]]:
 def plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugin]:
     """The plugins of a distribution, or of the one that brings a plugin of this name: they share a manifest.
 
+    A folder is one that has a pyproject.toml, or that is written as a path.
+
     Raises:
         click.UsageError: It isn't installed, or has none.
     """
-    name = _name_in(Path(package)) if Path(package).is_dir() else package
+    folder = Path(package)
+    is_folder = folder.is_dir() and (folder.name != package or (folder / "pyproject.toml").is_file())
+    name = _name_in(folder) if is_folder else package
     wanted = {normalised(name)}
     if all(normalised(entry.distribution) not in wanted for entry in entries):
         wanted = {normalised(entry.distribution) for entry in entries if entry.name == name}

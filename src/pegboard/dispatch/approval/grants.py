@@ -125,11 +125,8 @@ class MemoryGrants:
 
     def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
         """What a tool is allowed in this session now."""
-        grants = self.sessions.get(session)
-        if not grants:
-            return ()
         now = self.clock()
-        return tuple(each.rule for each in grants if each.tool == tool and each.lasts(now))
+        return tuple(each.rule for each in self.sessions.get(session, ()) if each.tool == tool and each.lasts(now))
 
     def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
         """Allows a tool what these rules allow, in this session, for so many seconds or for good."""

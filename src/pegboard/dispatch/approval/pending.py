@@ -196,7 +196,7 @@ class PendingCall(ApprovalRequest):
             spec_digest: As `tool_key` gives it.
             facts: `created`, `approved`, `earlier`, `once`, `own_rules` and `kept`.
         """
-        asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in _NOT_KEPT)
+        asked = attrs.asdict(request, recurse=False, filter=lambda each, _: each.name not in ("tool", "metadata"))
         return cls(spec_digest=spec_digest, **facts, **asked)
 
     def is_for(self, request: ReadonlyContext) -> bool:
@@ -223,9 +223,6 @@ class PendingCall(ApprovalRequest):
         if digest_of_call(pending.spec_digest, arguments) != pending.digest:
             raise PendingError("not a pending call: its tool or arguments were changed, for its digest is another")
         return attrs.evolve(pending, call=attrs.evolve(pending.call, arguments=str(json_text(arguments))))
-
-
-_NOT_KEPT: Final = ("tool", "metadata")
 
 
 read_by(PendingCall, PendingCall.from_json)
@@ -282,33 +279,13 @@ class RefusedError(CallError, ToolError):
     """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
 
 
-class RejectedError(RefusedError):
-    """The rejection by a person.
-
-    Attributes:
-        answer: The answer.
-    """
-
-    def __init__(self, name: str, answer: Reject) -> None:
-        self.answer = answer
-        if answer.along_with is None:
-            what = f"The user rejected this call of {name}"
-        else:
-            what = f"The user rejected a call of {answer.along_with}, and this call of {name} with it"
-        super().__init__("rejected", f"{what}: {answer.feedback}" if answer.feedback else f"{what}.")
-
-
-class SuspendedError(CallError):
-    """The answer comes later. No `ToolError`: a tool that goes on without a permission would go on before the answer.
-
-    Attributes:
-        pending: What has to be kept until then.
-    """
-
-    def __init__(self, pending: PendingCall) -> None:
-        self.pending = pending
-        text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
-        super().__init__("confirmation_required", text)
+def rejected(name: str, answer: Reject) -> RefusedError:
+    """The rejection by a person."""
+    if answer.along_with is None:
+        what = f"The user rejected this call of {name}"
+    else:
+        what = f"The user rejected a call of {answer.along_with}, and this call of {name} with it"
+    return RefusedError("rejected", f"{what}: {answer.feedback}" if answer.feedback else f"{what}.")
 
 
 def confirmation_of(
@@ -354,22 +331,15 @@ def original_call_from(call: ToolCall | JsonMapping) -> ToolCall:
     """The model's own call, read out of a virtual one.
 
     Args:
-        call: A virtual call; or the same as JSON (`{"id", "name", "arguments"}`); or only its arguments. Arguments may
-            be JSON text.
+        call: A virtual call, or the same as JSON (`{"id", "name", "arguments"}`); arguments may be JSON text.
 
     Raises:
         PendingError: It isn't a virtual call, or holds no call.
     """
-    if isinstance(call, ToolCall):
-        call = {"name": call.name, "arguments": call.arguments}
-    if not isinstance(call, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
-        raise PendingError(f"not a call: {type(call).__name__}")
-    arguments: Any = call
-    if "name" in call:
-        if call["name"] != CONFIRMATION_CALL:
-            raise PendingError(f"a call of {call['name']!r:.80}, not of {CONFIRMATION_CALL}")
-        arguments = _object(call.get("arguments"), "arguments")
-    original = _object(arguments.get("originalCall"), "originalCall")
+    facts = _object(call.to_json() if isinstance(call, ToolCall) else call, "call")
+    if facts.get("name") != CONFIRMATION_CALL:
+        raise PendingError(f"a call of {facts.get('name')!r:.80}, not of {CONFIRMATION_CALL}")
+    original = _object(_object(facts.get("arguments"), "arguments").get("originalCall"), "originalCall")
     try:
         return ToolCall.from_json(original)
     except ValueError as error:
@@ -430,11 +400,6 @@ class ResumedCall:
     answer: Answer
 
     @property
-    def ends_turn(self) -> bool:
-        """Whether the answer is a no without a word of feedback."""
-        return isinstance(self.answer, Reject) and not self.answer.feedback
-
-    @property
     def is_refusal(self) -> bool:
         """Whether it doesn't run: a question that the tool asked is answered by a no as well as by a yes."""
         return isinstance(self.answer, Reject) and self.pending.subject != "question"
@@ -468,7 +433,7 @@ class ResumedCall:
             )
             raise CallError("unknown_outcome", text)
         if isinstance(answer, Reject) and self.is_refusal:
-            raise RejectedError(pending.call.name, answer)
+            raise rejected(pending.call.name, answer)
         if isinstance(answer, Always) and tool is not None and tool_key(tool) == pending.spec_digest:
             grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
@@ -502,7 +467,6 @@ def match_answers(
     context: ReadonlyContext,
     *,
     now: float | None = None,
-    most_seconds: float = MOST_SECONDS,
 ) -> Resumption:
     """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
 
@@ -514,10 +478,10 @@ def match_answers(
         pending: What waits.
         answers: By id.
         context: Calls of another session or user are left.
-        now: Seconds since 1970; this moment by default.
-        most_seconds: How long a call may have waited; an answer to an older one is ignored, and the call is left.
+        now: Seconds since 1970; this moment by default. An answer to a call that has waited for more than 30 days is
+            ignored, and the call is left.
     """
-    oldest = (time.time() if now is None else now) - most_seconds
+    oldest = (time.time() if now is None else now) - MOST_SECONDS
     waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}
     taken: dict[str, Answer] = {}
     ignored: list[str] = []

@@ -58,15 +58,6 @@ AnyApprover: TypeAlias = OneApprover | Sequence[OneApprover]
 """One approver; or several, asked in order until one has an answer."""
 
 
-def asks_one_at_a_time(approver: OneApprover) -> bool:
-    """Whether it has to be asked one thing after the other.
-
-    Raises:
-        TypeError: It is no approver.
-    """
-    return bool(getattr(approver, "one_at_a_time", False)) or _may_block(_function_of(approver))
-
-
 async def ask_later(_request: ApprovalRequest, _context: ToolContext) -> Later:
     """An approver for hosts in which every answer comes in another turn or process."""
     return Later()
@@ -332,8 +323,12 @@ def _may_block(function: ApproverFunction) -> bool:
 
 
 def _lock_key(approver: Any) -> str | None:
-    """The key of the lock that asks of this approver take; `None` where it takes several at once."""
-    if not asks_one_at_a_time(approver):
+    """The key of the lock that asks of this approver take; `None` where it takes several at once.
+
+    Raises:
+        TypeError: It is no approver.
+    """
+    if not (getattr(approver, "one_at_a_time", False) or _may_block(_function_of(approver))):
         return None
     if isinstance(approver, MethodType):  # made anew each time
         return f"{id(approver.__self__)} {id(approver.__func__)}"
@@ -347,25 +342,22 @@ async def _ask_approver(entry: _Entry, approver: OneApprover, turn: _Turn | None
         if request.tool is not None and request.tool.preview is not None and request.preview is None:
             context = entry.context.request
             preview = await preview_of(request.tool, request.arguments_text, context)
-            request = entry.request = request.with_preview(preview)
+            request = entry.request = request.evolve(preview=preview)
         function: Any = _function_of(approver)
         if turn is not None and _may_block(function):
             answer = await _in_thread(function, request, entry.context, turn)
         else:
             answer = function(request, entry.context)
-        return _checked(await settle(answer))
+        given = await settle(answer)
+        if given is None or isinstance(given, Once | Always | Reject | Later):
+            return given
+        raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {given!r:.80}")  # noqa: TRY301  as what it raises
     except RefusedError as refused:  # in the approver's own words
         return refused
     except BaseException as error:  # an approver's SystemExit costs only its request
         if cancels_the_call(error) or (isinstance(error, GeneratorExit) and entry.loop.is_closed()):
             raise
         return entry.failed(error)
-
-
-def _checked(answer: object) -> Answer | None:
-    if answer is None or isinstance(answer, Once | Always | Reject | Later):
-        return answer
-    raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {answer!r:.80}")
 
 
 async def _in_thread(function: ApproverFunction, request: ApprovalRequest, context: ToolContext, turn: _Turn) -> Any:

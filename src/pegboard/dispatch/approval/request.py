@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
@@ -13,7 +12,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import PendingError, log_failure
-from pegboard.schema.converter import JsonRecord, json_key
+from pegboard.schema.converter import JsonRecord, json_key, read_table
 from pegboard.schema.json import json_faults, json_text, strict_json
 from pegboard.threads import off_loop
 from pegboard.timeout import cancels_the_call
@@ -59,23 +58,22 @@ def _patterns(value: Iterable[str] | str | None) -> tuple[str, ...] | None:
 
 
 def _check_patterns(_self: object, _attribute: object, value: Any) -> None:
-    if value is not None and not 0 < len(value) <= MOST_PATTERNS:
-        raise ValueError(f"patterns must be 1 to {MOST_PATTERNS}, got {len(value)}; None takes exactly what was asked")
-    for pattern in value or ():
-        if not isinstance(pattern, str) or not 0 < len(pattern) <= MOST_PATTERN:
-            raise ValueError(f"a pattern must be a text of 1 to {MOST_PATTERN} characters, got {pattern!r:.80}")
+    if value is None:
+        return
+    fitting = [each for each in value if isinstance(each, str) and 0 < len(each) <= MOST_PATTERN]
+    if not 0 < len(value) == len(fitting) <= MOST_PATTERNS:
+        most = f"1 to {MOST_PATTERNS} texts of 1 to {MOST_PATTERN:,} characters"
+        raise ValueError(f"patterns must be {most}; None takes exactly what was asked")
 
 
 def _check_seconds(_self: object, _attribute: object, value: Any) -> None:
-    if value is None:
-        return
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 < value <= LONGEST_SECONDS:
+    if value is not None and not (is_number and 0 < value <= LONGEST_SECONDS):
         raise ValueError(f"seconds must be more than 0 and at most a year's, got {value!r:.80}")
 
 
 def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
-    if value is not None and (not isinstance(value, str) or len(value) > MOST_FEEDBACK):
+    if value is not None and not (isinstance(value, str) and len(value) <= MOST_FEEDBACK):
         raise ValueError(f"feedback must be a text of at most {MOST_FEEDBACK:,} characters, got {value!r:.80}")
 
 
@@ -83,9 +81,9 @@ def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
 class _Answer:
     def to_json(self) -> JsonObject:
         """`{"answer": "once"}`, and what else it says: `payload`; `patterns` and `seconds`; `feedback`."""
-        word = type(self).__name__.lower()
-        said: dict[str, Any] = {name: getattr(self, name) for name in _KINDS[word][1]}
-        return {"answer": word, **{k: [*v] if isinstance(v, tuple) else v for k, v in said.items() if v is not None}}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        said = attrs.asdict(self, recurse=False, filter=lambda each, it: it is not None and each.name != "along_with")
+        patterns = {"patterns": [*said["patterns"]]} if "patterns" in said else {}
+        return {"answer": type(self).__name__.lower(), **said, **patterns}
 
 
 @frozen
@@ -122,7 +120,7 @@ class Reject(_Answer):
     """
 
     feedback: str | None = field(default=None, validator=_check_feedback)
-    along_with: str | None = None
+    along_with: str | None = field(default=None, metadata=json_key(""))
 
 
 @frozen
@@ -131,12 +129,7 @@ class Later(_Answer):
 
 
 Answer: TypeAlias = Once | Always | Reject | Later
-_KINDS: Final[Mapping[str, tuple[type[Answer], tuple[str, ...]]]] = {
-    "once": (Once, ("payload",)),
-    "always": (Always, ("patterns", "seconds")),
-    "reject": (Reject, ("feedback",)),
-    "later": (Later, ()),
-}
+_KINDS: Final = {each.__name__.lower(): each for each in (Once, Always, Reject, Later)}
 
 
 def answer_from_json(data: JsonMapping) -> Answer:
@@ -151,14 +144,9 @@ def answer_from_json(data: JsonMapping) -> Answer:
     word = facts.pop("answer", None)
     if not isinstance(word, str) or word not in _KINDS:
         raise PendingError(f"there is no answer {word!r:.80}; there are {', '.join(_KINDS)}")
-    kind, known = _KINDS[word]
-    if unknown := facts.keys() - {*known}:
-        raise PendingError(f"the answer {word!r} has no {min(map(str, unknown))!r:.80}")
-    if isinstance(facts.get("patterns"), str):
-        raise PendingError("patterns must be a list of texts")
     try:
-        return kind(**facts)
-    except (TypeError, ValueError) as error:
+        return read_table(_KINDS[word], facts, "")
+    except ValueError as error:
         raise PendingError(f"not an answer: {error}") from None
 
 
@@ -174,10 +162,6 @@ def new_id() -> str:
     import secrets
 
     return secrets.token_hex(20)
-
-
-def _nothing() -> dict[str, Any]:
-    return {}
 
 
 @frozen
@@ -219,9 +203,9 @@ class ApprovalRequest(JsonRecord):
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
-    presets: JsonMapping = field(factory=_nothing)
+    presets: JsonMapping = field(factory=dict[str, Any])
     tool: Tool | None = field(default=None, repr=False, metadata=json_key(""))
-    metadata: Mapping[str, Any] = field(factory=_nothing, repr=False, metadata=json_key(""))
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any], repr=False, metadata=json_key(""))
     user: str | None = None
     session: str | None = None
     id: str = field(factory=new_id)
@@ -236,10 +220,6 @@ class ApprovalRequest(JsonRecord):
         """The same as JSON text."""
         assert isinstance(self.call.arguments, str)
         return self.call.arguments
-
-    def with_preview(self, preview: Preview | None) -> ApprovalRequest:
-        """The same request, with what the call would do."""
-        return attrs.evolve(self, preview=preview)
 
     def to_text(self) -> str:
         """The request for a person, in lines: all of it, with nothing hidden in it.
@@ -296,10 +276,10 @@ class ApprovalRequest(JsonRecord):
     @staticmethod
     def write_data(value: Any) -> Any:
         """As it is where it is JSON, else a short text of it."""
-        return json_or_text(value)
+        return value if not json_faults(value) else _text_of(value)
 
     def _metadata(self) -> JsonObject:
-        return {str(name): json_or_text(value) for name, value in self.metadata.items()}
+        return {str(name): self.write_data(value) for name, value in self.metadata.items()}
 
 
 def _source(tool: Tool) -> str:
@@ -312,11 +292,6 @@ def _source(tool: Tool) -> str:
 
 def _pretty(data: JsonObject) -> str:
     return visible(json.dumps(data, ensure_ascii=False, indent=2), newlines=True)
-
-
-def json_or_text(value: Any) -> Any:
-    """The value where it is JSON, else a short text of it."""
-    return value if not json_faults(value) else _text_of(value)
 
 
 def _text_of(value: object) -> str:

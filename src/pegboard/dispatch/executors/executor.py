@@ -128,10 +128,8 @@ class ExecutorCall:
         Raises:
             CallError: `denied`: rules or links have changed meanwhile.
         """
-        state = self.context.internals.frame
-        deciding = decide_again(state) if isinstance(state, CallState) else None
-        if deciding is not None:
-            await deciding
+        if isinstance(state := self.context.internals.frame, CallState):
+            await settle(decide_again(state))
 
     def emit(self, event: JsonObject) -> None:
         """Passes on what the tool emits on the way.
@@ -291,8 +289,16 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, li
     except BaseException as error:  # an executor's SystemExit costs its own call only
         if call.has_raised(error) or cancels_the_call(error):
             raise
-        raise _failure(tool, error) from error
-    return _settled(tool, response, result)
+        log_failure(f"executor {policy.executor!r}", error)
+        text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
+        raise CallError("crashed", text, detail=detail_of(error)) from error
+    # What isn't the tool's own answer is raised, so that retries and callbacks see it as they see any error.
+    if response.kind == "tool_failure" and "retryable" in response.metadata:
+        raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
+    if response.kind in (None, "tool_failure") and not response.not_executed:
+        return result
+    kind = response.kind or "not_executed"
+    raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
 async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
@@ -342,22 +348,6 @@ async def _asked(call: ExecutorCall, executor: Any) -> object:
         allowed.add(wanted)
         request = request.evolve(approvals=(*request.approvals, required.approval or required.permission))
     raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
-
-
-def _settled(tool: Tool, response: ExecutionResponse, result: ToolResult) -> ToolResult:
-    """The tool's own answer; what isn't one is raised, so that retries and callbacks see it as they see any error."""
-    if response.kind == "tool_failure" and "retryable" in response.metadata:
-        raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
-    if response.kind in (None, "tool_failure") and not response.not_executed:
-        return result
-    kind = response.kind or "not_executed"
-    raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
-
-
-def _failure(tool: Tool, error: BaseException) -> CallError:
-    log_failure(f"executor {tool.policy.executor!r}", error)
-    text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
-    return CallError("crashed", text, detail=detail_of(error))
 
 
 async def close_executors(executors: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from posixpath import normpath
-from typing import Final, TypeAlias
+from typing import Final
 
 from attrs import frozen
 
@@ -30,9 +30,6 @@ __all__ = [
     "read_line",
     "wrapped_commands",
 ]
-
-Wrapped: TypeAlias = "Command | str"
-"""What is run: a command, or a text that a shell reads."""
 
 _NAMES: Final = {
     "shells": """
@@ -190,8 +187,8 @@ def name_of(words: Sequence[str]) -> str:
     return name[1:] if name.startswith("g") and name[1:] in _GNU else name
 
 
-def wrapped_commands(command: Command) -> Iterator[Wrapped]:
-    """What a command runs, as far as its words say."""
+def wrapped_commands(command: Command) -> Iterator[Command | str]:
+    """What a command runs, as far as its words say: commands, and texts that a shell reads."""
     yield from _evaluated(command)
     if not command.is_program or not command.words:
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
+from attrs.validators import deep_iterable, instance_of
 
 from pegboard.dispatch.permissions.rule import (
     HOLE,
@@ -23,6 +24,7 @@ from pegboard.dispatch.permissions.rule import (
     PlainText,
     Rule,
     UnreadableError,
+    refuse_nulls,
 )
 from pegboard.schema.converter import read_table
 from pegboard.schema.json import canonical_json, digest_of
@@ -132,14 +134,6 @@ class Decision:
 NO_RULE: Final = Decision(None)
 
 
-def _checked_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    kept = tuple(rules)
-    for rule in kept:
-        if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
-            raise TypeError(f"{rule!r:.100} is no Rule")
-    return kept
-
-
 @frozen
 class PermissionRules:
     """Rules, in order.
@@ -150,7 +144,7 @@ class PermissionRules:
         rules: All of them.
     """
 
-    rules: tuple[Rule, ...] = field(default=(), converter=_checked_rules)
+    rules: tuple[Rule, ...] = field(default=(), converter=tuple[Rule, ...], validator=deep_iterable(instance_of(Rule)))
 
     def with_rules(self, *rules: Rule) -> PermissionRules:
         """These rules, then those: what comes later wins, but against a forbid rule."""
@@ -197,8 +191,7 @@ def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
         ValueError: A key that is unknown or of the wrong type, or an example that isn't true: `"key: reason"`.
     """
     table = read_table(_RulesTable, data, "")
-    if nulls := [key for key, value in data.items() if value is None]:
-        raise ValueError(f"{nulls[0]}: null is no value; leave the key out")
+    refuse_nulls(data)
     if table.rule and table.rules:
         raise ValueError("rules: write either 'rule' or 'rules'")
     rules = list[Rule]()
@@ -300,7 +293,7 @@ class Evaluation:
             if rule.forbid and any(
                 self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
             ):
-                return Decision("deny", rule, forbidden=True, reason=_reason("a rule forbids it", rule))
+                return _decision_of(rule)
         return None
 
     def decide_ordinary(self) -> Decision:
@@ -312,8 +305,7 @@ class Evaluation:
                 for rule in self.ordinary:
                     match = self.match(rule, resource, part)
                     if match is not Match.NO:
-                        reason = _reason(_REASONS[rule.action], rule)
-                        decision = _stricter(Decision(rule.action, rule, reason=reason), decision)
+                        decision = _stricter(_decision_of(rule), decision)
                     if match is Match.SURELY:
                         break
                 if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
@@ -365,14 +357,13 @@ class Evaluation:
         matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
         if rule.allows:  # it has to apply to all parts; to deny and to ask, any will do
             return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
-        return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
+        return max(matches, default=Match.NO)
 
 
-_REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
-
-
-def _reason(words: str, rule: Rule) -> str:
-    return f"{words}: {rule.reason}" if rule.reason else words
+def _decision_of(rule: Rule) -> Decision:
+    words = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}[rule.action]
+    words = "a rule forbids it" if rule.forbid else words
+    return Decision(rule.action, rule, rule.forbid, f"{words}: {rule.reason}" if rule.reason else words)
 
 
 def _stricter(one: Decision, other: Decision | None) -> Decision:

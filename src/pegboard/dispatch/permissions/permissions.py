@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property, partial
-from typing import Any, Final, TypeAlias, cast
+from functools import cache, cached_property, partial
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -40,9 +40,6 @@ from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
-Access: TypeAlias = Callable[[str, str], bool]
-"""Gets a permission and what is accessed; whether the rules allow it."""
-
 MOST_AT_ONCE: Final = 2_000
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
 
@@ -57,19 +54,16 @@ class ToolPolicy:
     Attributes:
         tool: A copy without a handler: to hold the tool itself would keep one that is gone alive.
         permissions: All rules, and the mode.
-        rules: Those that apply to the tool, in order.
     """
 
     tool: Tool
     permissions: Permissions
-    rules: tuple[Rule, ...] = ()
 
-    @classmethod
-    def of(cls, tool: Tool, permissions: Permissions) -> ToolPolicy:
-        """Picks the rules that apply to a tool."""
-        policy = cls(attrs.evolve(tool, handler=None), permissions)
-        offered = (each for rule in permissions.rules.rules for each in _as_offered(rule, tool.own_names))
-        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, offered)))
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those that apply to the tool, in order."""
+        offered = (each for rule in self.permissions.rules.rules for each in _as_offered(rule, self.tool.own_names))
+        return tuple(filter(self.is_ruled_by, offered))
 
     @property
     def spec(self) -> ToolSpec:
@@ -80,11 +74,6 @@ class ToolPolicy:
     def trusted(self) -> bool:
         """Whether the spec may be believed where it takes caution away."""
         return self.tool.origin.trusted
-
-    @property
-    def mode(self) -> Mode:
-        """How much is asked."""
-        return self.permissions.mode
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -114,14 +103,6 @@ class ToolPolicy:
         if permission is not None:
             return self.is_about_inner(rule)
         return rule.field is None or may_have(self.spec, rule.field) or rule.field in self.hidden
-
-    @cached_property
-    def may_change(self) -> bool:
-        """Whether a call may be decided otherwise later: links, or the tool's own functions, have a say in it."""
-        kinds = (*self.spec.permission_arguments.values(), *(rule.kind for rule in self.rules))
-        tool = self.tool
-        asked = not (tool.confirms is tool.permission_values is None and tool.by_arguments.keys() <= {"concurrency"})
-        return asked or "path" in kinds
 
     def is_about_inner(self, rule: Rule) -> bool:
         """Whether a rule is about what the running tool accesses or asks for beside its arguments.
@@ -156,7 +137,7 @@ class ToolPolicy:
     @property
     def accepts_edits(self) -> bool:
         """Whether it is one of those that the mode lets pass without asking."""
-        return self.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
+        return self.permissions.mode == "accept_edits" and self.trusted and self.spec.annotations.edit_hint is True
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, Test], ...] | None:
@@ -164,8 +145,8 @@ class ToolPolicy:
 
         `()`: every call runs, whatever its arguments. `None`: there is more to look at than short texts.
         """
-        declared, bypass = self.spec.permission_arguments, self.mode == "bypass"
-        if self.mode == "plan" and not self.reads_only:
+        declared, bypass = self.spec.permission_arguments, self.permissions.mode == "bypass"
+        if self.permissions.mode == "plan" and not self.reads_only:
             return None
         found: list[tuple[str, Test]] = []
         ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
@@ -199,12 +180,13 @@ class ToolPolicy:
     @cached_property
     def is_hidden(self) -> bool:
         """Whether no call of it runs: its last rule denies every pattern, one forbids every one, or the mode does."""
-        if self.mode == "plan" and not (self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)):
+        may_read = self.reads_only or (self.trusted and "read_only" in self.tool.by_arguments)
+        if self.permissions.mode == "plan" and not may_read:
             return True
         if any(rule.forbid and _denies_all(rule) for rule in self.rules):
             return True
         last = next((rule for rule in reversed(self.rules) if not rule.forbid), None)
-        return self.mode != "bypass" and last is not None and _denies_all(last)
+        return self.permissions.mode != "bypass" and last is not None and _denies_all(last)
 
     @property
     def may_ask(self) -> bool:
@@ -238,7 +220,7 @@ class ToolPolicy:
     ) -> Decision:
         """What is to be done with a call with these arguments; an evaluation of it has then what was looked at."""
         evaluation = evaluation or self.evaluation(arguments, context, grants)
-        only_reads = self.mode == "plan" and self.only_reads(arguments, context)
+        only_reads = self.permissions.mode == "plan" and self.only_reads(arguments, context)
         return self.conclude(evaluation, partial(self.reason_to_ask, arguments, context), only_reads=only_reads)
 
     def conclude(
@@ -248,9 +230,9 @@ class ToolPolicy:
         forbidden = evaluation.forbid()
         if forbidden:
             return forbidden
-        if self.mode == "plan" and not (only_reads or self.reads_only):
+        if self.permissions.mode == "plan" and not (only_reads or self.reads_only):
             return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
-        if self.mode == "bypass":
+        if self.permissions.mode == "bypass":
             return Decision("allow", reason="the mode is bypass")
         decision = evaluation.decide_ordinary()
         if decision.action is None:
@@ -258,7 +240,7 @@ class ToolPolicy:
             decision = Decision("ask", reason=reason) if reason else Decision("allow", reason="nothing asks")
         if decision.action == "ask" and self.accepts_edits:
             return Decision("allow", reason="the mode is accept_edits")
-        if decision.action == "ask" and self.mode == "never_ask":
+        if decision.action == "ask" and self.permissions.mode == "never_ask":
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
@@ -310,7 +292,7 @@ class ToolPolicy:
         context: ReadonlyContext,
         grants: Sequence[Rule],
         judged: Evaluation | None = None,
-    ) -> Access:
+    ) -> Callable[[str, str], bool]:
         """What decides about each thing that a call accesses beside what its arguments name: `ToolContext.allows`.
 
         Places that aren't among those by which the call was `judged`, nor below one, were neither allowed nor asked
@@ -321,9 +303,9 @@ class ToolPolicy:
         name = next(iter(kinds)) if len(kinds) == 1 else None
         call = judged or self.evaluation(arguments, context, ())
         asks = judged is not None and (self.may_ask or any(rule.action == "ask" for rule in rules))
-        by_permission = dict[tuple[str, bool], tuple[Evaluation, ...]]()
 
-        def ruled(permission: str, *, own: bool, elsewhere: bool) -> Evaluation:
+        @cache
+        def ruled(permission: str, elsewhere: bool, own: bool) -> Evaluation:
             named, granted = (
                 tuple(r for r in each if self.is_ruled_by(r, permission) and (own or r.names(permission)))
                 for each in (rules, grants)
@@ -337,14 +319,10 @@ class ToolPolicy:
             touched = (Resource(kind, subject, name, inner=True),)
             elsewhere = asks and Evaluation((), touched, call.folders).is_elsewhere(call)
             is_own = permission in (*self.names, self.spec.permission)
-            if (permission, elsewhere) not in by_permission:
-                # What allows the tool allows nothing that another permission denies.
-                others = () if is_own else (ruled(permission, own=False, elsewhere=elsewhere),)
-                own = ruled(self.names[0], own=True, elsewhere=elsewhere)
-                by_permission[permission, elsewhere] = (own, *others)
             is_new = elsewhere and is_own
             reason = partial(self.reason_to_ask, arguments, context) if is_new else lambda: None
-            known = by_permission[permission, elsewhere]
+            # What allows the tool allows nothing that another permission denies.
+            known = (ruled(self.names[0], elsewhere, True), *(() if is_own else (ruled(permission, elsewhere, False),)))  # noqa: FBT003
             each = (attrs.evolve(one, resources=touched) for one in known if one.rules or is_new)
             return all(self.conclude(one, reason).action == "allow" for one in each)
 
@@ -547,7 +525,7 @@ def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
     """The rules that apply to a tool, and the mode: compiled once a tool."""
     policy = permissions.policies.get(tool)
     if policy is None:
-        policy = permissions.policies[tool] = ToolPolicy.of(tool, permissions)
+        policy = permissions.policies[tool] = ToolPolicy(attrs.evolve(tool, handler=None), permissions)
     return policy
 
 

@@ -403,13 +403,9 @@ _EMPTY_HOST: Final = re.compile(r"[^/]*://([/:]|$)|/(?!/)")
 _NO_HOST: Final = re.compile(r"[^\w.*?:\[\]/-]", re.ASCII)
 
 
-def pattern_problem(rule: Rule, kind: str) -> str | None:
-    """Why a rule can't match what it seems to, where its pattern is read as a path or URL; `None` where it can."""
-    return _path_problem(rule, rule.pattern) if kind == "path" else _url_problem(rule, rule.pattern)
-
-
-def _url_problem(rule: Rule, pattern: str) -> str | None:
-    read = UrlPattern.of(pattern)
+def url_problem(rule: Rule) -> str | None:
+    """Why a rule can't match what it seems to, where its pattern is read as a URL; `None` where it can."""
+    pattern, read = rule.pattern, UrlPattern.of(rule.pattern)
     name = read.names.pattern
     if read.has_user and rule.allows:
         return "a URL with a user name is never allowed: it matches nothing."
@@ -419,19 +415,17 @@ def _url_problem(rule: Rule, pattern: str) -> str | None:
         return "there is no such network: it is about a path of that host."
     if _EMPTY_HOST.match(pattern):
         return "it names no host, and is about every one."
-    if read.network is None and exactly(name) and not _is_host(name):
-        return f"no host is called {name!r}: it matches nothing."
+    if read.network is None and exactly(name):
+        try:
+            host_of(f"[{name}]" if ":" in name else name)
+        except UnreadableError:
+            return f"no host is called {name!r}: it matches nothing."
     return None
 
 
-def _is_host(name: str) -> bool:
-    try:
-        return bool(host_of(f"[{name}]" if ":" in name else name))
-    except UnreadableError:
-        return False
-
-
-def _path_problem(rule: Rule, pattern: str) -> str | None:
+def path_problem(rule: Rule) -> str | None:
+    """The same where it is read as a path."""
+    pattern = rule.pattern
     if _SCHEME.match(pattern):
         return "a URL is no path: it matches nothing."
     if _NO_PLACE.search(pattern):

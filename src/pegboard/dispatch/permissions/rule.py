@@ -20,7 +20,8 @@ import attrs
 from attrs import define, field, frozen
 from attrs.validators import instance_of, optional
 
-from pegboard.errors import check_keys, one_of
+from pegboard.errors import one_of
+from pegboard.schema.converter import json_key, read_table
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
 from pegboard.tools.visible import looks_of
 from pegboard.toolsets.predicates import matcher
@@ -33,12 +34,12 @@ _BARE: Final = " *"
 _LITERAL: Final = re.compile(r"[^*?]*")
 
 
-class Match(enum.Enum):
+class Match(enum.IntEnum):
     """Degree to which a rule applies to part of a call. An allow rule never does so perhaps: it does surely, or not."""
 
-    NO = "no"
-    PERHAPS = "perhaps"
-    SURELY = "surely"
+    NO = 0
+    PERHAPS = 1
+    SURELY = 2
 
 
 Test: TypeAlias = Callable[[str], object]
@@ -129,12 +130,6 @@ Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final = ("allow", "ask", "deny")
 
 
-def _check_action(rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value == "forbid":
-        raise ValueError("action: 'forbid' is none. Write action = \"deny\" and forbid = true.")
-    one_of(*ACTIONS)(rule, attribute, value)
-
-
 def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
     name = attribute.name
     if value is None and name not in ("permission", "pattern"):
@@ -176,11 +171,11 @@ class Rule:
 
     permission: str = attrs.field(validator=_check_text)
     pattern: str = attrs.field(validator=_check_text)
-    action: Action = attrs.field(validator=_check_action)
+    action: Action = attrs.field(validator=one_of(*ACTIONS))
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=one_of(*ARGUMENT_KINDS, None))
-    literal: bool = attrs.field(default=False, kw_only=True)
+    literal: bool = attrs.field(default=False, kw_only=True, metadata=json_key(""))
     owner: str | None = attrs.field(default=None, kw_only=True, validator=optional(instance_of(str)))
     reason: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     allows: bool = attrs.field(
@@ -225,18 +220,18 @@ class Rule:
         Raises:
             ValueError: A key that is missing, unknown or of the wrong type, named in the text.
         """
-        check_keys(data, ("permission", "pattern", "action", *_OPTIONAL))
-        forbid = data.get("forbid", False)
-        if not isinstance(forbid, bool):
-            raise ValueError(f"forbid: expected true or false, got {forbid!r:.100}")  # noqa: TRY004  (as documented: data from outside)
-        given: dict[str, Any] = {"pattern": "*", **({"action": "deny"} if forbid else {}), **data}
-        for key in ("permission", "action"):
-            if key not in given:
-                raise ValueError(f"{key}: missing")
-        try:
-            return cls(given.pop("permission"), given.pop("pattern"), given.pop("action"), **given)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
+        if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+            raise ValueError(f"a rule must be a table, got {type(data).__name__}")  # noqa: TRY004  as documented
+        if data.get("action") == "forbid":
+            raise ValueError("action: 'forbid' is none. Write action = \"deny\" and forbid = true.")
+        refuse_nulls({key: data[key] for key in ("pattern", "forbid") if key in data})
+        return read_table(cls, {"pattern": "*", **({"action": "deny"} if data.get("forbid") else {}), **data}, "")
+
+
+def refuse_nulls(data: Mapping[str, Any]) -> None:
+    """Raises `ValueError` for a key without a value, which would count as left out."""
+    if nulls := [key for key, value in data.items() if value is None]:
+        raise ValueError(f"{nulls[0]}: null is no value; leave the key out")
 
 
 _OPTIONAL: Final = ("forbid", "field", "kind", "owner", "reason")
@@ -327,7 +322,7 @@ class PlainText(Part):
             wanted = (match, *(each.match(rule) for each in places if not isinstance(each, PlainText)))
             return Match.SURELY if all(each is Match.SURELY for each in wanted) else Match.NO
         matches = (match, *(each.match(rule) for each in self.also if not rule.kind or isinstance(each, PlainText)))
-        return next((each for each in (Match.SURELY, Match.PERHAPS) if each in matches), Match.NO)
+        return max(matches)
 
 
 def _is_clean(name: str) -> bool:

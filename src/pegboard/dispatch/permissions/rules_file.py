@@ -38,13 +38,8 @@ def read_permissions(path: str | os.PathLike[str]) -> Permissions:
         if others_can_write(name):  # before it is opened
             raise ValueError(OTHERS_WRITE)  # noqa: TRY301  as below
         content = read_bounded(name, MOST_FILE)
-        if not name.lower().endswith(".json"):
-            return Permissions.from_json(toml_of(content))
-        try:
-            data = strict_json(content)
-        except ValueError as error:
-            raise ValueError(f"not JSON: {error}") from None
-        return Permissions.from_json(data)
+        read = strict_json if name.lower().endswith(".json") else toml_of
+        return Permissions.from_json(read(content))
     except OSError as error:
         raise ConfigError(f"can't be read: {reason(error)}", file=name) from None
     except ValueError as error:
@@ -85,9 +80,9 @@ def _problems(rule: Rule, tools: Sequence[Tool], *, complete: bool) -> Iterator[
         yield f"no tool that it names comes from {rule.owner!r}; they come from {', '.join(map(repr, owners))}."
     kinds = {rule.kind} if rule.kind else {kind for tool in named for kind in tool.spec.permission_arguments.values()}
     if kinds in ({"path"}, {"url"}):  # a pattern for several kinds may be meant for one of them
-        from pegboard.dispatch.permissions.places import pattern_problem  # loaded only where a rule needs it
+        from pegboard.dispatch.permissions.places import path_problem, url_problem  # loaded only where a rule needs it
 
-        if found := pattern_problem(rule, *kinds):
+        if found := path_problem(rule) if "path" in kinds else url_problem(rule):
             yield found
     if rule.allows:
         yield from _allows_more(rule)

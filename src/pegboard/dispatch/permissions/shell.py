@@ -221,7 +221,7 @@ class _Reader:
         self.is_whole = False
         self.is_closed = self.is_closed or sign.startswith("&")
         self.must(_BLANK, "")
-        text, is_bare = self.whole_word()
+        text, is_bare = self.word()
         if text == "" and is_bare:
             raise UnreadableError("a redirection to nothing")
         if sign in ("<<", "<<-"):
@@ -237,7 +237,7 @@ class _Reader:
         if self.is_closed:
             raise UnreadableError("a word behind '&>', where some shells start another command")
         start = self.place
-        text, is_bare = self.whole_word()
+        text, is_bare = self.word()
         words = self.current.words
         at_front = not self.current.assignments and words[:1] in ([], ["time"]) and _TIMED.issuperset(words)
         if at_front and is_bare and self.is_own(text):
@@ -266,14 +266,6 @@ class _Reader:
         elif word == "coproc":
             raise UnreadableError("a coprocess")
         return word in _AROUND
-
-    def whole_word(self) -> tuple[str, bool]:
-        """The word that starts here, as `word`."""
-        start = self.place
-        word = self.word()
-        if self.waiting and "\n" in self.text[start : self.place]:
-            raise UnreadableError("a here-document behind a word of several lines")
-        return word
 
     def flush(self) -> None:
         """The current command is complete."""
@@ -355,6 +347,8 @@ class _Reader:
                 parts.append(self._special(at_start=self.place == start))
         text = "".join(parts)
         source = self.text[start : self.place]
+        if self.waiting and "\n" in source:
+            raise UnreadableError("a here-document behind a word of several lines")
         if _REST in text:
             text = text[: text.index(_REST)] + HOLE
         return text, not any(mark in source for mark in "\\'\"")

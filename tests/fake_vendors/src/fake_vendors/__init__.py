@@ -53,18 +53,15 @@ and counts are known from their error reports.
 
 from __future__ import annotations
 
-from fake_vendors.server.script import Call, Citation, Error, Page, Reasoning, Request, Round, Search, Usage
-from fake_vendors.server.server import ModelServer
-
-__all__ = [
-    "Call",
-    "Citation",
-    "Error",
-    "ModelServer",
-    "Page",
-    "Reasoning",
-    "Request",
-    "Round",
-    "Search",
-    "Usage",
-]
+from fake_vendors.server.script import (
+    Call as Call,
+    Citation as Citation,
+    Error as Error,
+    Page as Page,
+    Reasoning as Reasoning,
+    Request as Request,
+    Round as Round,
+    Search as Search,
+    Usage as Usage,
+)
+from fake_vendors.server.server import ModelServer as ModelServer

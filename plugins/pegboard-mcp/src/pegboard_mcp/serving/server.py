@@ -46,7 +46,7 @@ from pegboard.request.processors import DEFERRED
 from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.tools.spec import is_valid_name
 from pegboard.toolsets.expression import as_predicate
-from pegboard.toolsets.predicates import any_of, named
+from pegboard.toolsets.predicates import Matches, any_of
 from pegboard.toolsets.resolve import SEARCHES, ResolvedTools, found_names
 from pegboard.toolsets.toolset import ToolMapper
 from pegboard.typing import JsonObject
@@ -316,7 +316,8 @@ def _with_search(registry: ToolRegistry, where: Where) -> Where:
         names = [tool.name]
     if where is None:
         return None
-    return any_of(as_predicate(where, registry.catalogue.extras.get("predicates")), *map(named, names))
+    named = (Matches("name", name) for name in names)
+    return any_of(as_predicate(where, registry.catalogue.extras.get("predicates")), *named)
 
 
 def _check_headers(request: Request, tool: Tool, params: CallToolRequestParams) -> None:

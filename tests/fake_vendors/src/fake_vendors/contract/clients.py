@@ -85,6 +85,19 @@ def test_what_cannot_be_said_is_an_export_error(vendor):
         asyncio.run(main())
 
 
+def test_the_models_of_the_provider_are_listed(vendor):
+    async def main(url):
+        async with aclosing(bare(vendor, base_url=url + vendor.base, **vendor.made)) as model:
+            return await model.models()
+
+    with ModelServer(pages=vendor.listing) as server:
+        assert asyncio.run(main(server.url)) == ["one", "two"]
+    for pages, status in (({}, 404), (dict.fromkeys(vendor.listing, "no list"), None)):
+        with ModelServer(pages=pages) as server, pytest.raises(ModelError) as caught:
+            asyncio.run(main(server.url))
+        assert caught.value.status == status
+
+
 # --- keys ---
 
 
@@ -170,10 +183,10 @@ def test_a_transport_that_echoes_the_key(way):
 
 
 class Silent:
-    """A server that begins an answer, or doesn't, and then waits until its client has gone."""
+    """A server that begins an answer, once it may, or doesn't, and waits until its client has gone or it hangs up."""
 
     def __init__(self, begun=b"", kind=""):
-        self.asked, self.left = asyncio.Event(), asyncio.Event()
+        self.asked, self.begin, self.hang_up, self.left = (asyncio.Event() for _ in range(4))
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
         self._begun = head + b"%x\r\n%b\r\n" % (len(begun), begun) if begun else b""
 
@@ -181,20 +194,25 @@ class Silent:
         head = await reader.readuntil(b"\r\n\r\n")
         (length,) = (line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
         await reader.readexactly(int(length.partition(b":")[2]))
+        self.asked.set()
+        await self.begin.wait()
         writer.write(self._begun)
         await writer.drain()
-        self.asked.set()
-        await reader.read()  # ends when the connection does
-        self.left.set()
+        gone = asyncio.ensure_future(reader.read())  # ends when the connection does
+        await asyncio.wait([gone, asyncio.ensure_future(self.hang_up.wait())], return_when="FIRST_COMPLETED")
         writer.close()
+        await gone
+        self.left.set()
 
 
 @asynccontextmanager
-async def silent_model(vendor, *, begins):
+async def silent_model(vendor, *, begins, held=False, **options):
     silent = Silent(vendor.begun, vendor.stream_type) if begins else Silent()
+    if not held:
+        silent.begin.set()
     server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with asyncio.timeout(60), server, vendor.at(url) as model:
+    async with asyncio.timeout(60), server, vendor.at(url, **options) as model:
         yield model, silent
         await silent.left.wait()
 

@@ -157,6 +157,7 @@ class Vendor:
         begun: How a stream begins that says "Half".
         stream_type: Its content type.
         hangs_up: Whether an answer that hasn't begun can be left.
+        listing: Where the provider lists its models `one` and `two`, and what it says there.
     """
 
     name: str
@@ -212,6 +213,7 @@ class Vendor:
     begun: bytes
     stream_type: str = "text/event-stream"
     hangs_up: bool = True
+    listing: Mapping[str, Any]
 
     def __str__(self) -> str:
         return self.name

@@ -14,23 +14,14 @@ from google.genai import types as genai
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 
-from fake_vendors.server.anthropic_messages import AnthropicMessages
-from fake_vendors.server.bedrock import Bedrock
 from fake_vendors.server.format import Format
-from fake_vendors.server.gemini import Gemini
-from fake_vendors.server.openai_chat import OpenAIChat
-from fake_vendors.server.openai_responses import OpenAIResponses
 from fake_vendors.server.script import Call, Reply, Request, Round
+from fake_vendors.server.server import FORMATS
 
 JsonObject = dict[str, Any]
 Calls = Sequence[Call]
 _ASKED: Final = Request("/x:y", "", {}, {"model": "m"})
 _JSON: Final = {"mode": "json", "by_alias": True}
-
-
-def called(identity: str, name: str, arguments: JsonObject, *, freeform: bool = False) -> Call:
-    """A call that a model shall have made; the arguments of a freeform tool are `{"input": text}`."""
-    return Call(name, arguments["input"] if freeform else arguments, identity, freeform=freeform)
 
 
 def arguments_of(call: Call) -> Any:
@@ -75,17 +66,16 @@ def _unchecked(chunk: Any) -> list[Any]:
     return [ChatCompletionChunk.construct(**chunk).model_dump()]
 
 
-_READ: Final[Mapping[str, tuple[type[Format], Callable[[Any], list[Any]], Callable[[Any], list[Any]]]]] = {
-    "openai": (OpenAIChat, partial(_by_model, ChatCompletion), _unchecked),
-    "openai-responses": (OpenAIResponses, partial(_by_model, Response), partial(_by_model, ResponseStreamEvent)),
+_READ: Final[Mapping[str, tuple[Callable[[Any], list[Any]], Callable[[Any], list[Any]]]]] = {
+    "openai": (partial(_by_model, ChatCompletion), _unchecked),
+    "openai-responses": (partial(_by_model, Response), partial(_by_model, ResponseStreamEvent)),
     "anthropic": (
-        AnthropicMessages,
         partial(_by_model, anthropic.types.Message),
         partial(_by_model, anthropic.types.RawMessageStreamEvent),
     ),
-    "gemini": (Gemini, _by_genai, _by_genai),
-    "gemini-schema": (Gemini, _by_genai, _by_genai),
-    "bedrock": (Bedrock, _by_botocore, _event_by_botocore),
+    "gemini": (_by_genai, _by_genai),
+    "gemini-schema": (_by_genai, _by_genai),
+    "bedrock": (_by_botocore, _event_by_botocore),
 }
 NAMES: Final = tuple(_READ)
 """The exporters whose vendors have types of answers."""
@@ -94,14 +84,18 @@ WITH_FREEFORM: Final = frozenset({"openai", "openai-responses"})
 """The exporters whose providers have freeform tools."""
 
 
+def _format(name: str) -> Format:
+    return FORMATS[name.removesuffix("-schema")]()
+
+
 def whole(name: str, calls: Calls) -> list[JsonObject]:
     """The answer with these calls, dumped in each of the usual ways."""
-    kind, read, _ = _READ[name]
-    return read(kind().body(Reply(Round(calls=calls), 1, _ASKED)))
+    read, _ = _READ[name]
+    return read(_format(name).body(Reply(Round(calls=calls), 1, _ASKED)))
 
 
 def streamed(name: str, calls: Calls) -> list[JsonObject]:
     """The chunks that bring these calls; what an SDK keeps to itself isn't among them."""
-    kind, _, read = _READ[name]
-    events = kind().events(Reply(Round(calls=calls, pieces=5), 1, _ASKED))
+    _, read = _READ[name]
+    events = _format(name).events(Reply(Round(calls=calls, pieces=5), 1, _ASKED))
     return [read(event)[0] for event in events if event.get("type") != "ping"]

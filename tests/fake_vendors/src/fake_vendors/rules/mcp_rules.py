@@ -31,23 +31,8 @@ class McpAnnotations(TypedDict, total=False):
     openWorldHint: bool
 
 
-class McpExecution(TypedDict, total=False):
-    """`ToolExecution`, MCP 2025-11-25."""
-
-    taskSupport: Literal["forbidden", "optional", "required"]
-
-
-class McpIcon(TypedDict):
-    """`Icon`, MCP 2025-11-25."""
-
-    src: str
-    mimeType: NotRequired[str]
-    sizes: NotRequired[list[str]]
-    theme: NotRequired[Literal["light", "dark"]]
-
-
 class McpTool(TypedDict):
-    """`Tool`, MCP 2025-11-25."""
+    """`Tool`, MCP 2025-11-25, without what no exporter writes."""
 
     name: str
     inputSchema: dict[str, Any]
@@ -55,8 +40,6 @@ class McpTool(TypedDict):
     description: NotRequired[str]
     outputSchema: NotRequired[dict[str, Any]]
     annotations: NotRequired[McpAnnotations]
-    execution: NotRequired[McpExecution]
-    icons: NotRequired[list[McpIcon]]
     _meta: NotRequired[dict[str, Any]]
 
 

@@ -1,39 +1,10 @@
-"""What the tests of both wires of OpenAI's are made of."""
+"""Any JSON, and JSON of about some shape."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import json
 
 from hypothesis import strategies as st
-
-from pegboard import Tool
-from pegboard.request.model_request import ModelConfig, ModelRequest
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
-from pegboard.toolsets.resolve import resolve_tools
-
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-WEATHER = Tool.from_schema("weather", CITY, description="Tells the weather.")
-NOTE = Tool.freeform("note", description="Takes a note.")
-
-PNG = ImageContent(b"\x89PNG")
-WAV = AudioContent(b"RIFF")
-BMP = ImageContent(b"BM", "image/bmp")
-PDF = FileContent("file:///a/re%20port.pdf", b"%PDF", "application/pdf")
-LINK = LinkContent("https://example.com/p.png", "A picture", "image/png")
-
-
-def resolved(*tools):
-    return asyncio.run(resolve_tools(list(tools), ()))
-
-
-def asked(*messages, tools=(WEATHER, NOTE), options=None, **facts):
-    """A request, with options of the provider's by name."""
-    config = facts.pop("config", None) or ModelConfig(provider_options=options or {})
-    return ModelRequest(list(messages), tools=resolved(*tools), config=config, **facts)
-
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=4),
@@ -69,12 +40,3 @@ def nested(levels):
     for _ in range(levels):
         value = {"a": value}
     return value
-
-
-called = st.builds(
-    ToolCall,
-    st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
-    st.dictionaries(st.text(max_size=3), st.integers() | st.none() | st.text(max_size=3), max_size=3).map(json.dumps),
-    st.from_regex(r"call_[a-z0-9]{1,8}", fullmatch=True),
-)
-"""Calls as a provider that follows its own rules would have them."""

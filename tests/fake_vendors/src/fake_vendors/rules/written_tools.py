@@ -16,12 +16,10 @@ from strategies import Marker
 @tool
 def ping() -> str:
     """Answers."""
-    return "pong"
 
 
 @tool
-def undescribed(text):
-    return text
+def undescribed(text): ...
 
 
 @tool(read_only=True, tags=["weather"])
@@ -32,7 +30,6 @@ def get_weather(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -
         city: Its name, in any language.
         unit: Of the temperature.
     """
-    return {"temperature": len(city) + (unit == "celsius")}
 
 
 @tool(read_only=True, open_world=True)
@@ -44,7 +41,6 @@ async def search_web(query: str, *, limit: Annotated[int, Marker(ge=1, le=50)] =
         limit: How many hits at most.
         safe: Whether to leave out what is not for everybody.
     """
-    return [query][:limit] if safe else []
 
 
 @tool
@@ -64,7 +60,6 @@ def book_meeting(
         guests: Who comes.
         room: Where it is.
     """
-    return Job(f"{title} {start} {length} {guests} {room}")
 
 
 @tool
@@ -76,19 +71,16 @@ def draw(shape: Circle | Square, colour: Colour = Colour.RED, at: Point | None =
         colour: In which colour.
         at: Where; in the middle by default.
     """
-    return f"{shape} {colour} {at}"
 
 
 @tool
 def with_keywords(first: int, **others: int) -> int:
     """Adds numbers by any names."""
-    return first + sum(others.values())
 
 
 @tool
 def all_optional(a: int = 1, b: str = "two", c: float = 3.5, d: bool = False, e: list[int] | None = None) -> int:
     """Takes nothing that has to be given."""
-    return a + len(b) + int(c) + d + len(e or ())
 
 
 @tool(
@@ -99,13 +91,11 @@ def all_optional(a: int = 1, b: str = "two", c: float = 3.5, d: bool = False, e:
 )
 def translate(text: str, to: str, *, formal: bool = False) -> str:
     """Translates a text."""
-    return f"{text}{to}{formal}"
 
 
 @tool(deferred=True)
 def rarely_needed(what: str) -> str:
     """Does what is rarely needed."""
-    return what
 
 
 TOOLS: tuple[Tool, ...] = tuple(_tools_of(sys.modules[__name__]))

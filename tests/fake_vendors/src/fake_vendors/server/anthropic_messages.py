@@ -7,20 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fake_vendors.server.format import Format
-from fake_vendors.server.script import (
-    Error,
-    Json,
-    Reply,
-    Request,
-    Search,
-    need,
-    sse,
-)
-
-
-def _kinds(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [block for block in message["content"] if isinstance(block, dict) and block["type"] == kind]
-
+from fake_vendors.server.script import Error, Json, Reply, Request, Search, need, sse
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _ERRORS = {
@@ -40,6 +27,9 @@ class AnthropicMessages(Format):
     exporter = "anthropic"
     required = ("model", "max_tokens", "messages")
     credentials = ("x-api-key", "authorization")
+    declared = "tools[].name"
+    called = "messages[].content[] | [?type=='tool_use'].name"
+    chosen = "tool_choice.name"
     needs_tools = True
 
     def check(self, request: Request) -> None:
@@ -49,19 +39,6 @@ class AnthropicMessages(Format):
         forces = (request.body.get("tool_choice") or {}).get("type") in ("any", "tool")
         thinks = (request.body.get("thinking") or {}).get("type") == "enabled"
         need(not (forces and thinks), "Thinking may not be enabled when tool_choice forces tool use.")
-
-    def declared(self, body: Json) -> set[str]:
-        """The tools' names."""
-        return {tool["name"] for tool in body.get("tools") or () if "name" in tool}
-
-    def called(self, body: Json) -> Iterator[str]:
-        """Of `tool_use` blocks."""
-        return (block["name"] for message in body["messages"] for block in _kinds(message, "tool_use"))
-
-    def chosen(self, body: Json) -> Iterator[str]:
-        """`{"type": "tool", "name"}`."""
-        choice = body.get("tool_choice") or {}
-        yield from [choice["name"]] if choice.get("type") == "tool" else ()
 
     def body(self, reply: Reply) -> Json:
         """A `message`."""
@@ -135,12 +112,12 @@ def _blocks(reply: Reply) -> Iterator[_Block]:
         yield from _search(reply, hosted, f"srvtoolu_{reply.number}_{place}")
     if reply.round.said:
         yield _text(reply), _text_deltas(reply), False
-    for sent in reply.calls("toolu_"):
-        block = {"type": "tool_use", "name": sent.call.name, "input": sent.call.value}
-        if sent.id is not None:
-            block["id"] = sent.id
-        deltas = _json_deltas(reply.argument_pieces(sent.call))
-        yield block, deltas, sent.call.same_index
+    for call, call_id in reply.calls("toolu_"):
+        block = {"type": "tool_use", "name": call.name, "input": call.value}
+        if call_id is not None:
+            block["id"] = call_id
+        deltas = _json_deltas(reply.argument_pieces(call))
+        yield block, deltas, call.same_index
 
 
 def _begun(block: dict[str, Any]) -> Json:

@@ -7,19 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fake_vendors.server.format import Format
-from fake_vendors.server.script import (
-    Citation,
-    Error,
-    Json,
-    Reply,
-    Search,
-    aws_message,
-)
-
-
-def _of(message: Json, kind: str) -> list[dict[str, Any]]:
-    return [block[kind] for block in message["content"] if kind in block]
-
+from fake_vendors.server.script import Citation, Error, Json, Reply, Search, aws_message
 
 _FINISH = {
     "stop": "end_turn",
@@ -45,27 +33,15 @@ class Bedrock(Format):
 
     exporter = "bedrock"
     required = ("messages",)
+    declared = "toolConfig.tools[].[toolSpec, systemTool][].name"
+    called = "messages[].content[].toolUse | [?!type].name"  # but for the provider's own tools, which have a type
+    chosen = "toolConfig.toolChoice.tool.name"
     needs_tools = True
     content_type = "application/vnd.amazon.eventstream"
 
     def streamed(self, path: str, body: Json) -> bool:
         """By the path."""
         return path.endswith("/converse-stream")
-
-    def declared(self, body: Json) -> set[str]:
-        """The tools' names."""
-        tools = (body.get("toolConfig") or {}).get("tools") or ()
-        return {tool[kind]["name"] for tool in tools for kind in ("toolSpec", "systemTool") if kind in tool}
-
-    def called(self, body: Json) -> Iterator[str]:
-        """Of `toolUse` blocks but for those of the provider's own tools, which have a type."""
-        uses = (use for message in body["messages"] for use in _of(message, "toolUse"))
-        return (use["name"] for use in uses if use.get("type") is None)
-
-    def chosen(self, body: Json) -> Iterator[str]:
-        """`{"tool": {"name"}}`."""
-        choice = (body.get("toolConfig") or {}).get("toolChoice") or {}
-        yield from [choice["tool"]["name"]] if "tool" in choice else ()
 
     def body(self, reply: Reply) -> Json:
         """A `ConverseResponse`."""
@@ -147,10 +123,10 @@ def _blocks(reply: Reply) -> Iterator[_Block]:
             ({"text": piece} for piece in reply.pieces(reply.round.refusal)),
             False,
         )
-    for sent in reply.calls("tooluse_"):
-        begun = {"name": sent.call.name} | ({} if sent.id is None else {"toolUseId": sent.id})
-        deltas = ({"toolUse": {"input": piece}} for piece in reply.argument_pieces(sent.call))
-        yield {"toolUse": {**begun, "input": sent.call.value}}, {"toolUse": begun}, deltas, sent.call.same_index
+    for call, call_id in reply.calls("tooluse_"):
+        begun = {"name": call.name} | ({} if call_id is None else {"toolUseId": call_id})
+        deltas = ({"toolUse": {"input": piece}} for piece in reply.argument_pieces(call))
+        yield {"toolUse": {**begun, "input": call.value}}, {"toolUse": begun}, deltas, call.same_index
 
 
 def _thinking(reply: Reply) -> Json:

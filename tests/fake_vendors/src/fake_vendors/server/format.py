@@ -6,8 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+import jmespath
+
 from fake_vendors.rules.rules import received_faults
 from fake_vendors.server.script import Error, Json, RefusedError, Reply, Request, need, sse
+
+
+def _names(where: str, body: Json) -> list[str]:
+    found = jmespath.search(where, body)
+    return [name for name in (found if isinstance(found, list) else [found]) if name]
 
 
 class Format(ABC):
@@ -18,6 +25,9 @@ class Format(ABC):
 
     Attributes:
         exporter: The name of the exporter that writes it, by which its rules are known.
+        declared: Where the names of the tools stand that a sound request declares, as JMESPath.
+        called: The same of the tools that its history calls.
+        chosen: The same of the tools that the model must call, or may call of those declared.
         required: Members that a body must have.
         credentials: The headers of which one must be there.
         needs_tools: Whether a history with calls wants tools to be declared.
@@ -26,6 +36,9 @@ class Format(ABC):
     """
 
     exporter: ClassVar[str]
+    declared: ClassVar[str]
+    called: ClassVar[str]
+    chosen: ClassVar[str]
     required: ClassVar[tuple[str, ...]] = ("model", "messages")
     credentials: ClassVar[tuple[str, ...]] = ("authorization",)
     needs_tools: ClassVar[bool] = False
@@ -57,12 +70,12 @@ class Format(ABC):
         except (AttributeError, KeyError, TypeError, RecursionError) as error:  # what a rule counts on isn't there
             faults = [f"the request can't be read: {error!r}"]
         need(not faults, "; ".join(faults[:3]))
-        called, declared = list(self.called(body)), self.declared(body)
+        called, declared = _names(self.called, body), _names(self.declared, body)
         for name in called:
             known = name in declared or name in self._invented or self._undeclared_calls or self._raw_played
             need(known, f"the history calls the tool '{name}', which the request does not declare")
         need(declared or not called or not self.needs_tools, "requests with calls or results must define tools")
-        for name in self.chosen(body):
+        for name in _names(self.chosen, body):
             need(name in declared, f"tool choice: the tool '{name}' is not declared")
 
     def authorise(self, request: Request) -> None:
@@ -70,18 +83,6 @@ class Format(ABC):
         if not any(request.headers.get(name) for name in self.credentials):
             names = ", ".join(self.credentials)
             raise RefusedError(f"Missing credentials: one of the headers {names} is required", status=401)
-
-    @abstractmethod
-    def declared(self, body: Json) -> set[str]:
-        """The names of the tools that a sound request declares."""
-
-    @abstractmethod
-    def called(self, body: Json) -> Iterator[str]:
-        """The names of the tools that its history calls."""
-
-    @abstractmethod
-    def chosen(self, body: Json) -> Iterator[str]:
-        """The names of the tools that the model must call, or may call of those declared."""
 
     @abstractmethod
     def body(self, reply: Reply) -> Json:
@@ -95,17 +96,9 @@ class Format(ABC):
     def error_body(self, error: Error) -> Json:
         """An error in the provider's shape."""
 
-    def refusal_body(self, refused: RefusedError) -> Json:
-        """A refusal in the provider's shape."""
-        return self.error_body(Error(refused.status, refused.message))
-
     def error_headers(self, error: Error) -> dict[str, str]:
         """The headers that come with an error."""
         return {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
-
-    def refusal_headers(self, refused: RefusedError) -> dict[str, str]:
-        """The headers that come with a refusal."""
-        return self.error_headers(Error(refused.status, refused.message))
 
     def headers(self, number: int) -> Mapping[str, str]:
         """The headers of every answer."""
@@ -126,4 +119,4 @@ class Format(ABC):
         """
         self._raw_played |= reply.round.raw is not None
         names = {call.name for call in reply.round.calls}
-        self._invented |= names - self.declared(reply.request.body)
+        self._invented |= names.difference(_names(self.declared, reply.request.body))

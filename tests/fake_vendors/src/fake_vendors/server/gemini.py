@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fake_vendors.server.format import Format
-from fake_vendors.server.script import (
-    Call,
-    Error,
-    Json,
-    Reply,
-    Request,
-    Search,
-    Usage,
-    need,
-)
+from fake_vendors.server.script import Call, Error, Json, Reply, Request, Search, Usage, need
 
 _FINISH = {
     "stop": "STOP",
@@ -42,6 +33,9 @@ class Gemini(Format):
     exporter = "gemini"
     required = ("contents",)
     credentials = ("x-goog-api-key", "authorization")
+    declared = "tools[].functionDeclarations[].name"
+    called = "contents[].parts[].functionCall.name"
+    chosen = "toolConfig.functionCallingConfig.allowedFunctionNames"
 
     def streamed(self, path: str, body: Json) -> bool:
         """By the path."""
@@ -58,20 +52,6 @@ class Gemini(Format):
         config = (request.body.get("toolConfig") or {}).get("functionCallingConfig") or {}
         fit = not config.get("allowedFunctionNames") or config.get("mode") in ("ANY", "VALIDATED")
         need(fit, "allowed_function_names is set, but the mode is neither ANY nor VALIDATED.")
-
-    def declared(self, body: Json) -> set[str]:
-        """The functions' names."""
-        return {each["name"] for tool in body.get("tools") or () for each in tool.get("functionDeclarations") or ()}
-
-    def called(self, body: Json) -> Iterator[str]:
-        """Of `functionCall` parts."""
-        parts = (part for content in body["contents"] for part in content["parts"])
-        return (part["functionCall"]["name"] for part in parts if "functionCall" in part)
-
-    def chosen(self, body: Json) -> Iterator[str]:
-        """Those that are allowed."""
-        config = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
-        yield from config.get("allowedFunctionNames") or ()
 
     def body(self, reply: Reply) -> Json:
         """A `GenerateContentResponse`."""

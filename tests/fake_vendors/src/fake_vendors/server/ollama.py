@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from fake_vendors.server.format import Format
-from fake_vendors.server.script import (
-    Call,
-    Error,
-    Json,
-    Reply,
-    Request,
-    json_line,
-)
+from fake_vendors.server.script import Call, Error, Json, Reply, Request, json_line
 
 _FINISH = {"tool_calls": "stop", "refusal": "stop", "content_filter": "stop"}
 
@@ -22,6 +15,9 @@ class Ollama(Format):
     """`POST /api/chat`; streamed unless the client says no."""
 
     exporter = "ollama"
+    declared = "tools[].function.name"
+    called = "messages[].tool_calls[].function.name"
+    chosen = "null"
     content_type: ClassVar[str] = "application/x-ndjson"
 
     def streamed(self, path: str, body: Json) -> bool:
@@ -30,19 +26,6 @@ class Ollama(Format):
 
     def authorise(self, request: Request) -> None:
         """Anyone may ask."""
-
-    def declared(self, body: Json) -> set[str]:
-        """The tools' names."""
-        return {tool["function"]["name"] for tool in body.get("tools") or ()}
-
-    def called(self, body: Json) -> Iterator[str]:
-        """Of `tool_calls`."""
-        calls = (call for message in body["messages"] for call in message.get("tool_calls") or ())
-        return (call["function"]["name"] for call in calls)
-
-    def chosen(self, body: Json) -> Iterator[str]:
-        """There is no choice."""
-        yield from ()
 
     def body(self, reply: Reply) -> Json:
         """The answer in one object."""

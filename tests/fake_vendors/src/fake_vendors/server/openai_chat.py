@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fake_vendors.server.format import Format
-from fake_vendors.server.script import (
-    Error,
-    Json,
-    Reply,
-    Sent,
-    Usage,
-)
+from fake_vendors.server.script import Call, Error, Json, Reply, Usage
 
 
 def openai_error(error: Error) -> Json:
@@ -33,22 +27,10 @@ class OpenAIChat(Format):
     """`POST /v1/chat/completions`."""
 
     exporter = "openai"
+    declared = "tools[].[function, custom][].name"
+    called = "messages[].tool_calls[].[function, custom][].name"
+    chosen = "tool_choice.[[@], allowed_tools.tools][][].[function, custom][].name"
     end = b"data: [DONE]\n\n"
-
-    def declared(self, body: Json) -> set[str]:
-        """The tools' names."""
-        return {_named(tool) for tool in body.get("tools") or ()}
-
-    def called(self, body: Json) -> Iterator[str]:
-        """Of `tool_calls`."""
-        return (_named(call) for message in body["messages"] for call in message.get("tool_calls") or ())
-
-    def chosen(self, body: Json) -> Iterator[str]:
-        """One tool, or several that are allowed."""
-        choice = body.get("tool_choice")
-        if isinstance(choice, dict):
-            allowed = choice.get("allowed_tools")
-            yield from map(_named, [choice] if allowed is None else allowed["tools"])
 
     def body(self, reply: Reply) -> Json:
         """A `chat.completion`."""
@@ -61,7 +43,7 @@ class OpenAIChat(Format):
         if reply.round.reasoning is not None:
             message["reasoning_content"] = reply.round.reasoning.text
         if reply.round.calls:
-            message["tool_calls"] = [_tool_call(sent, sent.call.text) for sent in reply.calls("call_")]
+            message["tool_calls"] = [_tool_call(call, call_id, call.text) for call, call_id in reply.calls("call_")]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
         return _envelope(reply, "chat.completion") | {"choices": [choice], "usage": _usage(reply.round.usage)}
 
@@ -79,10 +61,6 @@ class OpenAIChat(Format):
         return openai_error(error)
 
 
-def _named(tool: Json) -> str:
-    return tool[tool["type"]]["name"]
-
-
 def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": "", "refusal": None}
     if reply.round.reasoning is not None:
@@ -95,19 +73,19 @@ def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
     for piece in reply.pieces(reply.round.refusal):
         yield {"refusal": piece}
     index = -1
-    for sent in reply.calls("call_"):
-        index += not (sent.call.same_index and index >= 0)
-        yield {"tool_calls": [{"index": index, **_tool_call(sent, "")}]}
-        key, text = ("custom", "input") if sent.call.freeform else ("function", "arguments")
-        for piece in reply.argument_pieces(sent.call):
+    for call, call_id in reply.calls("call_"):
+        index += not (call.same_index and index >= 0)
+        yield {"tool_calls": [{"index": index, **_tool_call(call, call_id, "")}]}
+        key, text = ("custom", "input") if call.freeform else ("function", "arguments")
+        for piece in reply.argument_pieces(call):
             yield {"tool_calls": [{"index": index, key: {text: piece}}]}
 
 
-def _tool_call(sent: Sent, text: str) -> dict[str, Any]:
-    named = {} if sent.id is None else {"id": sent.id}
-    if sent.call.freeform:
-        return {**named, "type": "custom", "custom": {"name": sent.call.name, "input": text}}
-    return {**named, "type": "function", "function": {"name": sent.call.name, "arguments": text}}
+def _tool_call(call: Call, call_id: str | None, text: str) -> dict[str, Any]:
+    named = {} if call_id is None else {"id": call_id}
+    if call.freeform:
+        return {**named, "type": "custom", "custom": {"name": call.name, "input": text}}
+    return {**named, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
 def _annotations(reply: Reply) -> list[Json]:

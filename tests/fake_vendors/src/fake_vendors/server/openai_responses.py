@@ -6,18 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fake_vendors.server.format import Format
-from fake_vendors.server.openai_chat import (
-    openai_error,
-)
-from fake_vendors.server.script import (
-    Error,
-    Json,
-    Reply,
-    Search,
-    Sent,
-    Usage,
-    sse,
-)
+from fake_vendors.server.openai_chat import openai_error
+from fake_vendors.server.script import Call, Error, Json, Reply, Search, Usage, sse
 
 Event = dict[str, Any]
 At = dict[str, Any]
@@ -56,8 +46,8 @@ def _parts(reply: Reply) -> Iterator[_Part]:
         )
     if reply.round.said or reply.round.refusal:
         yield _message(reply)
-    for place, sent in enumerate(reply.calls("call_")):
-        yield _call(reply, sent, f"fc_{reply.number}_{place}")
+    for place, (call, call_id) in enumerate(reply.calls("call_")):
+        yield _call(reply, call, call_id, f"fc_{reply.number}_{place}")
 
 
 def _nothing(at: At) -> Iterator[Event]:
@@ -142,23 +132,20 @@ def _refusal_part(reply: Reply) -> Json:
     return {"type": "refusal", "refusal": reply.round.refusal} if reply.round.refusal else None
 
 
-def _call(reply: Reply, sent: Sent, item_id: str) -> _Part:
+def _call(reply: Reply, call: Call, call_id: str | None, item_id: str) -> _Part:
     key, kind, event = ("arguments", "function_call", "function_call_arguments")
-    if sent.call.freeform:
+    if call.freeform:
         key, kind, event = ("input", "custom_tool_call", "custom_tool_call_input")
-    item = {"type": kind, "id": item_id, "name": sent.call.name, key: sent.call.text, "status": "completed"}
-    if sent.id is not None:
-        item["call_id"] = sent.id
+    item = {"type": kind, "id": item_id, "name": call.name, key: call.text, "status": "completed"}
+    if call_id is not None:
+        item["call_id"] = call_id
 
     def pieces(at: At) -> Iterator[Event]:
-        for piece in reply.argument_pieces(sent.call):
+        for piece in reply.argument_pieces(call):
             yield {"type": f"response.{event}.delta", **at, "delta": piece}
-        yield {"type": f"response.{event}.done", **at, "name": sent.call.name, key: sent.call.text}
+        yield {"type": f"response.{event}.done", **at, "name": call.name, key: call.text}
 
-    return item, {key: "", "status": "in_progress", "same_index": sent.call.same_index}, pieces
-
-
-_CALLS = ("function_call", "custom_tool_call")
+    return item, {key: "", "status": "in_progress", "same_index": call.same_index}, pieces
 
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -169,23 +156,10 @@ class OpenAIResponses(Format):
 
     exporter = "openai-responses"
     required = ("model", "input")
-
-    def declared(self, body: Json) -> set[str]:
-        """The tools' names, those of namespaces too; a hosted tool goes by its type."""
-        tools = body.get("tools") or ()
-        flat = [each for tool in tools for each in (tool["tools"] if tool["type"] == "namespace" else [tool])]
-        return {tool.get("name", tool["type"]) for tool in flat}
-
-    def called(self, body: Json) -> Iterator[str]:
-        """Of items that are calls."""
-        return (item["name"] for item in _items(body) if item.get("type") in _CALLS)
-
-    def chosen(self, body: Json) -> Iterator[str]:
-        """One tool, or several that are allowed."""
-        choice = body.get("tool_choice")
-        if isinstance(choice, dict):
-            allowed = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
-            yield from (tool.get("name", tool["type"]) for tool in allowed)
+    # Those of namespaces, too; a hosted tool goes by its type.
+    declared = "[tools[?type!='namespace'], tools[?type=='namespace'].tools[]][][].[name || type][]"
+    called = "input[?type=='function_call' || type=='custom_tool_call'].name"
+    chosen = "tool_choice.[tools || [@]][][].[name || type][]"
 
     def body(self, reply: Reply) -> Json:
         """A `response`."""
@@ -218,10 +192,6 @@ class OpenAIResponses(Format):
         yield from events(reply)
         done = self.body(reply)
         yield {"type": f"response.{done['status']}", "response": done}
-
-
-def _items(body: Json) -> list[Json]:
-    return body["input"] if isinstance(body["input"], list) else []
 
 
 def _id(reply: Reply) -> str:

@@ -272,14 +272,6 @@ class CutError(Exception):
 
 
 @frozen
-class Sent:
-    """A call with the id under which it goes out; `None`: without one."""
-
-    call: Call
-    id: str | None
-
-
-@frozen
 class Reply:
     """One round on its way.
 
@@ -298,17 +290,10 @@ class Reply:
         """The model that the client asked for."""
         return self.request.body.get("model")
 
-    def calls(self, prefix: str | None) -> list[Sent]:
-        """The calls with their ids.
-
-        Args:
-            prefix: Of the ids that are made; `None`: the wire gives none of its own accord.
-        """
-        made = [None if prefix is None else f"{prefix}{self.number}_{place}" for place in range(len(self.round.calls))]
-        return [
-            Sent(call, call.id or (None if call.id is None else id_))
-            for call, id_ in zip(self.round.calls, made, strict=True)
-        ]
+    def calls(self, prefix: str) -> Iterator[tuple[Call, str | None]]:
+        """The calls with the ids under which they go out, `None` without one; those that are made begin with this."""
+        for place, call in enumerate(self.round.calls):
+            yield call, f"{prefix}{self.number}_{place}" if call.id == "" else call.id
 
     def text_pieces(self) -> Iterator[str]:
         """The text as it is streamed."""

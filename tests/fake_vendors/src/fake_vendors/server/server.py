@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import sys
 import threading
@@ -22,6 +23,8 @@ from fake_vendors.server.openai_chat import OpenAIChat
 from fake_vendors.server.openai_responses import OpenAIResponses
 from fake_vendors.server.script import CutError, Error, Json, RefusedError, Reply, Request, Round
 
+FORMATS = {kind.exporter: kind for kind in (OpenAIChat, OpenAIResponses, AnthropicMessages, Gemini, Bedrock, Ollama)}
+"""By the exporter that writes such requests."""
 MOST_BYTES = 64 * 1024 * 1024
 """Of one request."""
 
@@ -45,8 +48,11 @@ class Handler(BaseHTTPRequestHandler):
             self.server.answer(self, content)
 
     def do_GET(self) -> None:
-        """Nothing is to be had so."""
-        self.whole(404, {}, b"there is nothing to get")
+        """Gives one of the server's pages."""
+        page = self.server.pages.get(self.path)
+        self.whole(
+            404 if page is None else 200, {}, json.dumps(page or {"message": f"there is no {self.path}"}).encode()
+        )
 
     def whole(self, status: int, headers: Mapping[str, str], content: bytes, *, cut: bool = False) -> None:
         """Writes an answer in one piece; `cut`: only half of it."""
@@ -90,14 +96,21 @@ class Listener(ThreadingHTTPServer):
     Args:
         answer: Answers one request; gets its handler and the body.
         failed: Told of what went wrong in a handler.
+        pages: What is to be had by GET.
     """
 
     daemon_threads = False
     request_queue_size = 128
 
-    def __init__(self, answer: Callable[[Handler, bytes], None], failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Handler, bytes], None],
+        failed: Callable[[BaseException], None],
+        pages: Mapping[str, Json],
+    ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer = answer
+        self.pages = pages
         self._failed = failed
         self._open: set[socket.socket] = set()
 
@@ -130,8 +143,15 @@ _POLL = 0.01
 """Seconds until the listener sees that it is to stop."""
 
 
-_GEMINI = ("/v1/models/", "/v1beta/models/", "/v1alpha/models/")
-"""The SDK's default has changed from one major version to the next."""
+_PATHS = {
+    "openai": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    # The SDK's default version has changed from one major version to the next.
+    "gemini": "/v1(?:beta|alpha)?/models/.*:(?:g|streamG)enerateContent",
+    "bedrock": "/model/.*/converse(?:-stream)?",
+    "ollama": "/api/chat",
+}
 
 
 class ModelServer:
@@ -143,22 +163,26 @@ class ModelServer:
     Args:
         rounds: The answers, in order.
         undeclared_calls: Whether the history may hold calls of tools that are no longer declared.
+        pages: JSON that is to be had by GET, each by its path with its query.
 
     Attributes:
         requests: What was sent, in order, refused or not.
         refusals: Why requests were refused.
     """
 
-    def __init__(self, rounds: Iterable[Round] = (), *, undeclared_calls: bool = False) -> None:
+    def __init__(
+        self, rounds: Iterable[Round] = (), *, undeclared_calls: bool = False, pages: Mapping[str, Json] | None = None
+    ) -> None:
         self.requests: list[Request] = []
         self.refusals: list[str] = []
         self._rounds = list(rounds)
         self._used = 0
         self._wrong: list[str] = []
         self._lock = threading.Lock()
-        kinds = (OpenAIChat, OpenAIResponses, AnthropicMessages, Gemini, Bedrock, Ollama)
-        self._formats: dict[type[Format], Format] = {kind: kind(undeclared_calls=undeclared_calls) for kind in kinds}
-        self._listener = Listener(self._answer, lambda error: self._wrong.append(f"the server failed: {error!r}"))
+        self._formats = {name: kind(undeclared_calls=undeclared_calls) for name, kind in FORMATS.items()}
+        self._listener = Listener(
+            self._answer, lambda error: self._wrong.append(f"the server failed: {error!r}"), pages or {}
+        )
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(_POLL,), name="model server")
         self._thread.start()
 
@@ -216,42 +240,28 @@ class ModelServer:
         self._write(handler, form, reply)
 
     def _form(self, path: str) -> Format | None:
-        kind = {
-            "/v1/chat/completions": OpenAIChat,
-            "/v1/responses": OpenAIResponses,
-            "/v1/messages": AnthropicMessages,
-            "/api/chat": Ollama,
-        }.get(path)
-        if path.startswith(_GEMINI) and path.endswith((":generateContent", ":streamGenerateContent")):
-            kind = Gemini
-        if path.startswith("/model/") and path.endswith(("/converse", "/converse-stream")):
-            kind = Bedrock
-        return None if kind is None else self._formats[kind]
+        return next((self._formats[name] for name, paths in _PATHS.items() if re.fullmatch(paths, path)), None)
 
-    def _reply(self, form: Format, request: Request) -> Reply | RefusedError:
+    def _reply(self, form: Format, request: Request) -> Reply:
         self.requests.append(request)
         try:
             form.check(request)
         except RefusedError as refused:
             self.refusals.append(refused.message)
-            return refused
+            return Reply(Round(error=Error(refused.status, refused.message)), 0, request)
         if self._used == len(self._rounds):
             self._wrong.append(
                 f"request {len(self.requests)}, to {request.path}, has no round: the script has {len(self._rounds)}"
             )
-            return RefusedError("The script has no round for this request")
+            return Reply(Round(error=Error(400, "The script has no round for this request")), 0, request)
         self._used += 1
         reply = Reply(self._rounds[self._used - 1], self._used, request)
         if reply.round.error is None:
             form.remember(reply)
         return reply
 
-    def _write(self, handler: Handler, form: Format, reply: Reply | RefusedError) -> None:
+    def _write(self, handler: Handler, form: Format, reply: Reply) -> None:
         headers = form.headers(len(self.requests))
-        if isinstance(reply, RefusedError):
-            refusal = form.refusal_headers(reply) | dict(headers)
-            handler.whole(reply.status, refusal, json.dumps(form.refusal_body(reply)).encode())
-            return
         error = reply.round.error
         if error is not None and (error.after is None or not reply.request.streamed):
             handler.whole(error.status, {**headers, **form.error_headers(error)}, _error_content(form, error))

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from pegboard import Tool
-from pegboard.wire.blocks import StrictLimits
 from pegboard_anthropic import Anthropic, AnthropicLimits
 from pegboard_bedrock import Bedrock
+from pegboard_clients.blocks import StrictLimits
 
 TEXT = {"type": "string"}
 
@@ -95,7 +95,7 @@ def test_a_tool_is_written_once_for_as_long_as_it_says_the_same():
 
 
 def test_what_is_kept_of_counts_is_bounded(monkeypatch):
-    monkeypatch.setattr("pegboard.wire.blocks.MOST_KEPT", 2)
+    monkeypatch.setattr("pegboard_clients.blocks.MOST_KEPT", 2)
     exporter = Anthropic()
     specs = [tool(f"t{at}", {"a": TEXT}) for at in range(5)]
 

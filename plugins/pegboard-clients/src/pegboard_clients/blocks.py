@@ -396,15 +396,6 @@ class StrictLimits:
         return ", ".join(f"{most} {what}" for most, what in facts if most is not None)
 
 
-def _takes(left: list[float], counts: Counts) -> bool:
-    """Whether one more fits into what a request may still hold; then it is counted."""
-    more = (1, counts.optional or 0, counts.unions or 0)
-    after = [budget - number for budget, number in zip(left, more, strict=True)]
-    if fits := min(after) >= 0:
-        left[:] = after
-    return fits
-
-
 @define(eq=False)
 class StrictBudget(Entries):
     """Writes tools, strictly as long as the request may hold more of them, the rest plainly with a loss.
@@ -439,7 +430,12 @@ class StrictBudget(Entries):
     def _chosen(self, spec: ToolSpec, strict: bool | None, left: list[float]) -> Entry:
         written = self.one(spec, strict)
         schema = None if written.entry is None else self.schema_of(written.entry)
-        if schema is None or _takes(left, self._counted(spec, schema)):
+        if schema is None:
+            return written
+        counts = self._counted(spec, schema)
+        after = [left[0] - 1, left[1] - (counts.optional or 0), left[2] - (counts.unions or 0)]
+        if min(after) >= 0:
+            left[:] = after
             return written
         plainly = self.written(spec, strict=False)
         what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pegboard.plugins.discovery import discover
-from pegboard.testing.torture import FAULTS, GROUPS, Tried, torture
+from pegboard_torture.torture import FAULTS, GROUPS, Tried, torture
+from testing import conftest as of_plugins
 
+site = of_plugins.site
 pytestmark = pytest.mark.slow  # a process for each fault
 
 GOOD = """

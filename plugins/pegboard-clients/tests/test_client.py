@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.errors import ModelError
 from pegboard.messages import ModelResponse, ReasoningPart, TextDelta
-from pegboard.request.client import (
+from pegboard_clients.client import (
     LONGEST_MESSAGE,
     Clients,
     SDKMethod,
@@ -73,31 +74,28 @@ def test_clients_of_loops_that_are_gone_are_forgotten():
 
 
 def test_loops_in_threads_never_share_one():
-    of, got, begin = clients(), [], threading.Barrier(8)
+    of, begin = clients(), threading.Barrier(8)
 
-    def work():
+    def work(_):
         begin.wait()
-        got.append(asyncio.run(now(of)))
+        return asyncio.run(now(of))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(got)) == 8
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(work, range(8)))) == 8
 
 
 NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
 
 
-@pytest.mark.parametrize("status", [None, 408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
-def test_what_may_pass_is_retryable(status):
-    assert http_error("later", provider="p", status=status).retryable
-
-
-@pytest.mark.parametrize("status", [200, 302, 400, 401, 402, 403, 404, 413, 422, 501, 505])
-def test_what_will_not_pass_is_not(status):
-    assert not http_error("no", provider="p", status=status).retryable
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [
+        *((status, True) for status in (None, 408, 409, 425, 429, 500, 502, 503, 504, 520, 529)),
+        *((status, False) for status in (200, 302, 400, 401, 402, 403, 404, 413, 422, 501, 505)),
+    ],
+)
+def test_what_may_pass_is_retryable(status, retryable):
+    assert http_error("no", provider="p", status=status).retryable is retryable
 
 
 @pytest.mark.parametrize(
@@ -392,12 +390,13 @@ class SdkStream:
 def test_the_stream_of_an_sdk_is_closed_however_it_ends(error, most):
     stream = SdkStream(error)
 
-    async def create(**_body):
+    async def create(**body):
+        assert body == {"m": "x", "stream": True}
         return stream
 
     async def main():
         asked = SDKMethod(clients(again=None), lambda _client: create, lambda error: ModelError(str(error)), dict)
-        async with aclosing(asked.events({})) as events:
+        async with aclosing(asked.events({"m": "x"})) as events:
             async for event in events:
                 assert event == {"a": 1}
                 if most:

@@ -31,8 +31,8 @@ from pegboard.errors import ModelError, hide
 from pegboard.messages import CallDelta, CallPart, Delta, ModelResponse, Part, ReasoningPart
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
-from pegboard.schema.json import JsonEnd
 from pegboard.typing import JsonObject
+from pegboard_clients.json_end import JsonEnd
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -317,10 +317,6 @@ class SDKMethod(Generic[C]):
     method: Callable[[C], Callable[..., Awaitable[Any]]]
     error: Callable[[Exception], ModelError]
     event: Callable[[JsonObject], JsonObject]
-    _known: frozenset[str] | None = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._known = _parameters(self.method(self.clients.first))
 
     async def answer(self, body: JsonObject) -> Any:
         """The answer in one piece, as JSON data.
@@ -356,15 +352,16 @@ class SDKMethod(Generic[C]):
             await stream.close()
 
     def _sent(self, body: JsonObject) -> Awaitable[Any]:
-        return self.method(self.clients.now())(**self._arguments(body))
-
-    def _arguments(self, body: JsonObject) -> JsonObject:
-        """The body as the method takes it: members that this version of the SDK has no parameter for, beside it."""
-        if self._known is None:
-            return body
-        known = {name: value for name, value in body.items() if name in self._known}
-        beside = {name: value for name, value in body.items() if name not in self._known}
-        return {**known, "extra_body": {**beside, **(known.get("extra_body") or {})}} if beside else known
+        """Asks with the body; members that this version of the SDK has no parameter for stand beside it."""
+        method = self.method(self.clients.now())
+        parameters = signature(method).parameters
+        if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+            return method(**body)
+        known = {name: value for name, value in body.items() if name in parameters}
+        if len(known) < len(body):
+            others = {name: value for name, value in body.items() if name not in parameters}
+            known["extra_body"] = {**others, **(known.get("extra_body") or {})}
+        return method(**known)
 
 
 def as_data(answer: Any) -> Any:
@@ -375,13 +372,6 @@ def as_data(answer: Any) -> Any:
     """
     to_dict: Any = getattr(answer, "to_dict", None)
     return answer if to_dict is None else to_dict(mode="json", warnings=False)
-
-
-def _parameters(method: Callable[..., Any]) -> frozenset[str] | None:
-    """The names that it takes; `None`: any."""
-    parameters = signature(method).parameters.values()
-    free = any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
-    return None if free else frozenset(each.name for each in parameters)
 
 
 @define(eq=False)

@@ -1,6 +1,6 @@
-"""`registry torture`: what may go wrong with an installed plugin, each fault tried in a child process of its own.
+"""What may go wrong with an installed plugin, each fault tried in a child process of its own.
 
-`python -m pegboard.testing.torture` tries one there. A fault is survived where every call got one clear answer, the
+`python -m pegboard_torture.torture` tries one there. A fault is survived where every call got one clear answer, the
 registry and the tools of others work on, and nothing is left behind.
 """
 
@@ -25,17 +25,19 @@ from typing import Any, Final, NamedTuple
 
 from attrs import asdict, define, field, frozen
 
+from pegboard.config.config import NO_CONFIG, Config
 from pegboard.dispatch.events import CallEnded, CallRunning
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import cause_of
 from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manager import PluginManager, gather
-from pegboard.plugins.probe import MOST_MEMORY, Job, answer_job, found_in, manifest_of, probe, run_jobs
+from pegboard.plugins.probe import MOST_MEMORY, manifest_of, probe
 from pegboard.plugins.side_effects import observed
 from pegboard.registry import ToolRegistry
 from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.validator import Validator
+from pegboard.testing import Job, answer_job, run_jobs
 from pegboard.testing.check import broken, shown, values_round
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.threads import SHARED
@@ -151,13 +153,13 @@ def torture(
     """
     with tempfile.TemporaryDirectory() as folder:
         todo: list[tuple[FoundPlugin, _Fault]] = []
-        for probed in probe(plugins, settings):
-            if probed.manifest is None:
-                yield Tried(probed.found.name, "import", "loads", 0, (probed.cause or "failed",))
+        for found, brought in probe(plugins, settings):
+            if isinstance(brought, str):
+                yield Tried(found.name, "import", "loads", 0, (brought,))
                 continue
-            has_tools = bool(probed.manifest.tools or probed.manifest.names.get("toolsets"))
+            has_tools = bool(brought.tools or brought.names.get("toolsets"))
             wanted = (each for each in FAULTS.values() if not groups or each.group in groups)
-            todo += [(probed.found, each) for each in wanted if has_tools or not (each.calls or each.group == "names")]
+            todo += [(found, each) for each in wanted if has_tools or not (each.calls or each.group == "names")]
         jobs = (
             _job(Path(folder, str(number)), found, fault, settings.get(found.name, {}), include_mutating)
             for number, (found, fault) in enumerate(todo)
@@ -183,7 +185,7 @@ def _job(folder: Path, found: FoundPlugin, fault: _Fault, settings: Mapping[str,
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PEGBOARD_"))}
     environ = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     facts = {
-        **asdict(found),
+        "found": asdict(found),
         "settings": dict(settings),
         "fault": fault.name,
         "memory": fault.memory,
@@ -267,12 +269,12 @@ class Trial:
             self.broke(f"it loads in part only: {fault}")
         return loaded
 
-    def registry(self, **options: Any) -> ToolRegistry:
-        """A registry with a neighbour and the plugin; the options are those of `PluginManager`."""
+    def registry(self, config: Config = NO_CONFIG) -> ToolRegistry:
+        """A registry with a neighbour and the plugin."""
         registry = ToolRegistry(permissions=Permissions(mode="bypass"))
         self.registries.append(registry)
         registry.register(_neighbour)
-        manager = registry.plugin_manager = PluginManager(registry, {self.found.name: self.settings}, **options)
+        manager = registry.plugin_manager = PluginManager(registry, {self.found.name: self.settings}, config)
         record = manager.load(self.found)
         if record.status != "loaded":
             self.broke(f"it doesn't load: {record.cause}")
@@ -517,7 +519,7 @@ async def _same_calls_at_once(trial: Trial, registry: ToolRegistry, tools: _Tool
 @_fault("names")
 async def _renamed(trial: Trial) -> None:
     names = {tool.name: f"renamed_{place}" for place, tool in enumerate(trial.gathered().tools)}
-    registry = trial.registry(rename={f"{trial.found.name}:{old}": new for old, new in names.items()})
+    registry = trial.registry(Config(rename={f"{trial.found.name}:{old}": new for old, new in names.items()}))
     await trial.run(registry, await trial.tools(registry))
 
 
@@ -552,7 +554,7 @@ async def _whole(trial: Trial, fault: _Fault) -> None:
 
 def _tried(job: Mapping[str, Any]) -> Iterator[tuple[int, list[str], list[str]]]:
     guard = _Guard(os.path.realpath(os.environ["TMPDIR"]))
-    trial = Trial(found_in(job), job["settings"], guard, job["include_mutating"])
+    trial = Trial(FoundPlugin(**job["found"]), job["settings"], guard, job["include_mutating"])
     sys.addaudithook(guard)
     try:
         asyncio.run(_whole(trial, FAULTS[job["fault"]]))

@@ -1,0 +1,1 @@
+"""pegboard-torture: what may go wrong with a plugin, tried in child processes."""

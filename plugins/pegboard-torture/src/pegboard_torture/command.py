@@ -1,0 +1,86 @@
+"""`registry torture`: faults tried on installed plugins, a line each."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import click
+
+from pegboard.cli.commands.manifest import plugins_of
+from pegboard.cli.options import Options, registry_options
+from pegboard.cli.output import Status, json_rows, remark, rows_text, stdout_screen, write
+from pegboard.cli.session import configuration_of
+from pegboard.plugins.discovery import discover
+from pegboard_torture.torture import GROUPS, Tried, torture
+
+
+@click.command("torture")
+@click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
+@click.option("--all", "all_of_them", is_flag=True, help="Every installed plugin.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Only the faults of this group; repeatable.")
+@click.option("--include-mutating", is_flag=True, help="Call tools, too, that aren't marked read-only.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@registry_options()
+@click.pass_obj
+def torture_command(  # noqa: PLR0913, PLR0917  one an option, by name
+    options: Options,
+    packages: tuple[str, ...],
+    all_of_them: bool,
+    groups: tuple[str, ...],
+    include_mutating: bool,
+    as_json: bool,
+) -> int:
+    """Try on plugins what may go wrong. Exits with 1 where a fault isn't survived.
+
+    Imports under hard conditions, taken names, hostile arguments, cancelled calls, tight limits, ...: each fault is
+    tried in a child process, in a new temporary folder, without a network. Only tools that are marked read-only are
+    called, unless --include-mutating is given: then all of them are, and whatever they reach may change.
+
+    PACKAGE is a distribution's or a plugin's name, or the folder of a pyproject.toml.
+    """
+    for group in groups:
+        if group not in GROUPS:
+            raise click.UsageError(f"there is no group {group!r}: take one of {', '.join(GROUPS)}")
+    if all_of_them == bool(packages):
+        raise click.UsageError("name the packages to try, or give --all")
+    entries = discover().entries
+    named = {each.name for package in packages for each in plugins_of(package, entries)}
+    plugins = [each for each in entries if all_of_them or each.name in named]
+    config = configuration_of(options)
+    settings = {found.name: config.settings(found.name, found.distribution) for found in plugins}
+    tried: list[Tried] = []
+    with Status() as status, _ended_as_by_ctrl_c():
+        for each in torture(plugins, settings, include_mutating=include_mutating, groups=groups):
+            status.show(f"{each.plugin}: {each.group}, {each.fault}")
+            tried.append(each)
+    if as_json:
+        write(json_rows("trials", (each.to_json() for each in tried)))
+    else:
+        first: dict[tuple[str, str], str] = {}
+        rows = [(each.plugin, each.group, each.fault, str(each.calls), _outcome(each, first)) for each in tried]
+        write(rows_text(("PLUGIN", "GROUP", "FAULT", "CALLS", "OUTCOME"), rows, stdout_screen()))
+    not_called = sorted({name for each in tried for name in each.not_called})
+    if not_called:
+        remark(f"not marked read-only, and so not called (--include-mutating): {', '.join(not_called)}")
+    lost = sum(not each.survived for each in tried)
+    remark(f"{lost} of {len(tried)} faults not survived" if lost else f"{len(tried)} faults, all survived")
+    return 1 if lost else 0
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Generator[None]:
+    """Has SIGTERM, as a time limit sends it, end the child processes too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _outcome(tried: Tried, first: dict[tuple[str, str], str]) -> str:
+    """What came of a fault; a cause that an earlier one of the plugin had is told as that one's."""
+    known = [first.setdefault((tried.plugin, cause), tried.fault) for cause in tried.causes]
+    told = [cause if fault == tried.fault else f"as {fault}" for cause, fault in zip(tried.causes, known, strict=True)]
+    return "; ".join(dict.fromkeys(told)) or "survived"

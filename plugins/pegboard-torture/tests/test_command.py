@@ -1,0 +1,99 @@
+"""`registry torture` with what is tried written down."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import click
+import pytest
+
+from cli import conftest as of_commands
+from json_page import faults
+from pegboard.testing import check_plugin
+from pegboard_torture.plugin import pegboard_register_commands
+from pegboard_torture.torture import Tried
+
+home, others, say = of_commands.home, of_commands.others, of_commands.say
+demo_manifest, empty_site, site = of_commands.demo_manifest, of_commands.empty_site, of_commands.site
+
+
+def test_keeps_the_contract():
+    check_plugin("torture")
+
+
+@pytest.fixture(autouse=True)
+def tried(monkeypatch, site):
+    """What the last one was asked for; of two faults the second isn't survived."""
+    group = click.Group()
+    pegboard_register_commands(group)
+    monkeypatch.setattr("pegboard.cli.main.plugin_command", lambda _context, name: group.commands.get(name))
+    asked: dict[str, object] = {}
+
+    def torture(plugins, settings, **options):
+        asked.update(options, plugins=[found.name for found in plugins], settings=settings)
+        yield Tried("demo", "import", "closed stdin", 0)
+        if "import" not in options["groups"]:
+            yield Tried("demo", "arguments", "hostile texts", 7, ("broke", "again"), ("erase",))
+            yield Tried("demo", "results", "rounds again", 1, ("again", "broke", "burst"))
+
+    monkeypatch.setattr("pegboard_torture.command.torture", torture)
+    return asked
+
+
+def test_a_fault_is_a_line_and_one_that_isnt_survived_the_exit_code(say, tried):
+    code, out, err = say("torture", "demo")
+    assert (code, tried["plugins"], tried["include_mutating"]) == (1, ["demo"], False)
+    assert [line.split(maxsplit=4)[-1].strip() for line in out.splitlines()] == [
+        *("OUTCOME", "0      survived", "7      broke; again", "1      as hostile texts; burst"),
+    ]
+    assert err == ("not marked read-only, and so not called (--include-mutating): erase\n2 of 3 faults not survived\n")
+
+
+def test_a_plugin_that_is_named_twice_is_tried_once(say, tried):
+    say("torture", "demo", "pegboard-demo")
+    assert tried["plugins"] == ["demo"]
+
+
+def test_sigterm_ends_it_as_ctrl_c_does(say, monkeypatch):
+    ended = []
+
+    def torture(*_arguments, **_options):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            yield
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr("pegboard_torture.command.torture", torture)
+    before = signal.getsignal(signal.SIGTERM)
+    code, _, _ = say("torture", "demo")
+    assert (code, ended, signal.getsignal(signal.SIGTERM)) == (130, [True], before)
+
+
+def test_as_json(say, tried):
+    code, out, _ = say("torture", "--all", "--include-mutating", "--json")
+    assert faults("registry torture --json", json.loads(out)) == []
+    assert (code, tried["include_mutating"], "demo" in tried["plugins"]) == (1, True, True)
+    facts = {"plugin": "demo", "group": "arguments", "fault": "hostile texts", "calls": 7, "survived": False}
+    assert json.loads(out)["trials"][1] == {**facts, "causes": ["broke", "again"], "notCalled": ["erase"]}
+
+
+def test_one_group_that_is_survived(say, tried):
+    assert say("torture", "pegboard-demo", "--group", "import")[0::2] == (0, "1 faults, all survived\n")
+    assert tried["groups"] == ("import",)
+
+
+@pytest.mark.parametrize(
+    ("argv", "cause"),
+    [
+        ((), "name the packages to try, or give --all"),
+        (("demo", "--all"), "name the packages to try, or give --all"),
+        (("nosuch",), "no installed distribution 'nosuch' brings a plugin"),
+        (("demo", "--group", "names,results"), "there is no group 'names,results': take one of import,"),
+    ],
+)
+def test_wrong_use(say, argv, cause):
+    code, _, err = say("torture", *argv)
+    assert code == 2
+    assert cause in err
