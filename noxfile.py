@@ -50,6 +50,9 @@ if FOUND:
 OTHERS = [each for each in PYTHONS[1:] if runs(each)]
 # On which the oldest dependencies are tried: another one where there are two, so that CI need not try it twice.
 OLDEST = OTHERS[0] if len(OTHERS) > 1 else None
+NEWEST = OTHERS[-1] if OTHERS else None
+# Asks Python for each line once, from 3.12 on, and costs nothing; tracing costs as much again as the tests.
+MONITORED = {"COVERAGE_CORE": "sysmon"} if OTHERS else {}
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
@@ -73,13 +76,13 @@ def tests(session: nox.Session) -> None:
     run_pytest(session, "-m", "not slow")
 
 
-@nox.session
+@nox.session(python=NEWEST)
 def slow(session: nox.Session) -> None:
     """All tests with branch coverage; with `--cov-append`, the slow ones, beside what `pythons` has kept, if it has."""
     install_checkout(session, "test")
     if session.posargs == [ADDED]:
         options = *(("-m", "slow") if DATA.exists() else ()), ADDED, KEPT, "--cov-report="
-        session.run("pytest", *SIDE_BY_SIDE, *options, env={"COVERAGE_PATCH": "subprocess"})
+        session.run("pytest", *SIDE_BY_SIDE, *options, env=MONITORED | {"COVERAGE_PATCH": "subprocess"})
     else:
         run_pytest(session, KEPT, "--cov-branch", "--cov-report=")
     session.run("coverage", "report", f"--fail-under={LEAST_COVERAGE}")  # pytest's own limit fails nothing
@@ -102,9 +105,8 @@ def pythons(session: nox.Session) -> None:
         session.skip("`lowest` runs the tests on it")
     install_checkout(session, "test")
     if session.posargs == [KEPT]:
-        # It asks Python for each line once, and costs nothing; to trace costs as much again as the tests.
         options = "-m", "not slow", KEPT, "--cov-report="
-        session.run("pytest", *SIDE_BY_SIDE, *options, env={"COVERAGE_CORE": "sysmon"})
+        session.run("pytest", *SIDE_BY_SIDE, *options, env=MONITORED)
     else:
         run_pytest(session, "-m", "not slow")
 
