@@ -66,11 +66,11 @@ def test_empty_members_are_left_out():
     [
         ({}, "tool: missing"),
         ([], "request: must be an object, got list"),
-        ({"tool": 1}, "tool: must be a text, got int"),
+        ({"tool": 1}, "tool: must be a string, got int"),
         ({"tool": "a", "timeout": "1"}, "timeout: must be a number, got str"),
         ({"tool": "a", "arguments": []}, "arguments: must be an object"),
         ({"tool": "a", "depth": True}, "depth: must be a whole number"),
-        ({"tool": "a", "approvals": [1]}, r"approvals\[0\]: must be a text"),
+        ({"tool": "a", "approvals": [1]}, r"approvals\[0\]: must be a string"),
     ],
 )
 def test_an_invalid_request_is_refused(data, problem):
@@ -181,7 +181,7 @@ def test_a_response_that_is_not_executed_becomes_an_error():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ({"output": 1}, "output: must be a text"),
+        ({"output": 1}, "output: must be a string"),
         ({"kind": "unheard of"}, "kind: must be one of unknown_tool, .*, got 'unheard of'"),
         ({"content": [{"type": "smell"}]}, r"content\[0\].type: must be one of"),
         ({"attachments": [1]}, r"attachments\[0\]: must be an object"),
@@ -190,7 +190,7 @@ def test_a_response_that_is_not_executed_becomes_an_error():
         ({"permissionRequired": {}}, "permissionRequired.permission: missing"),
         (
             {"permissionRequired": {"permission": "a", "patterns": [1]}},
-            r"permissionRequired.patterns\[0\]: must be a text",
+            r"permissionRequired.patterns\[0\]: must be a string",
         ),
     ],
 )
