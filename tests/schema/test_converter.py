@@ -200,7 +200,7 @@ def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorat
 
     cls: Any = decorate(Sum)
     annotation = Annotated[cls, {"type": "string"}]
-    with pytest.raises(DefinitionError, match=r"the schema beside Sum takes only .* register a hook for it"):
+    with pytest.raises(DefinitionError, match=r"the schema in Annotated allows only .* register a hook for it"):
         schema_of(annotation)
 
     converter().register_structure_hook(cls, lambda text, _: cls(cents=int(text)))
@@ -473,15 +473,15 @@ def test_values_are_read_by_their_types():
         (None, "tree: must be an object, got NoneType"),
         ([], "tree: must be an object, got list"),
         ({}, "name: missing"),
-        ({"name": 1}, "name: must be a text, got int"),
+        ({"name": 1}, "name: must be a string, got int"),
         ({"name": "a", "kind": "ash"}, "kind: must be one of oak, elm, got 'ash'"),
-        ({"name": "a", "kind": []}, "kind: must be a text, got list"),
+        ({"name": "a", "kind": []}, "kind: must be a string, got list"),
         ({"name": "a", "old": 1}, "old: must be a boolean, got int"),
         ({"name": "a", "facts": []}, "facts: must be an object, got list"),
         ({"name": "a", "price": 5}, "price: must be an object, got int"),
         ({"name": "a", "price": {}}, "price.cents: no money"),
         ({"name": "a", "mainPart": {}}, "mainPart.type: missing"),
-        ({"name": "a", "mainPart": {"type": 1}}, "mainPart.type: must be a text, got int"),
+        ({"name": "a", "mainPart": {"type": 1}}, "mainPart.type: must be a string, got int"),
         ({"name": "a", "mainPart": {"type": "root"}}, "mainPart.type: must be one of leaf, branch, got 'root'"),
         ({"name": "a", "mainPart": {"type": "leaf", "size": -1}}, "mainPart.size: must be 0 or above, got -1"),
         ({"name": "a", "mainPart": {"type": "leaf", "size": True}}, "mainPart.size: must be a whole number, got bool"),
@@ -519,7 +519,7 @@ def test_a_table_of_settings_is_read_by_its_class():
         ({}, "plugins.shelf.folder: missing"),
         ({"foldr": "a"}, "plugins.shelf.foldr: unknown key. Did you mean 'folder'?"),
         ({"clock": 1}, "plugins.shelf.clock: unknown key. There are folder, most, from."),
-        ({"folder": 1}, "plugins.shelf.folder: must be a text, got int"),
+        ({"folder": 1}, "plugins.shelf.folder: must be a string, got int"),
         ({"folder": "a", "most": 10}, "plugins.shelf.most: must be from 1 to 9, got 10"),
         ({"folder": "a", "most": True}, "plugins.shelf.most: must be a whole number, got bool"),
     ],

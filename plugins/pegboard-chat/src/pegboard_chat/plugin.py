@@ -15,20 +15,20 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class Chat:
-    """Brings the commands, which read the settings; here they are only checked.
+    """Plugin of the commands. They read the settings themselves; here those are only checked.
 
     Args:
-        settings: `[plugins.chat]`: `model`, such as `"openai/gpt-5"`, which is asked where none is named.
+        settings: `[plugins.chat]`: `model`, the default model, such as `"openai/gpt-5"`.
 
     Raises:
-        ValueError: A setting that there isn't.
-        TypeError: A model that is no text.
+        ValueError: A setting is unknown.
+        TypeError: `model` isn't a string.
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
         check_keys(settings, ["model"], "plugins.chat")
         if not isinstance(settings.get("model", ""), str):
-            raise TypeError(f"model must be a text such as 'openai/gpt-5', got {type(settings['model']).__name__}")
+            raise TypeError(f"model must be a string such as 'openai/gpt-5', got {type(settings['model']).__name__}")
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:
