@@ -194,7 +194,7 @@ def test_a_class_with_hooks_is_a_type_like_others():
 
 
 @pytest.mark.parametrize("decorate", [frozen, dataclasses.dataclass])
-def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorate):
+def test_a_registered_hook_wins_over_fields_if_a_schema_is_given(decorate):
     class Sum:
         cents: int
 
@@ -212,7 +212,7 @@ def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorat
     assert structure({"cents": 5}, cls).cents == 5
 
 
-def test_a_class_without_schema_is_refused_with_what_to_do():
+def test_a_class_without_a_schema_is_refused_with_a_hint():
     with pytest.raises(DefinitionError, match=r"register a hook with pegboard\.schema\.converter") as caught:
         schema_of(Money, tool="pay", path="amount")
     assert caught.value.parameter == "amount"
@@ -252,14 +252,14 @@ def test_a_class_without_schema_is_refused_with_what_to_do():
         (dict[str, Point], {"a": {"x": 1, "y": 0}}),
     ],
 )
-def test_a_model_is_made_by_its_own_schema_and_written_back(annotation, value):
+def test_models_are_structured_and_written_back(annotation, value):
     made = structure(value, annotation)
 
     assert to_json_data(made) == value
     assert structure(value, annotation) == made
 
 
-def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself():
+def test_definitions_of_models_are_inlined_unless_recursive():
     assert "$ref" not in str(schema_of(Kennel))
     assert "discriminator" not in str(schema_of(Kennel))
     assert schema_of(list[Person])["items"]["properties"]["friends"]["items"] == {"$ref": "#/$defs/Person"}
@@ -267,7 +267,7 @@ def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself()
     assert schema_of(Tree)["type"] == "object"
 
 
-def test_models_of_one_name_have_definitions_of_their_own():
+def test_models_with_the_same_name_have_separate_definitions():
     other = pydantic.create_model("Tree", leaf=(str, ...), parts=(list["Tree"], []))
     schema = schema_of(tuple[Tree, other, list[Tree], dict[str, other]])
 
@@ -311,16 +311,16 @@ def test_models_of_one_name_have_definitions_of_their_own():
         (Rows, {"rows": {"x": "a"}}, "(root): Expected `int`, got `str` - at `key` in `$.rows`"),
     ],
 )
-def test_what_a_model_refuses_is_refused_at_its_path(annotation, value, says):
+def test_errors_of_models_have_a_path(annotation, value, says):
     assert refused(annotation, value) == says
 
 
-def test_a_whole_number_is_an_integer_to_models_too():
+def test_models_accept_whole_floats_as_integers():
     assert structure({"item": 3.0}, Box[int]) == Box[int](item=3)
     assert structure({"x": 1.0}, Point) == Point(1)
 
 
-def test_integers_as_keys_of_a_model_are_written_in_one_way():
+def test_integer_keys_of_models_have_one_spelling():
     cls = pydantic.create_model("Rows", rows=dict[int, str])
 
     assert structure({"rows": {"1": "a", "-20": "b", "0": "c"}}, cls).rows == {1: "a", -20: "b", 0: "c"}
@@ -362,7 +362,7 @@ def test_models_are_parameters_and_results_of_tools():
     assert registry.call_sync("marry", {"one": {"fullName": "robot"}}).kind == "invalid_arguments"
 
 
-def test_a_model_that_is_written_in_another_form_than_it_is_read_in_is_a_result():
+def test_a_model_with_a_different_output_form_is_a_result():
     @tool
     def echo(one: Written, two: list[Worded]) -> tuple[Written, list[Worded]]:
         """Echoes."""
@@ -386,7 +386,7 @@ def test_a_model_that_is_written_in_another_form_than_it_is_read_in_is_a_result(
     assert (schema["where"]["type"], schema["when"]["type"]) == ("string", "integer")
 
 
-def test_the_default_of_a_parameter_is_shown_where_the_model_takes_what_it_is_written_as():
+def test_a_default_model_is_shown_if_its_output_is_valid_input():
     born = Property("one", Person | None, default=Person(fullName="Ann"))
     other = Property("two", Worded | None, default=Worded(count=5))
 
@@ -447,7 +447,7 @@ read_by(Leaf | Branch, tagged(Leaf, Branch))
 read_by(MoneyRecords, money)
 
 
-def test_what_is_missing_or_null_takes_its_default_and_other_keys_are_passed_over():
+def test_missing_and_null_take_the_default_and_other_keys_are_ignored():
     assert read_record(TreeRecords, {"name": "a"}, "tree") == TreeRecords("a")
     assert read_record(
         TreeRecords, {"name": "a", "kind": None, "facts": None, "x": 1, "secret": "y"}, "tree"
@@ -493,7 +493,7 @@ def test_values_are_read_by_their_types():
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_its_path(data, says):
+def test_wrong_data_is_named_by_path(data, says):
     with pytest.raises(ValueError, match=":") as caught:
         read_record(TreeRecords, data, "tree")
     assert str(caught.value) == says

@@ -78,7 +78,7 @@ def told(schema, value):
         ({"$schema": DRAFT_7, "dependencies": {"a": {"required": ["b"]}}}, {"a": 1}, "b: required, missing"),
     ],
 )
-def test_each_keyword_is_worded(schema, value, text):
+def test_each_keyword_has_a_message(schema, value, text):
     assert not compiled(json.dumps(schema)).is_valid(value)
     assert told(schema, value) == [text]
 
@@ -101,7 +101,7 @@ def test_each_keyword_is_worded(schema, value, text):
         ({"anyOf": [{"$ref": "#/$defs/a"}, {"const": 1}], "$defs": {"a": {"$ref": "#/$defs/a"}}}, 1),
     ],
 )
-def test_nothing_is_said_of_what_fits(schema, value):
+def test_fitting_values_have_no_problems(schema, value):
     assert told(schema, value) == []
 
 
@@ -156,13 +156,13 @@ TAGGED = {
         ({"side": 1}, ['kind: required, missing (one of "circle", "square")']),
     ],
 )
-def test_a_tag_picks_the_alternative(value, texts):
+def test_a_tag_selects_the_alternative(value, texts):
     found = told(TAGGED, value)
     assert len(found) == len(texts)
     assert all(each.startswith(text) for each, text in zip(found, texts, strict=True))
 
 
-def test_what_only_some_alternatives_know_is_no_tag():
+def test_a_property_of_only_some_alternatives_is_not_a_tag():
     first = {"properties": {"a": True, "mode": {"const": "x"}, "size": {"minimum": 2}}}
     second = {"properties": {"mode": {"const": "y"}, "shape": {"const": "z"}, "size": {"minimum": 3}}}
     assert told({"anyOf": [first, second]}, {"size": 1, "mode": "x"}) == ["size: must be at least 2, got 1"]
@@ -196,17 +196,17 @@ def test_a_recursive_union_is_diagnosed_in_few_steps():
         ({"additionalProperties": False}, {f"a{index}": 1 for index in range(100)}, 50),
     ],
 )
-def test_every_part_of_a_rule_is_paid_for(schema, value, steps):
+def test_every_part_of_a_rule_counts_as_a_step(schema, value, steps):
     """Else a large schema times a large value would take minutes."""
     assert explained(schema, value, steps) is None
 
 
-def test_what_was_found_before_the_budget_ended_is_said():
+def test_problems_found_before_the_budget_ends_are_listed():
     assert [path for path, _ in explained({"items": {"type": "string"}}, [1, 2, 3, 4, 5], 4)] == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_an_alternative_whose_check_has_not_ended_counts_neither_as_fitting_nor_as_refused(keyword):
+def test_an_alternative_with_an_unfinished_check_is_undecided(keyword):
     """It said: must fit exactly one of 3 alternatives, fits 2."""
     costly = {"items": {"properties": {f"p{index}": {} for index in range(100)}}, "contains": {"const": "x"}}
     schema = {keyword: [{"type": "string"}, costly, {**costly, "minItems": 1}]}
@@ -217,7 +217,7 @@ def test_an_alternative_whose_check_has_not_ended_counts_neither_as_fitting_nor_
     assert Validator(schema).problems(value) == ("(root): doesn't fit the schema",)
 
 
-def test_a_value_and_a_schema_that_are_both_deep_are_refused_all_the_same():
+def test_a_deep_value_of_a_deep_schema_is_refused():
     """It raised a RecursionError, for which the tool was blamed."""
     inner = {"$ref": "#/$defs/node"}
     for _ in range(40):
@@ -243,7 +243,7 @@ def deep(errors):
 
 
 @given(SCHEMAS, VALUES)
-def test_something_is_said_exactly_where_the_judge_refuses(schema, value):
+def test_there_are_problems_exactly_if_the_validator_refuses(schema, value):
     """And only of places that jsonschema names too, in one of its branches."""
     found = explained(schema, value)
     assert bool(found) == (not compiled(json.dumps(schema)).is_valid(value))

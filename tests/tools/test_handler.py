@@ -28,7 +28,7 @@ def bound(function, arguments, *, strict=False):
     return function(*args, **kwargs)
 
 
-def test_arguments_that_are_json_already_are_handed_on_as_they_are():
+def test_arguments_of_json_types_are_passed_unchanged():
     def function(a: list[str], b: str = "x"): ...
 
     arguments = {"a": ["x"]}
@@ -65,7 +65,7 @@ def test_a_parameter_may_have_another_name_for_the_model():
 @pytest.mark.parametrize(
     ("arguments", "path"), [({"from": "never", "user-id": 1}, ("from",)), ({"from_": "2026-01-02"}, ("from_",))]
 )
-def test_what_is_wrong_with_it_is_told_by_that_name(arguments, path):
+def test_errors_use_the_name_for_the_model(arguments, path):
     with pytest.raises(StructureError) as caught:
         bound(mails, arguments)
     assert caught.value.path == path
@@ -86,7 +86,7 @@ def test_two_parameters_of_one_name_are_refused():
         ({"day": "2026-01-02", "other": "never"}, ("other",)),
     ],
 )
-def test_what_the_type_refuses_is_named_with_its_path(arguments, path):
+def test_values_that_a_type_refuses_have_a_path(arguments, path):
     def by_name(day: dt.date, days: list[dt.date] = (), **rest: dt.date): ...
     def by_position(day: dt.date, /, *days: dt.date, **rest: dt.date): ...
 
@@ -96,7 +96,7 @@ def test_what_the_type_refuses_is_named_with_its_path(arguments, path):
         assert caught.value.path == path
 
 
-def test_a_hidden_parameter_cannot_be_filled_by_an_other_key():
+def test_a_hidden_parameter_cannot_be_filled_by_kwargs():
     class Thing:
         def method(self, a, context: ToolContext, **rest): ...
         def positional(self, context: ToolContext, /, **rest): ...
@@ -127,7 +127,7 @@ def test_unpacked_keys_that_are_left_out_are_not_passed():
 
 
 @pytest.mark.parametrize("name", ["input", None])
-def test_a_function_of_one_thing_gets_it_in_its_own_order(name):
+def test_a_function_with_one_parameter_gets_it_in_any_position(name):
     def context_first(context: ToolContext, it):
         return context, it
 
@@ -232,11 +232,11 @@ def called(function, arguments, services=None):
         (list[Injected[Database]], None),
     ],
 )
-def test_an_annotation_says_what_is_injected(annotation, kind):
+def test_the_annotation_decides_the_injected_type(annotation, kind):
     assert injected_kind(annotation) == kind
 
 
-def test_what_is_injected_is_hidden_from_the_model():
+def test_injected_parameters_are_hidden_from_the_model():
     @tool
     def function(a: int, db: Injected[Database], log: Injected[Database] | None = None): ...
 
@@ -249,7 +249,7 @@ def test_what_is_injected_is_hidden_from_the_model():
 
 
 @pytest.mark.parametrize("place", range(7))
-def test_services_are_passed_wherever_their_parameter_stands(place):
+def test_services_are_passed_in_any_position(place):
     def first(db: Injected[Database], a: int, context: ToolContext):
         return db, a, context.user
 
@@ -276,7 +276,7 @@ def test_services_are_passed_wherever_their_parameter_stands(place):
     assert called(function, arguments, {Database: DATABASE}) == (DATABASE, 1, "ann")
 
 
-def test_a_parameter_with_a_default_may_stay_without_a_service():
+def test_a_parameter_with_a_default_needs_no_service():
     def by_name(a: int, db: Injected[Database] | None = None):
         return db
 
@@ -314,7 +314,7 @@ def test_arguments_are_checked_without_opening_anything():
     assert made.check({"a": 1, "db": 1}) != ()
 
 
-def test_a_missing_service_is_told_to_the_operator_and_little_to_the_model():
+def test_a_missing_service_has_details_for_the_operator_only():
     def lookup(db: Injected[Database]): ...
 
     with pytest.raises(ToolError) as caught:
@@ -324,7 +324,7 @@ def test_a_missing_service_is_told_to_the_operator_and_little_to_the_model():
     assert "registry.provide(Database, ...)" in str(caught.value.__cause__)
 
 
-def test_a_service_that_cannot_be_opened_is_told_so_too():
+def test_a_service_that_cannot_be_opened_has_details_for_the_operator_only():
     def lookup(db: Injected[Database]): ...
 
     def fails():
@@ -337,7 +337,7 @@ def test_a_service_that_cannot_be_opened_is_told_so_too():
 
 
 @pytest.mark.parametrize("error", [ToolError("log in first"), FatalToolError("stop")])
-def test_a_factory_may_speak_to_the_model_and_may_end_the_turn(error):
+def test_a_factory_may_raise_tool_errors(error):
     def lookup(db: Injected[Database]): ...
 
     def fails():
@@ -348,7 +348,7 @@ def test_a_factory_may_speak_to_the_model_and_may_end_the_turn(error):
     assert caught.value is error
 
 
-def test_the_marker_shows_itself():
+def test_the_marker_has_a_readable_repr():
     assert repr(Injected[Database]).endswith("Database, injected]")
 
 
@@ -425,7 +425,7 @@ def test_a_parameter_that_is_optional_or_one_of_several_stays_an_argument():
             Tool.from_function(each, flatten=True)
 
 
-def test_what_is_wrong_with_a_field_is_named_by_the_field():
+def test_errors_of_flattened_fields_are_named_by_the_field():
     @attrs.frozen
     class Day:
         date: dt.date
