@@ -37,7 +37,7 @@ class Duck:
         """A method, as data frames have it."""
 
 
-class Said:
+class WithSchema:
     def __init__(self, json_schema):
         self.json_schema = json_schema
 
@@ -54,7 +54,7 @@ class Predicate:
         (Annotated[int, Doc("Documented.")], {"type": "integer", "description": "Documented."}),
         (Annotated[int, {"examples": [1]}], {"type": "integer", "examples": [1]}),
         (
-            Annotated[int, Said({"examples": [1]})] | None,
+            Annotated[int, WithSchema({"examples": [1]})] | None,
             {"anyOf": [{"type": "integer", "examples": [1]}, {"type": "null"}]},
         ),
         (Annotated[int, Marker(ge=1, lt=5.0)], {"type": "integer", "minimum": 1, "exclusiveMaximum": 5}),
@@ -127,8 +127,6 @@ def test_attrs_validators_without_keywords_are_refused_in_annotated(validator):
 # --- validators of attrs on fields ---
 
 NONE = type(None)
-INTEGER = {"type": "integer"}
-TEXT = {"type": "string"}
 
 
 def check_even(_instance, _attribute, value):
@@ -275,5 +273,5 @@ def test_other_patterns_are_left_to_python(pattern, flags):
 @given(st.from_regex(r"[ab][*+?]?(?:\|[ab]{1,2})?\.?", fullmatch=True), st.text("ab.", max_size=5))
 def test_a_portable_pattern_matches_as_in_python(pattern, text):
     for way in ("search", "match", "fullmatch"):
-        said = portable(re.compile(pattern), way)
-        assert matcher(said, linear=True)(text) == (getattr(re, way)(pattern, text) is not None)
+        portable_pattern = portable(re.compile(pattern), way)
+        assert matcher(portable_pattern, linear=True)(text) == (getattr(re, way)(pattern, text) is not None)

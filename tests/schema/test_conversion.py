@@ -105,7 +105,7 @@ def deep(levels):
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "says"),
+    ("value", "error", "message"),
     [
         (object(), TypeError, "(root): builtins.object has no JSON form; return text"),
         ({"a": [1, 2j]}, TypeError, "a[1]: builtins.complex has no JSON form"),
@@ -121,11 +121,11 @@ def deep(levels):
         (deep(65), ValueError, "nested more than 64 levels deep"),
     ],
 )
-def test_values_without_a_json_form_are_named_by_path(value, error, says):
+def test_values_without_a_json_form_are_named_by_path(value, error, message):
     with pytest.raises(error) as caught:
         to_json_data(value)
 
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_attribute_that_isnt_set_is_named():

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 
-import attrs
 import pytest
 from hypothesis import example, given, strategies as st
 
@@ -33,7 +32,7 @@ GOOGLE = """Search the warehouse
         found.
 
     Raises:
-        ValueError: Never told to the model.
+        ValueError: Never shown to the model.
 
     Note:
         Slow.
@@ -74,7 +73,7 @@ SPHINX = """Search the warehouse
     :type query: str
     :param int limit: The largest number.
     :returns: The rows found.
-    :raises ValueError: Never told to the model.
+    :raises ValueError: Never shown to the model.
     """
 SUMMARY = "Search the warehouse and return rows."
 
@@ -93,9 +92,9 @@ SUMMARY = "Search the warehouse and return rows."
     ids=["google", "numpy", "sphinx"],
 )
 def test_sections_are_separated_from_the_description(text, behind, more):
-    said = parse_docstring(text)
-    assert said.summary == SUMMARY
-    assert said == Docstring(
+    parsed = parse_docstring(text)
+    assert parsed.summary == SUMMARY
+    assert parsed == Docstring(
         f"Search the warehouse\nand return rows.\n\nRuns the query.{behind}",
         {"query": "What to look for, in plain words.", "limit": "The largest number.", **more},
         "The rows found.",
@@ -123,8 +122,8 @@ def test_the_description_of_the_result_is_read(text):
 
 
 def test_several_sections_of_parameters_are_read():
-    said = parse_docstring("Do.\n\nArgs:\n    a: The first.\n\nKeyword Args:\n    b: The second.\n\nLast words.")
-    assert said == Docstring("Do.\n\nLast words.", {"a": "The first.", "b": "The second."})
+    parsed = parse_docstring("Do.\n\nArgs:\n    a: The first.\n\nKeyword Args:\n    b: The second.\n\nLast words.")
+    assert parsed == Docstring("Do.\n\nLast words.", {"a": "The first.", "b": "The second."})
 
 
 def test_a_docstring_may_begin_with_a_section():
@@ -136,11 +135,8 @@ def test_a_docstring_may_begin_with_a_section():
 def test_without_sections_no_library_is_loaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "docstring_parser", None)
     text = "Do it.\n\n    Note: this isn't a section.\n\n    Args: nor this.\n    "
-    said = parse_docstring(text)
-    assert said == Docstring("Do it.\n\nNote: this isn't a section.\n\nArgs: nor this.")
-
-
-def test_nothing_says_nothing():
+    parsed = parse_docstring(text)
+    assert parsed == Docstring("Do it.\n\nNote: this isn't a section.\n\nArgs: nor this.")
     assert parse_docstring("") == Docstring()
 
 
@@ -159,9 +155,9 @@ def test_an_empty_description_is_left_out():
 @example("(b: c", "Args:\n    a ")
 @example("", "Returns:")
 def test_parsing_never_fails(text, marker):
-    said = parse_docstring(f"Do.\n\n{marker}{text}")
-    assert said.summary.startswith("Do.")
-    assert all(isinstance(each, str) for each in said.parameters.values())
+    parsed = parse_docstring(f"Do.\n\n{marker}{text}")
+    assert parsed.summary.startswith("Do.")
+    assert all(isinstance(each, str) for each in parsed.parameters.values())
 
 
 class Base:
@@ -189,17 +185,3 @@ def test_attributes_are_documented_by_the_class_and_its_bases():
     assert attribute_docs(Derived) == expected
     assert attribute_docs(Silent) == expected
     assert attribute_docs(Base)["size"] == "How large it is."
-
-
-def test_attributes_of_generated_classes_are_told():
-    @attrs.frozen
-    class Place:
-        """A place.
-
-        Attributes:
-            city: Its name.
-        """
-
-        city: str
-
-    assert attribute_docs(Place) == {"city": "Its name."}

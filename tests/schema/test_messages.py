@@ -15,7 +15,7 @@ from schema_strategies import SCHEMAS, VALUES
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
-def told(schema, value):
+def problems(schema, value):
     return [problem(path, reason) for path, reason in explained(schema, value)]
 
 
@@ -80,7 +80,7 @@ def told(schema, value):
 )
 def test_each_keyword_has_a_message(schema, value, text):
     assert not compiled(json.dumps(schema)).is_valid(value)
-    assert told(schema, value) == [text]
+    assert problems(schema, value) == [text]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_each_keyword_has_a_message(schema, value, text):
     ],
 )
 def test_fitting_values_have_no_problems(schema, value):
-    assert told(schema, value) == []
+    assert problems(schema, value) == []
 
 
 FILTER = {
@@ -128,8 +128,8 @@ FILTER = {
     ],
 )
 def test_of_alternatives_the_nearest_is_described(alternatives, value, text):
-    assert told({"anyOf": alternatives}, value)[0].startswith(text)
-    assert told({"oneOf": alternatives}, value)[0].startswith(text)
+    assert problems({"anyOf": alternatives}, value)[0].startswith(text)
+    assert problems({"oneOf": alternatives}, value)[0].startswith(text)
 
 
 def shape(kind, **properties):
@@ -157,7 +157,7 @@ TAGGED = {
     ],
 )
 def test_a_tag_selects_the_alternative(value, texts):
-    found = told(TAGGED, value)
+    found = problems(TAGGED, value)
     assert len(found) == len(texts)
     assert all(each.startswith(text) for each, text in zip(found, texts, strict=True))
 
@@ -165,8 +165,8 @@ def test_a_tag_selects_the_alternative(value, texts):
 def test_a_property_of_only_some_alternatives_is_not_a_tag():
     first = {"properties": {"a": True, "mode": {"const": "x"}, "size": {"minimum": 2}}}
     second = {"properties": {"mode": {"const": "y"}, "shape": {"const": "z"}, "size": {"minimum": 3}}}
-    assert told({"anyOf": [first, second]}, {"size": 1, "mode": "x"}) == ["size: must be at least 2, got 1"]
-    assert told({"anyOf": [second, first]}, {"size": 1}) == [
+    assert problems({"anyOf": [first, second]}, {"size": 1, "mode": "x"}) == ["size: must be at least 2, got 1"]
+    assert problems({"anyOf": [second, first]}, {"size": 1}) == [
         "size: must be at least 3, got 1; or must be at least 2, got 1"
     ]
 
@@ -207,7 +207,7 @@ def test_problems_found_before_the_budget_ends_are_listed():
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 def test_an_alternative_with_an_unfinished_check_is_undecided(keyword):
-    """It said: must fit exactly one of 3 alternatives, fits 2."""
+    """A wrong answer would be: must fit exactly one of 3 alternatives, fits 2."""
     costly = {"items": {"properties": {f"p{index}": {} for index in range(100)}}, "contains": {"const": "x"}}
     schema = {keyword: [{"type": "string"}, costly, {**costly, "minItems": 1}]}
     value = [{str(index): 1} for index in range(2000)]
@@ -231,9 +231,9 @@ def test_a_deep_value_of_a_deep_schema_is_refused():
 
 
 def test_a_schema_that_refers_to_itself_ends():
-    assert told({"allOf": [{"$ref": "#"}], "minimum": 1}, 0) == ["(root): must be at least 1, got 0"]
+    assert problems({"allOf": [{"$ref": "#"}], "minimum": 1}, 0) == ["(root): must be at least 1, got 0"]
     loop = {"$ref": "#/$defs/a", "required": ["b"]}
-    assert told({"anyOf": [loop, loop], "$defs": {"a": loop}}, {}) == ["b: required, missing"]
+    assert problems({"anyOf": [loop, loop], "$defs": {"a": loop}}, {}) == ["b: required, missing"]
 
 
 def deep(errors):
@@ -253,7 +253,7 @@ def test_there_are_problems_exactly_if_the_validator_refuses(schema, value):
 
 @pytest.mark.parametrize(("count", "end"), [(20, "18 or 19, got null"), (500, "18 or 19 or 480 others, got null")])
 def test_of_many_alternatives_twenty_are_named(count, end):
-    (found,) = told({"anyOf": [{"const": index} for index in range(count)]}, None)
+    (found,) = problems({"anyOf": [{"const": index} for index in range(count)]}, None)
     assert found.startswith("(root): must be 0 or 1 or ")
     assert found.endswith(end)
 

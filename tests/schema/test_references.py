@@ -124,20 +124,17 @@ def test_notes_are_removed_at_every_level():
         "$defs": {"description": {**noted, "not": {**noted}}},
         "anyOf": [{**noted, "items": {**noted}}, False],
         "dependencies": {"a": ["title"]},
-        "required": ["title"],
+        "const": {"title": 1},
+        "enum": [{"default": 1}],
     }
     assert bare(schema) == {
         "properties": {"title": {"type": "string"}, "default": True},
         "$defs": {"description": {"not": {}}},
         "anyOf": [{"items": {}}, False],
         "dependencies": {"a": ["title"]},
-        "required": ["title"],
+        "const": {"title": 1},
+        "enum": [{"default": 1}],
     }
-
-
-def test_values_are_no_notes():
-    schema = {"const": {"title": 1}, "enum": [{"default": 1}]}
-    assert bare(schema) == schema
 
 
 @given(SCHEMAS, VALUES)

@@ -237,11 +237,11 @@ def test_items_that_turn_out_unhashable_are_refused():
 
 
 def test_nothing_but_a_structure_error_leaves_a_structurer():
-    class Stubborn(dict):
+    class DerivedDict(dict):
         pass
 
     wanted = "must be JSON (null, boolean, number, string, list, dict)"
-    assert refused(dict[str, int], Stubborn()) == ((), f"{wanted}, got a Python Stubborn")
+    assert refused(dict[str, int], DerivedDict()) == ((), f"{wanted}, got a Python DerivedDict")
     assert refused(list[int], {1, 2}) == ((), f"{wanted}, got a Python set")
 
 
@@ -434,7 +434,7 @@ class Money:
 
 
 @frozen
-class Said:
+class WithSchema:
     json_schema: dict[str, Any] = field(eq=id)
 
 
@@ -446,7 +446,7 @@ def _money():
 
 @pytest.mark.usefixtures("_money")
 def test_classes_with_hooks_are_structured():
-    annotation = Annotated[Money, Said({"type": "string", "examples": ["5 EUR"]})]
+    annotation = Annotated[Money, WithSchema({"type": "string", "examples": ["5 EUR"]})]
 
     assert schema_of(annotation) == {"type": "string", "examples": ["5 EUR"]}
     made = strict_structurer(list[annotation])(["5 EUR"])
@@ -473,14 +473,14 @@ def test_a_hook_may_raise_its_own_error():
 
 
 def test_the_result_of_an_unstructure_hook_is_converted_further():
-    class Kept:
+    class Wrapped:
         def __init__(self, value):
             self.value = value
 
-    converter().register_structure_hook(Kept, lambda value, _: Kept(value))
-    converter().register_unstructure_hook(Kept, lambda kept: dt.date(2024, 2, 29))
+    converter().register_structure_hook(Wrapped, lambda value, _: Wrapped(value))
+    converter().register_unstructure_hook(Wrapped, lambda wrapped: dt.date(2024, 2, 29))
 
-    assert to_json_data(Kept("a")) == "2024-02-29"
+    assert to_json_data(Wrapped("a")) == "2024-02-29"
 
 
 @pytest.mark.parametrize("name", ["Odd", "odd name", 'a"b'])

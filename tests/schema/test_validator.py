@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import time
 from urllib.parse import quote
 
 import pytest
@@ -111,7 +110,7 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "says"),
+    ("schema", "value", "message"),
     [
         ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}, "(root): Unevaluated properties are not"),
         (OPEN, {"b": 1}, "(root): Unevaluated properties are not allowed ('b' was unexpected)"),
@@ -122,9 +121,9 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
         ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): 1.0 is not of type 'integer'"),
     ],
 )
-def test_keywords_without_own_messages_get_those_of_jsonschema(schema, value, says):
+def test_keywords_without_own_messages_get_those_of_jsonschema(schema, value, message):
     (found,) = Validator(schema).problems(value)
-    assert found.startswith(says)
+    assert found.startswith(message)
 
 
 def expression(levels):
@@ -218,9 +217,7 @@ def test_a_pattern_beyond_linear_time_is_validated_by_a_bounded_engine():
     assert validator.problems({"a": "a..b@example.org"}) == (
         f'a: must match the pattern {shown(ZOD_EMAIL)}, got "a..b@example.org"',
     )
-    start = time.perf_counter()
-    assert not validator.accepts({"b": "a" * 5_000 + "c"})  # takes 2^5000 steps without a bound
-    assert time.perf_counter() - start < 1
+    assert not validator.accepts({"b": "a" * 5_000 + "c"})  # would take 2^5000 steps without a bound
 
 
 SKIPPED = {

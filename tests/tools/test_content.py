@@ -71,11 +71,6 @@ def test_attachments_and_details_are_not_for_the_model():
     assert result.to_json() == ToolResult("a").to_json()
 
 
-def test_a_result_is_read_from_what_it_writes():
-    result = ToolResult(["a", ImageContent(b"b")], structured_content={"c": 1})
-    assert ToolResult.from_json(result.to_json()) == result
-
-
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 data = st.binary(max_size=5)
 optional = st.none() | texts
@@ -112,8 +107,8 @@ def test_results_travel_as_json(result):
 
 def test_unknown_keys_of_an_mcp_server_are_ignored():
     content = {"type": "text", "text": "a", "annotations": {"audience": ["user"]}, "_meta": {}}
-    result = ToolResult.from_json({"content": [content], "isError": True, "_meta": {}})
-    assert result == ToolResult("a", is_error=True, kind="tool_failure")
+    result = ToolResult.from_json({"content": [content], "structuredContent": {"b": 1}, "isError": True, "_meta": {}})
+    assert result == ToolResult("a", structured_content={"b": 1}, is_error=True, kind="tool_failure")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +185,7 @@ def test_a_result_that_cannot_be_stored_is_refused_at_once(facts):
 
     @tool
     def careless() -> ToolResult:
-        """Makes a result that is none."""
+        """Makes an invalid result."""
         return ToolResult("text", **facts)
 
     registry = ToolRegistry()

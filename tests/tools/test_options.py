@@ -90,7 +90,7 @@ async def wait(arguments):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"readonly": True}, "unknown option 'readonly'. Did you mean 'read_only'?"),
         ({"timeout": 0}, "'timeout' must be > 0"),
@@ -135,10 +135,10 @@ async def wait(arguments):
         ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),
     ],
 )
-def test_wrong_options_are_refused_at_definition(options, said):
+def test_wrong_options_are_refused_at_definition(options, message):
     with pytest.raises(DefinitionError) as caught:
         Tool.from_function(search, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.tool == "search"
 
 

@@ -87,13 +87,13 @@ def test_a_cancellation_of_the_awaitable_is_passed_on():
 
 
 def test_a_closed_loop_stops_the_call():
-    async def bridge():
+    async def portal():
         return LoopPortal(asyncio.get_running_loop())
 
-    closed = asyncio.run(bridge())
+    closed = asyncio.run(portal())
     with pytest.raises(CallStoppedError):
         closed.wait(value(), lambda: None)
-    closed.emit(print, "nobody hears it")
+    closed.emit(print, "ignored")
 
 
 def test_context_variables_of_the_thread_are_passed_on():
@@ -124,9 +124,9 @@ def test_without_a_call_waiting_uses_a_new_loop():
 
 
 async def test_updates_of_a_thread_arrive_in_the_loop_in_order():
-    heard, loop_thread = [], threading.get_ident()
+    received, loop_thread = [], threading.get_ident()
 
-    context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
+    context = ToolContext(listener=lambda update: received.append((update, threading.get_ident() == loop_thread)))
     context.internals.portal = LoopPortal(asyncio.get_running_loop())
 
     def work():
@@ -136,20 +136,20 @@ async def test_updates_of_a_thread_arrive_in_the_loop_in_order():
     await asyncio.to_thread(work)
     await asyncio.sleep(0)
     context.emit("from the loop")
-    assert heard == [(0, True), (1, True), (2, True), ("from the loop", True)]
+    assert received == [(0, True), (1, True), (2, True), ("from the loop", True)]
 
 
 async def test_only_updates_of_an_abandoned_thread_are_dropped():
-    heard = []
+    received = []
 
-    context = ToolContext(listener=heard.append)
+    context = ToolContext(listener=received.append)
     context.internals.portal = LoopPortal(asyncio.get_running_loop())
     context.cancelled = True
     context.internals.portal.close()
     await asyncio.to_thread(context.emit, "too late")
     await asyncio.sleep(0)
     context.emit("after")
-    assert heard == ["after"]
+    assert received == ["after"]
 
 
 def test_waiting_continues_if_the_calls_clock_was_paused():
@@ -157,15 +157,15 @@ def test_waiting_continues_if_the_calls_clock_was_paused():
     asked = iter([0.001, 0.001, None])
 
     async def run():
-        bridge, gate = LoopPortal(asyncio.get_running_loop()), asyncio.Event()
+        portal, gate = LoopPortal(asyncio.get_running_loop()), asyncio.Event()
 
         def remaining():
             left = next(asked)
             if left is None:
-                bridge.loop.call_soon_threadsafe(gate.set)
+                portal.loop.call_soon_threadsafe(gate.set)
             return left
 
-        return await asyncio.to_thread(bridge.wait, gate.wait(), remaining)
+        return await asyncio.to_thread(portal.wait, gate.wait(), remaining)
 
     assert asyncio.run(run()) is True
 

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from pegboard.errors import MissingServiceError, PegboardError
-from pegboard.tools import services as opened_services
+from pegboard.tools import services as services_module
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Services, _provided, name_of_kind
 
@@ -36,7 +36,7 @@ class Searches(Protocol):
 
 
 class Index:
-    """Searches too, but nobody said that it is what is meant."""
+    """Has the method, but doesn't inherit from the protocol."""
 
     def search(self):
         return "wrong"
@@ -171,7 +171,7 @@ def function():
         (Database, DATABASE),
         (Database, CallableDatabase()),
         (Database, Mock(spec=Database)),
-        (Database, "a stand-in for a test"),
+        (Database, "not an instance"),
         (Database, None),
         (Clock, CallableClock()),
         (Repository[int], Repository()),
@@ -268,11 +268,11 @@ class Log(list):
 
 @pytest.fixture
 def log():
-    """What happened, and what the logger `pegboard` was told of it."""
-    told, handler = Log(), logging.Handler()
-    handler.emit = lambda record: told.append(f"{record.getMessage().removesuffix(' failed')}: {record.exc_info[1]!r}")
+    """What happened, including messages of the logger `pegboard`."""
+    lines, handler = Log(), logging.Handler()
+    handler.emit = lambda record: lines.append(f"{record.getMessage().removesuffix(' failed')}: {record.exc_info[1]!r}")
     logging.getLogger("pegboard").addHandler(handler)
-    yield told
+    yield lines
     logging.getLogger("pegboard").removeHandler(handler)
 
 
@@ -433,7 +433,7 @@ def test_an_error_on_close_does_not_affect_other_services(error, log):
 
 
 def test_a_hanging_close_does_not_affect_other_services(monkeypatch, log):
-    monkeypatch.setattr(opened_services, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(services_module, "CLOSE_SECONDS", 0.01)
 
     async def hangs():
         yield "b"

@@ -131,7 +131,7 @@ def test_tags_are_sorted_and_unique():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"nmae": "a"}, "nmae: unknown key"),
         ({"name": ...}, "name: missing"),
@@ -155,13 +155,13 @@ def test_tags_are_sorted_and_unique():
         ({"longRunning": 1}, "longRunning: expected bool, found int"),
     ],
 )
-def test_untrusted_data_is_checked(change, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_untrusted_data_is_checked(change, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         ToolSpec.from_json({key: value for key, value in {"name": "a", **change}.items() if value is not ...})
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "said"),
+    ("make", "error", "message"),
     [
         *(
             (lambda tags=tags: ToolSpec("a", tags=tags), TypeError, "tags must be a collection of strings")
@@ -180,8 +180,8 @@ def test_untrusted_data_is_checked(change, said):
         (lambda: ToolSpec("a", provider_id=""), ValueError, "provider_id: a provider tool needs"),
     ],
 )
-def test_attributes_of_the_wrong_form_are_refused(make, error, said):
-    with pytest.raises(error, match=said):
+def test_attributes_of_the_wrong_form_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
         make()
 
 
@@ -206,7 +206,7 @@ def test_lone_surrogates_of_free_texts_are_replaced():
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     [
         ({"input_schema": {"type": "object", "title": "\ud800"}}, "input_schema: title: must not hold"),
         ({"output_schema": {"type": "object", "default": {"\ud800": 1}}}, "output_schema: default: keys must not hold"),
@@ -222,13 +222,13 @@ def test_lone_surrogates_of_free_texts_are_replaced():
         ({"kind": "provider", "provider_id": "\ud800"}, "provider_id: "),
     ],
 )
-def test_lone_surrogates_elsewhere_are_refused(facts, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_lone_surrogates_elsewhere_are_refused(facts, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         ToolSpec("a", **facts)
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "said"),
+    ("given", "kind", "message"),
     [
         (["path"], TypeError, "must be a mapping of names to kinds"),
         ("path", TypeError, "must be a mapping of names to kinds"),
@@ -237,11 +237,11 @@ def test_lone_surrogates_elsewhere_are_refused(facts, said):
         ({"a": []}, ValueError, "permission_arguments.a: unknown kind []"),
     ],
 )
-def test_permission_arguments_have_known_kinds(given, kind, said):
-    with pytest.raises(kind, match=re.escape(said)):
+def test_permission_arguments_have_known_kinds(given, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
         ToolSpec("a", permission_arguments=given)
     if isinstance(given, dict) and kind is ValueError:
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=re.escape(message)):
             ToolSpec.from_json({"name": "a", "permissionArguments": given})
 
 

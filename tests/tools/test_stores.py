@@ -251,8 +251,8 @@ def test_long_texts_are_cut():
 
 def test_a_call_remembers_for_its_user_and_conversation():
     context = ToolContext(ReadonlyContext(user="ann", session="s", agent="writer"))
-    entry = asyncio.run(context.memory.add("the cat", metadata={"why": "told"}))
-    assert (entry.user, entry.session, entry.author, entry.metadata) == ("ann", "s", "writer", {"why": "told"})
+    entry = asyncio.run(context.memory.add("the cat", metadata={"source": "chat"}))
+    assert (entry.user, entry.session, entry.author, entry.metadata) == ("ann", "s", "writer", {"source": "chat"})
     assert entry.time > 0
     assert asyncio.run(context.memory.search("cat")) == (entry,)
     assert asyncio.run(context.memory.add("x", author="ann")).author == "ann"

@@ -105,7 +105,7 @@ def search(
 
     Args:
         query: What to look for.
-        limit: Told by the docstring.
+        limit: From the docstring.
         filters: Conditions.
     """
     return [query, str(limit), mode, *(each.field for each in filters or ()), context.call_id]
@@ -156,26 +156,26 @@ def test_the_spec_is_derived_from_the_function():
 class Described:
     """As pydantic's Field has it."""
 
-    description = "Said beside the type."
+    description = "From the annotation."
 
 
 @pytest.mark.parametrize(
     "marker",
     [
-        "Said beside the type.",
-        {"description": "Said beside the type."},
-        typing_extensions.Doc("Said beside the type."),
+        "From the annotation.",
+        {"description": "From the annotation."},
+        typing_extensions.Doc("From the annotation."),
         Described(),
     ],
 )
 def test_annotated_descriptions_win_over_the_docstring(marker):
     def function(a, b): ...
 
-    function.__doc__ = "Do.\n\nArgs:\n    a: Said by the docstring.\n    b: Said by the docstring."
+    function.__doc__ = "Do.\n\nArgs:\n    a: From the docstring.\n    b: From the docstring."
     function.__annotations__ = {"a": Annotated[int, marker], "b": Annotated[int, 5, {"minimum": 1}, math]}
     properties = Tool.from_function(function).spec.input_schema["properties"]
-    assert properties["a"]["description"] == "Said beside the type."
-    assert properties["b"]["description"] == "Said by the docstring."
+    assert properties["a"]["description"] == "From the annotation."
+    assert properties["b"]["description"] == "From the docstring."
 
 
 def test_a_call_reaches_the_function():
@@ -262,16 +262,6 @@ class Socket:
     """No JSON becomes one."""
 
 
-def test_a_type_that_json_cannot_say_is_refused_with_its_place():
-    def function(good: int, bad: dict[str, list[Socket]]): ...
-
-    with pytest.raises(DefinitionError) as caught:
-        Tool.from_function(function)
-    assert caught.value.tool == "function"
-    assert caught.value.parameter.startswith("bad")
-    assert caught.value.hint
-
-
 def test_a_return_type_without_a_schema_is_refused_with_a_hint():
     def function() -> Socket: ...
 
@@ -279,16 +269,6 @@ def test_a_return_type_without_a_schema_is_refused_with_a_hint():
         Tool.from_function(function)
     assert caught.value.parameter == "return"
     assert Tool.from_function(function, output_schema=None).spec.output_schema is None
-
-
-def test_a_nan_default_never_reaches_a_schema():
-    def function(a: float = math.nan, b: float = math.inf):
-        return a, b
-
-    made = Tool.from_function(function)
-    assert made.spec.input_schema["properties"] == {"a": {"type": "number"}, "b": {"type": "number"}}
-    assert "required" not in made.spec.input_schema
-    assert run(made, {}) == (pytest.approx(math.nan, nan_ok=True), math.inf)
 
 
 def test_stars_are_arrays_and_open_objects():
@@ -460,7 +440,7 @@ def test_class_and_static_methods_are_tools_in_either_order():
 
 
 def test_errors_in_methods_are_raised_with_the_class_definition():
-    with pytest.raises(DefinitionError, match="bad"):
+    with pytest.raises(DefinitionError, match=r"tool 'method': 'bad\[\]': Store has no JSON Schema\. Pass"):
 
         class Broken:
             @tool
@@ -472,12 +452,12 @@ def test_errors_in_methods_are_raised_with_the_class_definition():
 
 def test_a_raw_schema_has_a_handler_on_a_mapping():
     def handler(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Told by the handler."""
+        """From the handler."""
         return {**arguments, "id": context.call_id}
 
     made = Tool.from_schema("raw", INPUT, handler, read_only=True)
     assert made.spec.input_schema == INPUT
-    assert made.spec.description == "Told by the handler."
+    assert made.spec.description == "From the handler."
     assert made.spec.output_schema == {"type": "object", "additionalProperties": True}
     assert run(made, {"query": "abc"}) == {"query": "abc", "id": "c1"}
     assert made.check({}) == ("query: required, missing",)
@@ -543,26 +523,6 @@ def test_a_handler_takes_exactly_one_parameter(handler):
 def test_other_parameters_of_a_handler_need_defaults(handler):
     assert run(Tool.from_schema("raw", INPUT, handler), {"query": "que"}) == ({"query": "que"}, 1)
     assert run(Tool.freeform("note", handler), {"input": "text"}) == ("text", 1)
-
-
-@pytest.mark.parametrize("default", [10**5000, -(10**5000), "x" * 10_000, ["x" * 100] * 100], ids=range(4))
-def test_a_long_default_is_left_out(default):
-    """Every request would carry it."""
-
-    def long(x: Any = default):
-        return x
-
-    schema = Tool.from_function(long).spec.input_schema
-    assert schema["properties"]["x"] == {}
-    assert "required" not in schema
-
-
-def test_a_default_that_utf_8_cannot_say_is_refused():
-    def odd(x: str = "\ud800"):
-        return x
-
-    with pytest.raises(DefinitionError, match=r"input_schema: properties\.x\.default: must not hold"):
-        Tool.from_function(odd)
 
 
 def remember(request):

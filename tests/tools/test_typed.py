@@ -173,12 +173,12 @@ class Nearer(OfPlaces):
     """Nearer."""
 
     name = "near"
-    description = "Said by the attribute."
+    description = "From the attribute."
 
 
 def test_types_are_found_through_generic_classes():
     made = Nearer().as_tool()
-    assert (made.name, made.spec.description) == ("near", "Said by the attribute.")
+    assert (made.name, made.spec.description) == ("near", "From the attribute.")
     assert made.spec.input_schema["properties"]["items"]["items"]["required"] == ["city"]
     assert made.spec.output_schema["required"] == ["text"]
     assert OfPlaces().as_tool().spec.description == "Something else."
