@@ -626,7 +626,7 @@ def test_a_call_without_resolved_tools_sees_those_that_it_may_call(facts, names)
 
 
 async def test_tools_that_hang_take_no_thread_from_callbacks_and_approvers_and_are_named(registry, monkeypatch):
-    monkeypatch.setattr("pegboard.threads.PATIENCE", 0.01)
+    monkeypatch.setattr("pegboard.threads.STALL_SECONDS", 0.01)
     gate, begun, heard = threading.Event(), queue.SimpleQueue(), []
 
     def hang():
