@@ -115,11 +115,11 @@ class Says:
         (quick(functools.partial(plain)), False),
     ],
 )
-def test_only_a_plain_member_that_doesnt_say_that_it_is_quick_may_block(function, blocking):
+def test_only_a_plain_callback_without_the_quick_mark_may_block(function, blocking):
     assert Callback(function).blocking is blocking
 
 
-def test_what_is_handed_some_of_the_arguments_is_judged_by_what_it_is():
+def test_an_adapted_callback_blocks_if_its_function_does():
     async def asks(tool):
         return None
 
@@ -140,9 +140,9 @@ def test_links_of_one_function_are_equal():
     assert Callback(plain) == Callback(plain, blocking=False)
 
 
-def test_of_one_thing_a_function_need_not_know_the_name():
-    heard = []
-    by_name(heard.append, ["event"])("something")
-    assert heard == ["something"]
+def test_a_positional_only_parameter_may_take_a_single_value():
+    received = []
+    by_name(received.append, ["event"])("something")
+    assert received == ["something"]
     with pytest.raises(TypeError, match="asks for"):
-        by_name(heard.append, ["context", "event"])
+        by_name(received.append, ["context", "event"])

@@ -1,4 +1,4 @@
-"""What asks runs only with a yes, and each yes is for one run: the stages, and what a running call asks."""
+"""Calls that need approval run once per approval: the stages, and requests of a running call."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_what_is_allowed_asks_nothing(prepared):
         assert allowed.asks is None
 
 
-def test_a_tool_that_nothing_is_said_of_is_not_looked_at(prepared):
+def test_a_tool_without_permission_or_rule_is_not_evaluated(prepared):
     plain = prepared("ls", Rule("bash", "*", "deny"), tool=Tool(ToolSpec("plain")))
     assert permit(plain) is None
     assert plain.asks is None
 
 
 @pytest.mark.parametrize("forbid", [False, True])
-def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid):
+def test_a_denial_does_not_name_the_rule_to_the_model(prepared, forbid):
     with pytest.raises(CallError) as caught:
         permit(prepared("rm /srv/vault", Rule("b*", "rm /srv/*", "deny", forbid=forbid)))
     error = caught.value
@@ -90,7 +90,7 @@ def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid)
     assert "rm /srv/*" in error.detail
 
 
-def test_a_mode_that_denies_says_which(prepared):
+def test_a_denial_by_the_mode_says_why(prepared):
     with pytest.raises(CallError, match="shell was not run: in plan mode only read-only tools run"):
         permit(prepared("ls", mode="plan"))
     with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
@@ -182,7 +182,7 @@ def test_what_doesnt_ask_isnt_asked():
     ],
 )
 def test_what_asks_is_asked_and_approved(facts):
-    """What a person was shown is what runs; the arguments are nobody else's."""
+    """What the user was shown is what runs, with arguments of its own."""
     arguments = {"path": "a.txt", "lines": [1]}
     with ScriptedApprover([Once()]) as approver:
         state = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
@@ -226,7 +226,7 @@ def test_an_earlier_approval_isnt_asked_for_again():
     consume_approval(state)
 
 
-def test_nobody_to_ask_denies_and_says_so():
+def test_without_an_approver_a_call_is_denied():
     for services in (
         surroundings(None),
         surroundings(lambda *_: None),
@@ -266,7 +266,7 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
 
 
 def test_an_answer_may_come_later():
-    """The call is kept with all that it takes to run it then, elsewhere."""
+    """The pending call has all data to run it later, in another process."""
     tool = a_tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['path']}"))
     state = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
     error = not_approved(state)
@@ -316,7 +316,7 @@ def again_with(state, answer, script=(), **options):
 
 
 def test_rules_come_first():
-    """What they allow isn't asked, what they deny is denied."""
+    """Before the user is asked."""
     asks(a_call(rules=[Rule("edit", "*.txt", "allow")]))
     error = refused(asks, a_call(rules=[Rule("edit", "*.txt", "deny")]))
     assert error.kind == "denied"
@@ -360,7 +360,7 @@ def test_always_is_for_the_session():
         (["git push", "ls"], ["git *"], ()),
     ],
 )
-def test_always_allows_exactly_what_was_asked_and_what_the_tool_gives_is_offered(patterns, always, wider):
+def test_always_grants_exactly_the_request_and_offers_the_tools_wider_patterns(patterns, always, wider):
     """Where it would let this very ask pass. A wildcard that is asked for, which may be the model's, is none then."""
     grants = MemoryGrants()
     state = a_call([Always(), Once()], grants=grants)
@@ -381,18 +381,13 @@ def test_a_rejection_ends_the_turn_as_any():
 
 
 def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
-    """But not before an answer that comes later."""
+    """But not while an answer is pending."""
     for state in (a_call([Reject()]), a_call([None]), a_call(rules=[Rule("edit", "*", "deny")])):
         with pytest.raises(ToolError) as caught:
             asks(state)
         assert caught.value.kind in ("rejected", "denied")
         assert not caught.value.retryable
     assert not isinstance(refused(asks, a_call([Later()])), ToolError)
-
-
-def test_nobody_there_denies():
-    state = a_work(surroundings(None), a_tool("work"))
-    assert "there is no approver" in refused(asks, state).text
 
 
 def test_a_permission_that_is_given_later_is_used_once():
@@ -424,7 +419,7 @@ def test_a_rule_that_denies_by_now_beats_an_answer():
 
 
 def test_answers_of_several_turns_add_up():
-    """Whether they came now or later; each ask finds its own."""
+    """Whether they came now or later; each request uses its own."""
     state = a_call([Once(), Later()])
     asks(state, patterns=["a"])
     refused(asks, state, patterns=["b"])
@@ -465,7 +460,7 @@ def test_nonsense_is_the_tools_fault(permission, patterns, fault):
         asks(a_call(), permission, patterns)
 
 
-def test_one_pattern_may_stand_alone():
+def test_a_single_pattern_may_be_a_string():
     state = a_call([Once()])
     asks(state, "edit", "a.txt")
     assert state.services.approver.requests[0].patterns == ("a.txt",)

@@ -39,7 +39,7 @@ async def steps():
 
 
 class Room:
-    """A lock manager and the calls that come to it, by name."""
+    """A lock manager and its calls, by name."""
 
     def __init__(self, most=None):
         self.locks, self.calls, self.batches = LockManager(most), {}, {}
@@ -124,7 +124,7 @@ async def test_a_call_that_has_entered_has_a_handle_for_its_nested_calls():
 # Cancellation ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_turn_on():
+async def test_a_call_cancelled_while_being_woken_passes_the_lock_on():
     room = Room()
     for name in "123":
         await room.come(name, WRITE)
@@ -136,7 +136,7 @@ async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_tu
     assert room.locks.is_idle
 
 
-async def test_a_wait_that_is_dropped_gives_its_place_up():
+async def test_a_dropped_coroutine_leaves_the_queue():
     locks = LockManager()
     held = await locks.acquire(WRITE)
     waiting = locks.acquire(WRITE)
@@ -172,32 +172,6 @@ def test_a_wait_in_a_loop_that_is_closed_stops_no_other_call():
 # From several threads and loops ---------------------------------------------------------------------------------------
 
 
-def test_a_call_in_another_loop_is_woken_there():
-    locks, order = LockManager(), []
-
-    async def other(waits):
-        acquiring = asyncio.ensure_future(locks.acquire(WRITE))
-        await steps()
-        waits.set()
-        handle = await acquiring
-        order.append("other")
-        handle.release()
-
-    async def main():
-        waits = threading.Event()
-        held = await locks.acquire(WRITE)
-        thread = threading.Thread(target=lambda: asyncio.run(other(waits)))
-        thread.start()
-        await asyncio.to_thread(waits.wait)
-        order.append("main")
-        held.release()
-        await asyncio.to_thread(thread.join)
-
-    asyncio.run(main())
-    assert order == ["main", "other"]
-    assert locks.is_idle
-
-
 async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     locks = LockManager()
     held = await locks.acquire(WRITE)
@@ -212,7 +186,7 @@ async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     assert locks.is_idle
 
 
-def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
+def test_an_exclusive_call_runs_alone_across_threads():
     locks, running, seen = LockManager(), [], []
 
     async def call(request):
@@ -276,7 +250,7 @@ async def test_a_nested_call_does_not_wait_for_its_callers(outer, inner, innermo
     assert room.locks.is_idle
 
 
-STORIES = {
+SCENARIOS = {
     "a nested call waits for others": [
         ("1", SHARED), ("o", WRITE), ("2", WRITE, "1"),
         "1o", "-o", "12",
@@ -365,11 +339,11 @@ STORIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-async def test_stories(story):
-    """Tuples come, `-x` ends, `~x` is cancelled, another text is what runs; a number is how many may run at all."""
-    room = Room(story[0] if isinstance(story[0], int) else None)
-    for event in story:
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+async def test_scenarios(scenario):
+    """A tuple is a new call, `-x` ends one, `~x` cancels one, other text is what runs; a number is the limit."""
+    room = Room(scenario[0] if isinstance(scenario[0], int) else None)
+    for event in scenario:
         if isinstance(event, tuple):
             await room.come(*event)
         elif isinstance(event, str) and event[0] == "-":
