@@ -16,7 +16,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from pegboard.dispatch.results import MOST_AT_ONCE, result_of, values_left
+from pegboard.dispatch.results import MOST_AT_ONCE, result_of, values_left, write_json
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
 from pegboard.registry import ToolRegistry
@@ -567,6 +567,11 @@ def test_a_tools_own_limits_win_over_the_registrys(make, send):
     assert send(tool).result.text.startswith("1\n[Only the first of 3 lines is")
     limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=2))
     assert send(make(lambda: "1\n2\n3\n", blocking=False), limits=limits).result.text.startswith("1\n2\n[Only")
+
+
+def test_the_json_encoder_refuses_nan():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json([float("nan")])
 
 
 # Exceptions -----------------------------------------------------------------------------------------------------------
