@@ -80,7 +80,9 @@ class Room:
         pytest.param([WRITE, WRITE, WRITE, WRITE], ["1", "2", "3", "4"], id="in order of arrival"),
         pytest.param([READ, WRITE, READ, READ], ["1", "2", "34"], id="a waiting writer isn't starved by readers"),
         pytest.param([SHARED, EXCLUSIVE, SHARED, READ], ["1", "2", "34"], id="nor an exclusive call by shared ones"),
-        pytest.param([WRITE, WRITE, SHARED, WRITE_B], ["134", "2"], id="a call passes those that it can run beside"),
+        pytest.param(
+            [WRITE, WRITE, SHARED, WRITE_B], ["134", "2"], id="a call overtakes those it doesn't conflict with"
+        ),
         pytest.param([WRITE, WRITE, EXCLUSIVE], ["1", "2", "3"], id="an exclusive call waits for those before it"),
     ],
 )
@@ -358,7 +360,7 @@ async def test_scenarios(scenario):
     assert [(slots.used, slots.reserved, slots.queue) for slots in room.batches.values()] in ([], [(0, 0, [])])
 
 
-# Any order of events, beside a simple model ---------------------------------------------------------------------------
+# Any order of events, against a simple model --------------------------------------------------------------------------
 
 KEYS = st.sampled_from("abc")
 TOOLS = st.sampled_from([("t", 1), ("u", 2)])
@@ -382,7 +384,7 @@ class Call:
     task: asyncio.Task
     state: str = "waiting"  # -> "running" -> "ended"; or "cancelled"
     children: list[Call] = field(factory=list)
-    beside: set[Call] = field(factory=set)  # who ran alone when this one gave up on its nested call
+    overlaps: set[Call] = field(factory=set)  # conflicting calls that ran when it gave up its nested call
 
     @property
     def callers(self):
@@ -469,7 +471,7 @@ class LocksMachine(RuleBasedStateMachine):
     def release(self, call):
         call.task.result().release()
         call.state = "ended"
-        if call.beside or any(child.is_under_way for child in call.children):
+        if call.overlaps or any(child.is_under_way for child in call.children):
             self.goes_on(call.parent)
 
     def withdraw(self, call):
@@ -478,11 +480,11 @@ class LocksMachine(RuleBasedStateMachine):
         self.goes_on(call.parent)
 
     def goes_on(self, caller):
-        """A shared caller that gives up on a nested call goes on beside those that have started meanwhile."""
+        """A shared caller that gives up a nested call runs on, even if conflicting calls have started."""
         if caller is not None and caller.is_in_the_way:
             started = {other for other in self.known if other.is_under_way and other.task.done()}
             started |= {other for other in self.known if other.is_under_way and self.has_all(other)}
-            caller.beside |= {other for other in started if other.conflicts(caller)}
+            caller.overlaps |= {other for other in started if other.conflicts(caller)}
 
     def has_all(self, call):
         """Whether it was just given everything, and only has to be woken."""
@@ -511,7 +513,7 @@ class LocksMachine(RuleBasedStateMachine):
     @invariant()
     def calls_that_conflict_never_run_together(self):
         for one, other in combinations([call for call in self.known if call.is_in_the_way], 2):
-            assert not one.conflicts(other) or one in other.beside or other in one.beside
+            assert not one.conflicts(other) or one in other.overlaps or other in one.overlaps
 
     @invariant()
     def no_more_run_than_there_are_slots(self):

@@ -562,7 +562,7 @@ class Held:
 
     def quick(self) -> str:
         """Count running calls."""
-        return f"beside {self.running}"
+        return f"{self.running} running"
 
 
 async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_ends():
@@ -574,7 +574,7 @@ async def test_an_exclusive_tool_past_its_limit_keeps_others_waiting_until_it_en
     await asyncio.sleep(0.01)
     assert not waiting.done()
     held.gate.set()
-    assert (await waiting).text == "beside 0"
+    assert (await waiting).text == "0 running"
 
 
 async def test_an_exclusive_tool_that_is_interrupted_keeps_others_waiting_until_it_ends():
@@ -591,7 +591,7 @@ async def test_an_exclusive_tool_that_is_interrupted_keeps_others_waiting_until_
     await asyncio.sleep(0.01)
     assert not waiting.done()
     held.gate.set()
-    assert (await waiting).text == "beside 0"
+    assert (await waiting).text == "0 running"
 
 
 async def test_an_exclusive_tool_that_never_ends_is_abandoned_after_its_limit_again(caplog):
@@ -605,6 +605,6 @@ async def test_an_exclusive_tool_that_never_ends_is_abandoned_after_its_limit_ag
     assert (await held.registry.call("held")).kind == "timeout"
     while (result := await held.registry.call("quick")).is_error:
         assert result.kind == "timeout"
-    assert result.text == "beside 1"
+    assert result.text == "1 running"
     assert "held failed\nTimeoutError: still running in its thread; its locks were released" in caplog.text
     held.gate.set()
