@@ -94,7 +94,7 @@ def test_what_a_pattern_of_places_means(top, monkeypatch, pattern, path, decided
         "~/src/a.py",
     ],
 )
-def test_what_is_elsewhere_is_not_allowed_by_it(top, path):
+def test_a_path_outside_the_pattern_is_not_allowed(top, path):
     """By `..`, by links, by both, or because it never was there."""
     assert decide(top, "allow", "src/*", path) is None
     assert decide(top, "allow", f"{top}/work/src/*", path) is None
@@ -117,7 +117,7 @@ def test_both_readings_of_a_step_back_behind_a_link_count(top):
 @pytest.mark.parametrize(
     "path", ["round/x", "a\0b", "x" * 5000, "y" * 300, "\ud800", "file:///etc/passwd", "https://example.com"]
 )
-def test_a_path_that_leads_nowhere_is_denied_and_not_allowed(top, path):
+def test_an_unreadable_path_is_denied_and_not_allowed(top, path):
     with pytest.raises(UnreadableError):
         place_of(path, Folders([str(top / "work")]))
     assert decide(top, "deny", "../secret/*", path) == "deny"
@@ -136,7 +136,7 @@ def test_a_path_that_leads_nowhere_is_denied_and_not_allowed(top, path):
         ("src/*", "${PLACE}/a.py"),
     ],
 )
-def test_names_of_the_environment_are_filled_in(top, monkeypatch, pattern, path):
+def test_environment_variables_are_filled_in(top, monkeypatch, pattern, path):
     monkeypatch.setenv("HOME", str(top / "secret"))
     monkeypatch.setenv("PLACE", "src")
     assert decide(top, "deny", pattern, path) == "deny"
@@ -172,13 +172,13 @@ def test_a_name_is_denied_as_it_is_shown(top, pattern, name):
     assert decide(top, "allow", pattern, name) is None
 
 
-def test_relative_paths_start_in_the_processs_folder_where_no_other_is_named(top, monkeypatch):
+def test_relative_paths_start_in_the_working_folder_by_default(top, monkeypatch):
     monkeypatch.chdir(top / "work")
     rules = PermissionRules([Rule("read", f"{top}/work/src/*", "allow")])
     assert rules.decide("read", [Resource("path", "src/a.py")]).action == "allow"
 
 
-def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypatch):
+def test_where_the_system_ignores_case_both_cases_are_denied(top, monkeypatch):
     assert decide(top, "deny", "SRC/*", "src/a.py") is None
     monkeypatch.setattr(paths, "_FOLDS_CASE", True)
     assert decide(top, "deny", "SRC/*", "src/a.py") == "deny"
@@ -195,18 +195,18 @@ def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypa
         (("/a/b", "/c"), None, "/a/*"),
     ],
 )
-def test_exactly_a_place_and_its_folder(real, literal, wider):
+def test_a_path_offers_exactly_itself_and_its_folder(real, literal, wider):
     part = PathPart.of(real, real[:1], Folders("/"))
     assert (part.literal, part.wider) == (literal, wider)
 
 
-def test_a_place_that_is_denied_in_every_reading_is_surely_denied(top):
+def test_a_path_that_is_denied_in_every_reading_is_surely_denied(top):
     place = place_of("src/a.py", Folders([str(top / "work")]))
     assert place.match(Rule("read", "src/*", "deny")) is Match.SURELY
     assert place.match(Rule("read", "other/*", "deny")) is Match.NO
 
 
-def test_an_unreadable_link_leads_nowhere(monkeypatch):
+def test_a_link_that_cant_be_read_is_unreadable(monkeypatch):
     def fail(path):
         raise OSError(5, "Input/output error")
 
@@ -216,7 +216,7 @@ def test_an_unreadable_link_leads_nowhere(monkeypatch):
 
 
 @given(st.lists(st.sampled_from(["a", "b", "..", ".", "", "link", "up"]), max_size=7).map("/".join))
-def test_places_are_where_the_system_finds_them(tmp_path_factory, path):
+def test_paths_resolve_as_the_system_does(tmp_path_factory, path):
     """`os.path.realpath` gives the same for every path that it can follow."""
     top = tmp_path_factory.getbasetemp() / "places"
     if not top.exists():
@@ -227,7 +227,7 @@ def test_places_are_where_the_system_finds_them(tmp_path_factory, path):
     assert resolved(f"{top}/{path}") == os.path.realpath(f"{top}/{path}")
 
 
-def test_a_pattern_without_a_wildcard_is_one_place():
+def test_a_pattern_without_a_wildcard_is_one_path():
     pattern = path_pattern("a/../b", "/x")
     assert pattern.matches("/x/b")
     assert not pattern.matches("/x/b/c")
@@ -243,7 +243,7 @@ def test_what_an_allow_rule_means_does_not_follow_a_link_that_is_turned(tmp_path
     assert rules.decide("read", [Resource("path", "/etc/passwd")], work_dir=str(tmp_path)).action is None
 
 
-def test_a_rule_keeps_its_pattern_for_only_so_many_folders():
+def test_a_rule_caches_its_pattern_for_256_folders_at_most():
     rule = Rule("read", "a/*", "allow")
     for number in range(300):
         assert place_of("a/b", Folders([f"/nowhere/{number}"])).match(rule) is Match.SURELY
@@ -286,7 +286,7 @@ def test_a_host_has_one_name(text, name):
         *("b" * 100 + "ü.de",),
     ],
 )
-def test_a_host_that_programs_read_differently_is_none(text):
+def test_a_host_that_programs_read_differently_is_refused(text):
     with pytest.raises(UnreadableError):
         host_of(text)
 
@@ -321,7 +321,7 @@ def test_a_host_that_programs_read_differently_is_none(text):
         ("999.1.1.1", "9.1.1.1", False),
     ],
 )
-def test_a_name_means_its_subdomains(pattern, host, is_meant):
+def test_a_host_pattern_includes_subdomains(pattern, host, is_meant):
     assert UrlPattern.of(pattern).means(host_of(host)) is is_meant
 
 
@@ -459,7 +459,7 @@ def test_what_leads_to_the_same_host_is_denied_and_not_allowed(pattern, url):
         ("example.com:443", "example.com", "deny", None),
     ],
 )
-def test_what_is_denied_rather_than_allowed(pattern, url, denied, allowed):
+def test_an_uncertain_url_is_denied_and_not_allowed(pattern, url, denied, allowed):
     assert (decide_url("deny", pattern, url), decide_url("allow", pattern, url)) == (denied, allowed)
 
 
@@ -478,7 +478,7 @@ def test_a_path_that_servers_may_shorten_is_denied_by_each_reading(path):
     assert decide_url("allow", "example.com", url) == "allow"
 
 
-def test_exactly_a_url_and_its_origin():
+def test_a_url_offers_exactly_itself_and_its_origin():
     url = url_of("HTTPS://api.Example.com:8443/x?y#z")
     assert (url.literal, url.wider) == ("https://api.example.com:8443/x?y", "https://api.example.com:8443")
     assert decide_url("allow", url.wider, url.shown) == "allow"

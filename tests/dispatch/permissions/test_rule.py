@@ -119,13 +119,13 @@ def test_a_rule_survives_json(rule):
     assert hash(Rule.from_json(rule.to_json())) == hash(rule)
 
 
-def test_a_rule_writes_what_it_says_and_no_more():
+def test_a_rule_writes_only_what_is_set():
     assert Rule("bash", "*", "ask").to_json() == {"permission": "bash", "pattern": "*", "action": "ask"}
     full = Rule("bash", "*", "deny", forbid=True, field="line", kind="command")
     assert full.to_json() | {"forbid": True, "field": "line", "kind": "command"} == full.to_json()
 
 
-def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
+def test_a_rule_without_a_pattern_applies_to_everything():
     assert Rule.from_json({"permission": "bash", "action": "ask"}) == Rule("bash", "*", "ask")
     assert Rule.from_json({"permission": "bash", "forbid": True}) == Rule("bash", "*", "deny", forbid=True)
     unsaid = dict.fromkeys(("field", "kind", "owner", "reason"))  # as other programs write records
