@@ -670,6 +670,7 @@ def test_a_policy_does_not_keep_its_tool_alive():
     assert gone() is None
 
 
-def test_data_that_says_what_cant_be_is_refused():
-    with pytest.raises(ValueError, match="mode: must be one of default, plan"):
-        Permissions.from_json({"mode": "x"})
+def test_an_unknown_mode_is_refused():
+    for make in (lambda: Permissions(mode="yolo"), lambda: Permissions.from_json({"mode": "yolo"})):
+        with pytest.raises(ValueError, match="mode.*must be one of default, plan.*yolo"):
+            make()
