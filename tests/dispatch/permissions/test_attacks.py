@@ -1,4 +1,4 @@
-"""Attempts to get round a forbid rule, by one who knows README and safety.md. Each is one row; none may work."""
+"""Attempts to bypass a forbid rule, with knowledge of README and safety.md. Each is one row; none may work."""
 
 from __future__ import annotations
 
@@ -261,14 +261,14 @@ NAMES = "delete_all   DELETE_ALL   delete-all   deleteAll   delete_al   delete_a
 
 
 def attempts_of(text):
-    """The attempts of a table: three blanks stand between two, `<20>` for a character by its number."""
+    """The attempts of a table, separated by three blanks; `<20>` is a character by its number."""
     found = [each for line in text.strip().splitlines() for each in line.split("   ")]
     return [re.sub(r"<([0-9a-f]+)>", lambda number: chr(int(number[1], 16)), each) for each in found]
 
 
 @pytest.fixture
 def top(tmp_path, monkeypatch):
-    """A folder with a secret, ways to it, and the environment's."""
+    """A folder with a secret, links to it, and environment variables that name it."""
     for name in ("secret", "src", "deep"):
         (tmp_path / name).mkdir()
     (tmp_path / "secret" / "key").write_text("KEY")
@@ -325,7 +325,7 @@ def test_no_spelling_is_allowed_by_rules_for_other_programs(line):
 
 
 def test_what_is_not_forbidden_runs(top):
-    """The rows above fail for their own reasons, not since nothing runs."""
+    """So the rows above fail because of the rules."""
     registry = registry_of()
     for name, arguments in [
         *[("shell", {"line": line}) for line in ("ls", "grep 'rm x' f", "git rm x", "echo rm x", "sudo ls")],
@@ -397,7 +397,7 @@ FILE = Reshape(rename={"path": "file"})
 )
 @pytest.mark.parametrize(("field", "kind"), [("path", None), ("path", "path"), (None, None)])
 def test_no_reshaping_bypasses_a_forbid_rule(top, reshapes, arguments, field, kind):
-    """Nor any that the model neither names nor sees."""
+    """Also for arguments that the model doesn't see."""
 
     @tool(permission_arguments={} if kind else {"path": "path"})
     def look(path: str, mode: str = "r") -> str:
@@ -437,7 +437,7 @@ def test_what_a_running_tool_asks_for_is_resolved_as_it_resolves_paths(top):
 @pytest.mark.parametrize("path", ["secret/key", "./secret/key", "way/key", "src/../secret/key", "TOP/secret/key"])
 @pytest.mark.parametrize("declared", [{}, {"folder": "path"}, {"folder": "path", "pattern": "text"}])
 def test_a_path_from_a_running_tool_is_found_in_any_spelling(top, declared, path, field):
-    """Whatever it declares, and whatever the argument is called that the rule looks at."""
+    """For any declared arguments, and any name of the argument in the rule."""
 
     @tool(permission_arguments=declared)
     async def other(folder: str, pattern: str, context: ToolContext) -> str:
@@ -483,7 +483,7 @@ INNER += [text for value in INNER[:3] for text in (json.dumps(value), f"\ufeff {
 @pytest.mark.parametrize("to", INNER)
 @pytest.mark.parametrize("field", [None, "to"])
 def test_a_text_inside_of_a_value_is_found(top, to, field):
-    """Of one that is JSON, too; by a rule that names the argument, too."""
+    """Also in a text that is JSON, and by a rule that names the argument."""
 
     @tool(permission_arguments={} if field else {"to": "text"})
     def mail(to: str | dict | list) -> str:
@@ -519,7 +519,7 @@ ALTERED = ["secret/key", "way/key", "delete_all", "*", "bypass", None, True, [],
 
 
 def test_no_altered_pending_call_bypasses_a_forbid_rule(top):
-    """Each value of its JSON in turn is another, without a key that would show it."""
+    """Replaces each value of its unsigned JSON in turn."""
     rules = FORBIDDEN.with_rules(Rule("cat", "src/*", "ask")).with_mode("default")
 
     async def attempts():
@@ -578,7 +578,7 @@ def test_no_executor_bypasses_a_forbid_rule(top, question, facts):
     assert RAN == []
 
 
-# By what arguments are encoded in, and by what a tool works out of them
+# Encoded arguments, and permission values
 
 
 def made(**facts):

@@ -1,4 +1,4 @@
-"""Commands as rules match them: what may be allowed, what is denied, what a line hides."""
+"""Commands as rules match them: allowed, denied, and hidden ones."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_to_ask_what_may_be_meant_is_enough():
 
 
 def test_a_rule_that_may_apply_never_relaxes_a_decision():
-    """A perhaps is no last match: what stands before it still counts."""
+    """A rule that only may apply isn't the last match: earlier rules still count."""
     assert decide("/bin/git push", Rule("bash", "git *", "deny"), Rule("bash", "git push *", "ask")) == "deny"
 
 
@@ -297,8 +297,8 @@ def recorders(tmp_path_factory):
 
 
 def calls_of(shell, line, recorders):
-    """What a shell runs of a line: the words of each call."""
-    # A folder of its own: what an earlier line left running in the background may still write to that line's record.
+    """The words of each command that a shell runs of a line."""
+    # A folder of its own: background processes of an earlier line may still write to that line's record.
     state = Path(tempfile.mkdtemp(dir=recorders))
     record = state.with_suffix(".record")
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What a call touches, and what rules decide about it."""
+"""Evaluation of rules against what a call touches."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_is_missing_is_denied_and_not_allowed(kind):
 
 
 def test_the_star_as_text_applies_to_everything():
-    """The way to say: whatever it is, also what can't be read."""
+    """It applies to any value, also if it can't be read."""
     everything = Rule("read", "*", "allow", kind="text")
     for subject in (Resource("command", "$(x)"), Resource("path", None), Resource("url", "http://a@b")):
         assert ruled([everything], subject).action == "allow"
@@ -135,7 +135,7 @@ def test_a_rule_may_name_the_argument():
 
 
 def test_an_undeclared_argument_decides_about_the_whole_call():
-    """It matters only where a rule names it: `mode` itself needs no rule that allows it."""
+    """It counts only if a rule names it: no rule has to allow `mode` itself."""
     path, mode = Resource("text", "a", "path"), Resource("text", "w", "mode", declared=False)
     rules = [Rule("read", "a", "allow"), Rule("read", "w", "deny", field="mode")]
     assert ruled(rules, path, mode).action == "deny"

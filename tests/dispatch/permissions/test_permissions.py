@@ -1,4 +1,4 @@
-"""Rules and a mode decide about calls."""
+"""Decisions on calls by rules and a mode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def decide(called, arguments=None, *rules, mode="default", **options):
 
 
 def settled(permissions, called):
-    """Whether each call of a tool runs, whatever its arguments."""
+    """Whether each call of a tool runs, with any arguments."""
     return policy_of(permissions, called).conditions == ()
 
 
@@ -104,7 +104,7 @@ def test_any_tool_asks_that_an_ask_rule_names():
     assert not settled(Permissions([rule]), PLAIN)
 
 
-# --- who is believed ---
+# --- trust ---
 
 
 def test_the_permission_of_an_untrusted_origin_only_adds_caution():
@@ -117,7 +117,7 @@ def test_the_permission_of_an_untrusted_origin_only_adds_caution():
 
 @pytest.mark.parametrize("origin", [HOST, STRANGER, Origin("git", "pegboard-git")])
 def test_renaming_a_tool_bypasses_no_rule(origin):
-    """A tool is known by its own name, by the one that it is offered under, and by each between."""
+    """A rule matches a tool by its own name, by the one that it is offered under, and by each in between."""
     shown = tool("delete", destructive=True, origin=origin).with_spec(name="git_delete").with_spec(name="run_tests")
     for name in ("delete", "git_delete", "run_tests", "*_delete"):
         assert action(shown, {}, Rule("run_tests", "*", "allow"), Rule(name, "*", "deny")) == "deny"
@@ -147,7 +147,7 @@ def test_hints_of_an_untrusted_origin_only_add_caution():
 
 @pytest.mark.parametrize("permission", ["*", "e?it", "edit ", "ed\u200bit", "edit\nasked because safe"])
 def test_a_permission_that_is_no_name_is_not_asked_for(permission):
-    """An answer "always" would allow everything of everybody."""
+    """An answer "always" would allow everything to all tools."""
     greedy = tool(permission=permission, destructive=True)
     assert ask(greedy, {})["permission"] == "probe"
 
@@ -229,7 +229,7 @@ def test_rules_apply_to_a_renamed_argument():
 
 
 def test_a_tool_may_have_a_folder_of_its_own(tmp_path, monkeypatch):
-    """Relative paths start there; relative patterns too, and to deny and to ask in the call's folder as well."""
+    """Relative paths and patterns start there; patterns of deny and ask rules also in the call's folder."""
     monkeypatch.chdir(tmp_path)
     called = WRITE.evolve(work_dir=lambda arguments, context: f"data/{context.user}")
     context = ReadonlyContext(user="ann", work_dir=f"{tmp_path}/call")
@@ -273,14 +273,14 @@ def test_a_tool_whose_work_dir_fails_is_denied_and_not_allowed():
     ],
 )
 def test_a_running_tool_can_check_further_access(tmp_path, rules, allowed):
-    """Where rules ask about it, it may not, unless they asked about the whole call."""
+    """Not if rules ask about it, unless they asked about the whole call."""
     context = ReadonlyContext(work_dir=str(tmp_path))
     access = policy_of(Permissions(rules), READ).access({"path": "src"}, context, ())
     assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
 
 
 def test_a_running_tool_may_access_the_paths_it_was_judged_by(tmp_path):
-    """Another place it may access where a rule lets it."""
+    """Another path only if a rule allows it."""
     permissions = Permissions([Rule("edit", "src/*", "allow"), Rule("edit", "lib/*", "allow")])
     context = ReadonlyContext(work_dir=str(tmp_path))
     policy = policy_of(permissions, WRITE)
@@ -403,7 +403,7 @@ def test_never_ask_denies_what_would_ask():
     assert action(SHELL, {"line": "ls"}, Rule("bash", "ls *", "allow"), mode="never_ask") == "allow"
 
 
-# --- whatever rules, grants and modes ---
+# --- for any rules, grants and modes ---
 
 
 ANY_MODE = st.sampled_from(MODES)
@@ -419,7 +419,7 @@ FEW_RULES = st.lists(RULES | NARROW, max_size=3)
 
 @given(FEW_RULES, FEW_RULES, ANY_MODE, st.sampled_from(["rm x", "ls; rm x"]))
 def test_what_is_forbidden_is_never_run(rules, grants, mode, line):
-    """Whatever rules, grants and modes are added."""
+    """With any additional rules, grants and modes."""
     forbid = Rule("bash", "rm *", "deny", forbid=True)
     decision = decide(SHELL, {"line": line}, forbid, *rules, mode=mode, grants=tuple(grants))
     assert (decision.action, decision.rule, decision.forbidden) == ("deny", forbid, True)
@@ -564,7 +564,7 @@ def test_what_always_proposes_allows_the_same_call(line, rules):
 
 @given(FEW_RULES, st.sampled_from(["bash", "*"]), st.sampled_from(["*", "git *", "ls"]), LINES.map("; ".join))
 def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permission, pattern, line):
-    """It answers what asks."""
+    """It only answers what would be asked."""
     permissions, grants = Permissions(rules), (Rule(permission, pattern, "allow"),)
     before = permissions.decide(SHELL, {"line": line}).action
     after = permissions.decide(SHELL, {"line": line}, grants=grants).action
@@ -608,7 +608,7 @@ def test_a_tool_that_asks_for_its_own_permission_asks_in_its_own_kind(tmp_path):
     assert asked(WRITE, "other", "src/../a", rules=[Rule("other", "src/*", "deny")]) == "deny"
 
 
-# --- what is no argument ---
+# --- permission values ---
 
 
 def test_rules_apply_to_permission_values():
@@ -644,7 +644,7 @@ def test_failing_permission_values_are_denied_and_never_allowed():
         assert action(failed, {"a": "x"}, Rule("probe", "*", "ask"), Rule("probe", "x", "allow")) == "ask"
 
 
-# --- as data, and alive ---
+# --- JSON, copies and references ---
 
 
 @given(FEW_RULES, ANY_MODE)
@@ -664,13 +664,13 @@ def test_permissions_are_immutable():
 def test_a_policy_does_not_keep_its_tool_alive():
     permissions, called = Permissions(), tool(destructive=True)
     settled(permissions, called)
-    gone = weakref.ref(called)
+    reference = weakref.ref(called)
     del called
     gc.collect()
-    assert gone() is None
+    assert reference() is None
 
 
 def test_an_unknown_mode_is_refused():
     for make in (lambda: Permissions(mode="yolo"), lambda: Permissions.from_json({"mode": "yolo"})):
-        with pytest.raises(ValueError, match="mode: .*default, plan, accept_edits.*"):
+        with pytest.raises(ValueError, match=r"mode: .*default, plan, accept_edits"):
             make()

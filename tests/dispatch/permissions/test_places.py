@@ -24,7 +24,7 @@ from pegboard.dispatch.permissions.rule import Folders, Match, Rule, UnreadableE
 
 @pytest.fixture
 def top(tmp_path):
-    """`state/` with a file, `secret/` beside it, and links from the one to the other."""
+    """`work/` with a file, `secret/` next to it, and links from the one to the other."""
     top = Path(os.path.realpath(tmp_path))
     (top / "work" / "src").mkdir(parents=True)
     (top / "work" / "src" / "a.py").touch()
@@ -42,7 +42,7 @@ def decide(top, action, pattern, path):
 
 
 def both(top, pattern, path):
-    """What a rule that denies and one that allows make of it."""
+    """The decisions of a deny rule and of an allow rule."""
     return decide(top, "deny", pattern, path), decide(top, "allow", pattern, path)
 
 
@@ -51,7 +51,7 @@ def both(top, pattern, path):
     [
         *(("src/*", path, ("deny", "allow")) for path in ("src/a.py", "./src//a.py", "src/../src/a.py")),
         *(("src/*", path, ("deny", "allow")) for path in ("src/new/deep/b.py", "~x/../src/a.py")),
-        # The way to a place can be denied, too.
+        # A path can also be denied as written.
         ("*.pem", "key.pem", ("deny", None)),
         ("round/*", "src/a.py", ("deny", None)),
         # What starts with a star starts anywhere; a resolved folder's star is none.
@@ -95,7 +95,7 @@ def test_what_a_pattern_of_places_means(top, monkeypatch, pattern, path, decided
     ],
 )
 def test_a_path_outside_the_pattern_is_not_allowed(top, path):
-    """By `..`, by links, by both, or because it never was there."""
+    """By `..`, by links, by both, or because it doesn't exist."""
     assert decide(top, "allow", "src/*", path) is None
     assert decide(top, "allow", f"{top}/work/src/*", path) is None
 
@@ -107,7 +107,7 @@ def test_what_leads_to_a_denied_place_is_denied(top, path, pattern):
 
 
 def test_both_readings_of_a_step_back_behind_a_link_count(top):
-    """`out/..` is `top` to the system, and `state` to a program that shortens paths before it opens them."""
+    """`out/..` is `top` for the system, and `work` for a program that shortens paths before it opens them."""
     assert place_of("out/../x", Folders([str(top / "work")])).real == (f"{top}/x", f"{top}/work/x")
     assert decide(top, "allow", "*/work/*", "out/../x") is None
     assert decide(top, "deny", "*/work/*", "out/../x") == "deny"
@@ -217,7 +217,7 @@ def test_a_link_that_cant_be_read_is_unreadable(monkeypatch):
 
 @given(st.lists(st.sampled_from(["a", "b", "..", ".", "", "link", "up"]), max_size=7).map("/".join))
 def test_paths_resolve_as_the_system_does(tmp_path_factory, path):
-    """`os.path.realpath` gives the same for every path that it can follow."""
+    """`os.path.realpath` returns the same for every path that it can resolve."""
     top = tmp_path_factory.getbasetemp() / "places"
     if not top.exists():
         (top / "a" / "b").mkdir(parents=True)
@@ -454,7 +454,7 @@ def test_what_leads_to_the_same_host_is_denied_and_not_allowed(pattern, url):
         *(("example.com/admin*", f"https://example.com/{way}", "deny", None) for way in ("/admin", "x/%2e%2e/admin/")),
         ("example.com/admin*", "https://example.com/%61dmin", "deny", None),
         ("example.com/a b", "https://example.com/a%20b", "deny", None),
-        # What isn't said is denied rather than allowed.
+        # What is omitted is denied rather than allowed.
         ("https://example.com", "example.com", "deny", None),
         ("example.com:443", "example.com", "deny", None),
     ],
@@ -487,7 +487,7 @@ def test_a_url_offers_exactly_itself_and_its_origin():
 
 @given(st.text(":/?#[]@\\.%ab1 \n", max_size=20), st.sampled_from(["", "http://", "https://example.com"]))
 def test_no_text_is_allowed_without_a_host_that_is_known(rest, start):
-    """Whatever is read as allowed for example.com, the standard library's looser parser finds that host in it, too."""
+    """If a text is allowed for example.com, the standard library's looser parser finds that host in it, too."""
     from urllib.parse import urlsplit
 
     url = start + rest

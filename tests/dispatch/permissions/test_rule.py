@@ -1,4 +1,4 @@
-"""Rules, and the patterns that they are made of."""
+"""Rules and their patterns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILLINGS = ["".join(letters) for length in range(5) for letters in product("ab "
 
 
 def simply_matches(pattern, text):
-    """The definition, without a thought of what it costs."""
+    """Reference implementation, exponential in time."""
     if not pattern:
         return not text
     if pattern[0] == "*":

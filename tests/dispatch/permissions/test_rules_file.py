@@ -1,4 +1,4 @@
-"""Files of rules, and problems of rules."""
+"""Rules files, and the linter for rules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def written(tmp_path):
 
 
 def test_a_file_of_rules_is_read(written):
-    """The lists first, the stricter behind the milder; then the rules. By any path."""
+    """The lists first, stricter ones after milder ones; then the rules. By a string or a `Path`."""
     assert (
         read_permissions(written(TOML))
         == read_permissions(Path(written(TOML)))
