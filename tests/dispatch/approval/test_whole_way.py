@@ -457,7 +457,7 @@ def test_calls_of_a_batch_with_its_own_rules_are_not_resumed_without_rules():
     registry, asks = make_registry(), Permissions([Rule("*", "*", "ask")])
     pending = suspended(registry, permissions=asks)
     for other in (registry, make_registry(permissions=asks)):
-        with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: give them"):
+        with pytest.raises(PendingError, match="delete was suspended under permissions of its own batch: pass them"):
             resumed(other, pending)
     assert resumed(registry, pending, permissions=asks).results[0].text == "deleted a"
     other = suspended(registry, arguments={"path": "b"}, permissions=asks)
