@@ -119,13 +119,6 @@ def test_title_and_metadata_are_in_the_response_and_in_the_hosts_context(talk, h
     assert context.actions.title == "Heading"
 
 
-def test_generators_emit_their_items(talk):
-    seen = []
-    talk("count_up", listener=seen.append, to=3)
-    talk("count_up_later", listener=seen.append, to=2)
-    assert seen == [0, 1, 2, 0, 1]
-
-
 def test_many_events_all_arrive_in_order(talk):
     seen = []
     assert not talk("do", listener=seen.append, code=REPORT_MANY.format(2000)).is_error
@@ -263,21 +256,6 @@ def test_memory_and_artifacts_are_the_parents(talk):
 def test_background_work_is_refused(talk):
     response = talk("do", code="context.background(later(1))")
     assert (response.kind, response.error) == ("tool_failure", "do failed: LookupError.")
-
-
-def test_nested_calls_run_even_if_all_children_are_busy(pool):
-    """Otherwise a tool that calls a tool could wait for itself."""
-
-    class Nesting(Host):
-        async def call(self, context, name, arguments):
-            inner = ToolContext(depth=1, host=self)
-            return ToolResult((await execute(pool, name, inner, a=5)).output)
-
-    async def both():
-        contexts = [ToolContext(host=Nesting()) for _ in range(2)]
-        return await asyncio.gather(*(execute(pool, "call_one", each, name="add") for each in contexts))
-
-    assert [answer.output for answer in asyncio.run(both())] == ['{"result": 7}', '{"result": 7}']
 
 
 def test_rules_of_the_parent_decide_what_a_tool_may_access(talk):

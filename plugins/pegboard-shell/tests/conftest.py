@@ -101,6 +101,20 @@ def is_running() -> Callable[[int], bool]:
 
 
 @pytest.fixture
+def processes_with() -> Callable[[str], list[Path]]:
+    """The processes with this word in their command line."""
+
+    def find(word: str) -> list[Path]:
+        found = []
+        for place in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                found += [place] if word.encode() in place.read_bytes().split(b"\0") else []
+        return found
+
+    return find
+
+
+@pytest.fixture
 def join() -> Callable[[], None]:
     """Blocks until the threads of commands have ended."""
 

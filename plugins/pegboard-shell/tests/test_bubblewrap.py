@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -80,23 +79,14 @@ async def test_there_are_no_capabilities_and_no_processes_of_the_host(box):
     assert sockets == "0"
 
 
-async def test_processes_that_a_command_leaves_end_with_its_sandbox(box, top):
+async def test_processes_that_a_command_leaves_end_with_its_sandbox(box, top, processes_with):
     """Also a daemon that has left the process group."""
     ready = top / "ready"
     os.mkfifo(ready)
     (top / "daemon.sh").write_text("echo up > ready; exec sleep 98765.4321\n")
     running = asyncio.create_task(box()("setsid bash daemon.sh >/dev/null 2>&1 & cat ready"))
     assert (await running).text.startswith("up\n")
-    assert not running_with("98765.4321")
-
-
-def running_with(word: str) -> list[Path]:
-    """The processes with this word in their command."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            found += [place] if word in place.read_text().split("\0") else []
-    return found
+    assert not processes_with("98765.4321")
 
 
 async def test_a_sandboxed_command_is_ended_at_its_limit_and_as_a_session(make_registry, box):

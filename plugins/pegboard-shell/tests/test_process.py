@@ -7,7 +7,6 @@ import os
 import secrets
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,18 +16,6 @@ from pegboard_shell.process import RunningCommand
 
 def pids_in(text: str) -> list[int]:
     return [int(word) for word in text.split("[", maxsplit=1)[0].split() if word.isdigit()]
-
-
-def processes_with(word: str) -> list[str]:
-    """The ids of the processes with this in their command line."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if word.encode() in place.read_bytes():
-                found.append(place.parent.name)
-        except OSError:
-            continue
-    return found
 
 
 async def test_a_command_that_never_ends_is_ended_at_its_limit(run, is_running):
@@ -179,7 +166,7 @@ async def test_a_folder_that_is_replaced_by_a_link_is_still_used(run, top, tmp_p
     assert result.text.splitlines()[0] == str(top / "moved")
 
 
-async def test_cancellation_at_any_moment_leaves_no_process(run, join):
+async def test_cancellation_at_any_moment_leaves_no_process(run, join, processes_with):
     word = f"1{secrets.randbelow(10**12)}"
     for steps in [*range(0, 60, 3), 100, 300, 1_000, 3_000]:
         calling = asyncio.create_task(run(["sleep", word]))

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,6 @@ from pegboard.config.config import Config
 from pegboard.testing import ScriptedApprover, check_plugin, plugin_registry
 
 TOOLS = ["end_session", "poll_session", "shell", "shell_unsandboxed", "write_stdin"]
-
-
-def test_the_plugin_has_one_entry_point():
-    (entry,) = [each for each in entry_points(group="pegboard") if each.name == "shell"]
-    assert entry.load() is pegboard_shell.Plugin
 
 
 def test_annotations_and_permissions_of_the_tools(make_registry):
