@@ -85,6 +85,13 @@ async def test_sessions_are_limited_and_ended_ones_make_room(make_registry):
     assert not again.is_error
 
 
+async def test_sessions_that_start_at_once_are_limited(make_registry):
+    registry, arguments = make_registry(sessions=1), {"command": "cat", "background": True, "wait": 0.01}
+    results = await asyncio.gather(*(registry.call("shell", arguments) for _ in range(2)))
+    await registry.aclose()
+    assert sorted(result.is_error for result in results) == [False, True]
+
+
 async def test_a_program_that_doesnt_read_doesnt_block_the_call(start):
     registry, started = await start("sleep 10000", wait=0.01)
     key = started.metadata["session"]
