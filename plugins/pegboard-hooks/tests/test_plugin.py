@@ -76,6 +76,7 @@ def test_with_invalid_hooks_before_calls_no_call_runs(settings, wrong):
         ({"tools": {"bad": {**TRUE, "command": ["x", "{a}"], "arguments": PATTERN}}}, "plugins.hooks.tools.bad: "),
         ({"folders": ["tools"]}, "isn't absolute"),
         ({"folders": "/x"}, "has to be a list of absolute paths"),
+        ({"watch": "yes"}, "plugins.hooks.watch: has to be true or false"),
     ],
 )
 def test_other_invalid_settings_are_left_out(settings, wrong):
@@ -125,8 +126,8 @@ def test_an_untrusted_script_of_a_project_isnt_run(tmp_path, monkeypatch, kind):
 def environment(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
-    return {**kept, "HOME": str(home), "PEGBOARD_BLOCK": "mcp,search"}
+    given = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "PEGBOARD_", "PYTHON"))}
+    return {**given, "HOME": str(home), "PEGBOARD_BLOCK": "mcp,search"}
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ time.sleep(10_000)
 
 
 async def test_processes_that_have_left_the_group_are_ended(run, fifo, is_running):
-    """The command ends once its daemon stands, which takes a while to give back its memory."""
+    """The command ends once its daemon runs, which takes a while to release its memory when killed."""
     ready = fifo()
     result = await run(f"{sys.executable} -c '{DAEMON}' {ready} & cat {ready}; wait")
     (pid,) = pids_in(result.text)

@@ -14,7 +14,7 @@ from pegboard.testing import check_plugin
 from pegboard_torture.plugin import pegboard_register_commands
 from pegboard_torture.torture import Tried, _Guard
 
-home, others, say = of_commands.home, of_commands.others, of_commands.say
+home, others, run = of_commands.home, of_commands.others, of_commands.run
 demo_manifest, empty_site, site = of_commands.demo_manifest, of_commands.empty_site, of_commands.site
 
 
@@ -50,8 +50,8 @@ def test_paths_outside_of_the_folder_are_recorded(tmp_path):
     assert guard.outside == [outside, f"{tmp_path}/moved"]
 
 
-def test_a_fault_is_a_line_and_one_that_isnt_survived_the_exit_code(say, tried):
-    code, out, err = say("torture", "demo")
+def test_a_fault_is_a_line_and_one_that_isnt_survived_the_exit_code(run, tried):
+    code, out, err = run("torture", "demo")
     assert (code, tried["plugins"], tried["include_mutating"]) == (1, ["demo"], False)
     assert [line.split(maxsplit=4)[-1].strip() for line in out.splitlines()] == [
         *("OUTCOME", "0      survived", "7      broke; again", "1      as hostile texts; burst"),
@@ -60,12 +60,12 @@ def test_a_fault_is_a_line_and_one_that_isnt_survived_the_exit_code(say, tried):
     assert err == f"{called}2 of 3 faults not survived\n"
 
 
-def test_a_plugin_that_is_named_twice_is_tried_once(say, tried):
-    say("torture", "demo", "pegboard-demo")
+def test_a_plugin_that_is_named_twice_is_tried_once(run, tried):
+    run("torture", "demo", "pegboard-demo")
     assert tried["plugins"] == ["demo"]
 
 
-def test_sigterm_ends_it_as_ctrl_c_does(say, monkeypatch):
+def test_sigterm_ends_it_as_ctrl_c_does(run, monkeypatch):
     ended = []
 
     def torture(*_arguments, **_options):
@@ -77,20 +77,20 @@ def test_sigterm_ends_it_as_ctrl_c_does(say, monkeypatch):
 
     monkeypatch.setattr("pegboard_torture.command.torture", torture)
     before = signal.getsignal(signal.SIGTERM)
-    code, _, _ = say("torture", "demo")
+    code, _, _ = run("torture", "demo")
     assert (code, ended, signal.getsignal(signal.SIGTERM)) == (130, [True], before)
 
 
-def test_as_json(say, tried):
-    code, out, _ = say("torture", "--all", "--include-mutating", "--json")
+def test_as_json(run, tried):
+    code, out, _ = run("torture", "--all", "--include-mutating", "--json")
     assert faults("registry torture --json", json.loads(out)) == []
     assert (code, tried["include_mutating"], "demo" in tried["plugins"]) == (1, True, True)
     facts = {"plugin": "demo", "group": "arguments", "fault": "hostile texts", "calls": 7, "survived": False}
     assert json.loads(out)["trials"][1] == {**facts, "causes": ["broke", "again"], "notCalled": ["erase"]}
 
 
-def test_one_group_that_is_survived(say, tried):
-    assert say("torture", "pegboard-demo", "--group", "import")[0::2] == (0, "1 faults, all survived\n")
+def test_one_group_that_is_survived(run, tried):
+    assert run("torture", "pegboard-demo", "--group", "import")[0::2] == (0, "1 faults, all survived\n")
     assert tried["groups"] == ("import",)
 
 
@@ -103,7 +103,7 @@ def test_one_group_that_is_survived(say, tried):
         (("demo", "--group", "names,results"), "there is no group 'names,results': take one of import,"),
     ],
 )
-def test_wrong_use(say, argv, cause):
-    code, _, err = say("torture", *argv)
+def test_wrong_use(run, argv, cause):
+    code, _, err = run("torture", *argv)
     assert code == 2
     assert cause in err

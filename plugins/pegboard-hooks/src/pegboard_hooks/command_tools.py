@@ -143,9 +143,9 @@ class ToolSettings(ProgramSettings):
 
     def _check_names(self) -> None:
         used = {name for word in self._all_words() for name in word.names}
-        for name in used - {*self.arguments}:
+        for name in sorted(used - {*self.arguments}):
             raise ValueError(f"command: there is no argument {name!r}.{did_you_mean(suggest(name, self.arguments))}")
-        for name in {*self.arguments} - used:
+        for name in sorted({*self.arguments} - used):
             raise ValueError(f"arguments.{name}: command has no {{{name}}}")
         for word in self._all_words():
             for name in word.names:

@@ -108,7 +108,7 @@ class Hooks:
         """Registers the toolset of the folders in the settings, and one that reports programs that can't be run.
 
         Raises:
-            ValueError: The folders aren't absolute paths.
+            ValueError: `folders` aren't absolute paths, or `watch` is not a boolean.
         """
         if not self._settings:
             return
@@ -116,13 +116,16 @@ class Hooks:
 
         register(Programs(self._programs))
         folders: Any = self._settings.get("folders", ())
+        watches = self._settings.get("watch", False)
+        if not isinstance(watches, bool):
+            raise ValueError("plugins.hooks.watch: has to be true or false")  # noqa: TRY004  the one error of settings
         if not folders:
             return
         from pegboard_hooks.file_tools import FileToolset
 
         if not isinstance(folders, list) or not all(isinstance(each, str) for each in cast("list[Any]", folders)):
             raise ValueError("plugins.hooks.folders: has to be a list of absolute paths")
-        register(FileToolset(cast("list[str]", folders), watches=self._settings.get("watch") is True))
+        register(FileToolset(cast("list[str]", folders), watches=watches))
 
     @hookimpl
     def pegboard_guards_calls(self) -> None:
