@@ -41,10 +41,12 @@ def test_the_answer_goes_to_standard_output_and_calls_to_standard_error(chat, mo
 
 
 def test_the_model_gets_its_name_the_instructions_and_the_tools(chat, models):
-    chat(["ok"], "Hi", "--system", "Be brief.", "--where", "not destructive", "-T", "we*,wipe")
-    (request,) = models[0].requests
+    chat(["ok"], "Hi", "--system", "Be brief.", "--where", "not destructive")
+    chat(["ok"], "Hi", "--where", "not destructive", "-T", "wipe")
+    request, narrowed = (model.requests[0] for model in models)
     assert models[0].name == "small"
     assert (request.instructions, request.tools.names) == (("Be brief.",), ("weather",))
+    assert narrowed.tools.names == ()
 
 
 @pytest.mark.parametrize(("words", "prompt"), [((), "a whole page"), (("Sum up:", "-"), "Sum up:\n\na whole page")])
