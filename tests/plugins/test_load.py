@@ -603,7 +603,7 @@ class TestRegistered:
         if callable(thing) and isinstance(thing(), MCP):
             assert registry.exporter("mine").name == "mcp"
             return
-        with pytest.raises(ExportError, match="what is registered is no exporter"):
+        with pytest.raises(ExportError, match="an exporter must be registered under this name"):
             registry.exporter("mine")
 
     def test_an_unknown_exporter_is_refused_with_near_misses(self):
@@ -649,7 +649,7 @@ class TestRegistered:
         [
             (lambda model: ScriptedModel([], name=model), r"no client for 'odd/x': TypeError: .*color"),
             (lambda model, **_: refused("no key"), "strict: no key"),  # what it raises itself comes through
-            (lambda model, **_: 5, "odd: what it makes is no model, but 5"),
+            (lambda model, **_: 5, "odd: its factory must return a model, got 5"),
         ],
     )
     def test_a_client_that_can_not_be_made_is_named(self, registry, make, why):

@@ -89,14 +89,14 @@ def test_an_empty_pipeline_says_that_there_are_none():
 
 @pytest.mark.parametrize("change", ["insert_before", "insert_after"])
 def test_a_name_that_is_taken_is_refused(change):
-    with pytest.raises(RegistrationError, match="'b' is taken: pegboard has brought one"):
+    with pytest.raises(RegistrationError, match="'b' is taken: pegboard has registered one"):
         getattr(ABC, change)("a", "b", says("x"))
-    with pytest.raises(RegistrationError, match="'x' is taken: plugin 'files' has brought one"):
+    with pytest.raises(RegistrationError, match="'x' is taken: plugin 'files' has registered one"):
         ABC.append("x", says("x"), owner=FILES).append("x", says("x"))
 
 
 def test_a_row_with_a_name_twice_is_refused():
-    with pytest.raises(RegistrationError, match="'a' stands there twice"):
+    with pytest.raises(RegistrationError, match="'a' is there twice"):
         Pipeline((*ABC.processors, *ABC.processors))
 
 
@@ -207,6 +207,17 @@ def test_the_hosts_word_stands():
     assert "x" not in again.with_brought([entry])
 
 
+def test_a_registered_processor_neednt_be_hashable():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, request):
+            return request.with_instructions("x")
+
+    entry = ("x", Unhashable(), FILES)
+    assert "x" in process(SHAPE.with_brought([entry]).with_brought([entry])).instructions
+
+
 @given(st.permutations(range(4)))
 def test_joining_twice_changes_nothing(order):
     entries = [(f"x{number}", says("x"), FILES) for number in range(3)]
@@ -266,7 +277,7 @@ async def cancels_itself():
 
 FAULTS = [
     (fails, "ValueError: no luck"),
-    (quick(nonsense), "TypeError: gave str; it may give a ModelRequest or None"),
+    (quick(nonsense), "TypeError: returned str; it must return a ModelRequest or None"),
     (never, "TimeoutError: gave no answer within 0.05 s"),
     (ends, "SystemExit: 3"),
     (quick(interrupts), "KeyboardInterrupt"),
@@ -404,7 +415,7 @@ def test_what_it_raises_is_told_alike(built_in):
     [
         ("p", lambda tools: None, r"request processor 'p': .* asks for 'tools'; there are request, "),
         *(("p", function, r"request processor 'p': .* is not a callable object") for function in (None, 5, "text")),
-        *((name, print, "name has to be a text") for name in ("", None, 5)),
+        *((name, print, "name must be a text") for name in ("", None, 5)),
     ],
 )
 def test_what_is_no_name_or_no_function_of_a_request_is_refused_at_once(name, function, says):
@@ -432,7 +443,7 @@ def test_its_summary_is_the_first_line_of_its_docstring():
 
 @pytest.mark.parametrize("places", [{}, {"before": "a", "after": "b"}])
 def test_one_place_has_to_be_named(places):
-    with pytest.raises(ValueError, match="name one of the two"):
+    with pytest.raises(ValueError, match="exactly one of the two"):
         Placed(print, **places)
 
 

@@ -174,9 +174,9 @@ class Unwilling(PlainToolset):
     [
         (speaking(raises), "toolset 't': ValueError: no luck"),
         (speaking(lambda nosuch: None), "asks for 'nosuch'; there are context"),
-        (speaking(5), "toolset 't': TypeError: instructions have to be a text or a list of texts, not int"),
-        (speaking(["a", 5]), "toolset 't': TypeError: instructions have to be a text or a list of texts, not list"),
-        (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, and have more"),
+        (speaking(5), "toolset 't': TypeError: instructions must be a text or a list of texts, got int"),
+        (speaking(["a", 5]), "toolset 't': TypeError: instructions must be a text or a list of texts, got list"),
+        (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, got 100,001"),
         (Unwilling("t", [make_tool("t_tool")]), "toolset 't': RuntimeError: not today"),
     ],
 )
@@ -268,7 +268,7 @@ async def ends():
     [
         (raises, "ValueError: no luck"),
         (ends, "SystemExit: 3"),
-        (lambda: "text", "TypeError: gave str; it may give a ModelRequest or None"),
+        (lambda: "text", "TypeError: returned str; it must return a ModelRequest or None"),
         (lambda nosuch: None, "asks for 'nosuch'; there are request, context"),
     ],
 )
@@ -538,14 +538,14 @@ def test_what_is_packed_stays_as_it_is():
         (
             NamedTool("late"),
             (A_PACK_TOOLS, LATE),
-            "tool 'late' had to be called and isn't offered; the model is left to decide",
+            "tool_choice names 'late', which isn't offered; 'auto' is used instead",
         ),
         (
             NamedTool("nosuch"),
             (A_PACK_TOOLS,),
-            "tool 'nosuch' had to be called and isn't offered; the model is left to decide",
+            "tool_choice names 'nosuch', which isn't offered; 'auto' is used instead",
         ),
-        ("required", (HIDDEN,), "a tool had to be called and none is offered; the model is left to decide"),
+        ("required", (HIDDEN,), "tool_choice is 'required', and no tool is offered; 'auto' is used instead"),
     ],
 )
 def test_a_choice_that_no_provider_would_take_is_loosened_and_told(choice, tools, cause):

@@ -140,7 +140,7 @@ class TestLoop:
     async def test_a_turn_runs_once(self, registry):
         turn = turn_of(ScriptedModel(["a", "b"]), "Hi", registry)
         await turn.run()
-        with pytest.raises(RuntimeError, match="a turn runs once"):
+        with pytest.raises(RuntimeError, match="this turn has been run already"):
             await turn.run()
 
     def test_an_option_that_there_is_not_is_refused_with_a_near_miss(self, registry):
@@ -171,7 +171,7 @@ class TestCutOff:
     def test_a_model_whose_answers_break_off_again_and_again_ends_the_turn(self, turn):
         broken = ModelResponse([ADD], "other", complete=False, interrupted=True)
         outcome, _ = turn([broken] * 3, limits=TurnLimits(retries=2))
-        assert (outcome.ended, outcome.detail) == ("cut_off", "the model's answers were broken off again and again")
+        assert (outcome.ended, outcome.detail) == ("cut_off", "3 answers of the model broke off")
         assert everything_is_answered(outcome)
 
     def test_a_provider_that_answers_with_an_error_is_a_model_error(self, turn):
@@ -411,7 +411,7 @@ class TestApproval:
 
     def test_an_outcome_in_which_nothing_waits_is_refused(self, registry, turn):
         outcome, _ = turn(["Hello."])
-        with pytest.raises(ValueError, match="nothing waits in this outcome, which ended by 'answered'"):
+        with pytest.raises(ValueError, match="no call waits in this outcome, which ended by 'answered'"):
             resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, suspended=outcome, answers={})
 
     @pytest.mark.parametrize("wrong", [{}, {"version": 3}, {"version": 2, "ended": "well"}, {"version": 1}, 5])

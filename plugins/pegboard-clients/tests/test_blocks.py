@@ -95,7 +95,7 @@ def test_a_tool_is_written_once_for_as_long_as_it_says_the_same():
 
 
 def test_what_is_kept_of_counts_is_bounded(monkeypatch):
-    monkeypatch.setattr("pegboard_clients.blocks.MOST_KEPT", 2)
+    monkeypatch.setattr("pegboard_clients.blocks.MOST_CACHED", 2)
     exporter = Anthropic()
     specs = [tool(f"t{at}", {"a": TEXT}) for at in range(5)]
 

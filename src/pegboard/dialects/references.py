@@ -1,4 +1,4 @@
-"""References: inlined, pointed to `$defs`, or alone; and what stands for a schema that is left out."""
+"""Steps for references: inline, name or isolate them; and the replacement for a schema that is cut off."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mad
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"
-"""What every reference begins with after this step; a definition's name follows."""
+"""The prefix of every reference after `named_definitions`; a definition's name follows."""
 
 MOST_SCHEMAS: Final = 20_000
-"""Schemas to go through before no further definition is made of what a reference points to elsewhere."""
+"""Visited schemas after which no further definitions are added."""
 
 ASIDE: Final = frozenset({"$defs", "definitions", "$anchor", "$dynamicAnchor", "$id", "$recursiveAnchor"})
-"""Keywords that only references need, at their places; all are gone after this step but the root's `$defs`."""
+"""Keywords that only serve references; `named_definitions` removes all of them but the root's `$defs`."""
 
 _OUTSIDE_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def named_definitions(schema: JsonSchema) -> Rewritten:
-    """Points every reference to a definition in the root's `$defs`, and leaves there what is referred to.
+    """Points every reference to a definition in the root's `$defs`, which then has only what is referred to.
 
-    References by pointer, anchor or `$id` would break as soon as a step moves something. What several places share
-    is written once. A reference that points nowhere in the schema is left out: nothing is ever fetched.
+    References by pointer, anchor or `$id` would break as soon as a step moves something. A definition that is used
+    several times is written once. A reference to outside of the schema is left out: nothing is ever fetched.
     """
     return _Naming(References(schema)).rewritten()
 
 
 @define
 class _Naming:
-    """The definitions found so far, by the identity of what they are made of, and in their order."""
+    """The definitions found so far, by the identity of their schemas, in order."""
 
     references: References
     names: dict[int, str] = field(factory=dict[int, str])

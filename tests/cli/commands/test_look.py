@@ -606,7 +606,7 @@ class Refusing(MCP):
     ("exporter", "told"),
     [
         (Failing(), "mine: it failed: ZeroDivisionError: oh"),
-        (Refusing(), "mcp: it lists tools; no model takes requests in this form"),  # it says so itself
+        (Refusing(), "mcp: it only lists tools; no model takes requests in this format"),  # it says so itself
     ],
 )
 def test_an_exporter_of_the_host_that_fails_is_named(say, exported, exporter, told):

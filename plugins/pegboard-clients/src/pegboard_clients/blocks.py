@@ -24,7 +24,7 @@ from pegboard.messages import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.exporter import MOST_KEPT, Entries, Entry, Loss
+from pegboard.request.exporter import MOST_CACHED, Entries, Entry, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
@@ -438,13 +438,13 @@ class StrictBudget(Entries):
             left[:] = after
             return written
         plainly = self.written(spec, strict=False)
-        what = f"exported without: a request may hold {self.limits} in all, and other tools have used them up"
+        what = f"exported as not strict: a request may hold {self.limits} in all, and other tools have used them up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
     def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
         counts = self._counts.get(spec)
         if counts is None:
-            if len(self._counts) >= MOST_KEPT:
+            if len(self._counts) >= MOST_CACHED:
                 self._counts.clear()
             counts = self._counts[spec] = counts_of(schema)
         return counts
