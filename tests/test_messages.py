@@ -73,7 +73,7 @@ ANSWER = {"type": "result", "callId": "a", "name": "b"}
         (Message, {"role": "robot"}, "role: must be one of system, user, assistant, tool, got 'robot'"),
         (Message, {"role": "user", "parts": "a"}, "parts: must be an array, got str"),
         (Message, {"role": "user", "parts": [{"type": "text", "text": "a"}, 1]}, "parts[1]: must be an object, got "),
-        (Message, {"role": "user", "id": 1}, "id: must be a text, got int"),
+        (Message, {"role": "user", "id": 1}, "id: must be a string, got int"),
         (Message, {"role": "user", "metadata": 1}, "metadata: must be an object, got int"),
         (ModelResponse, 1, "response: must be an object, got int"),
         (ModelResponse, {}, "message: missing"),
@@ -82,18 +82,18 @@ ANSWER = {"type": "result", "callId": "a", "name": "b"}
         (ModelResponse, {"message": MESSAGE, "usage": []}, "usage: must be an object, got list"),
         (ModelResponse, {"message": MESSAGE, "grounding": 1}, "grounding: must be an object, got int"),
         (Citation, None, "citation: must be an object, got NoneType"),
-        (Citation, {"text": 1}, "text: must be a text, got int"),
+        (Citation, {"text": 1}, "text: must be a string, got int"),
         (Citation, {"start": True}, "start: must be a whole number, got bool"),
         (Citation, {"data": []}, "data: must be an object, got list"),
         *((Usage, {"outputTokens": count}, "outputTokens: must be a whole number") for count in ("3", 3.0, True, [3])),
         (Message, of_part({}), "parts[0].type: missing"),
         (Message, of_part({"type": "voice"}), "parts[0].type: must be one of text, media, call, result, reasoning, h"),
-        (Message, of_part({"type": DEEP}), "parts[0].type: must be a text, got list"),
+        (Message, of_part({"type": DEEP}), "parts[0].type: must be a string, got list"),
         (Message, of_part({"type": "text"}), "parts[0].text: missing"),
         (
             Message,
             of_part({"type": "text", "text": "a", "citations": [{}, {"uri": 1}]}),
-            "parts[0].citations[1].uri: must be a text, got int",
+            "parts[0].citations[1].uri: must be a string, got int",
         ),
         (
             Message,
@@ -101,7 +101,7 @@ ANSWER = {"type": "result", "callId": "a", "name": "b"}
             "parts[0].content.type: words are a part",
         ),
         (Message, of_part({"type": "media"}), "parts[0].content: missing"),
-        (Message, of_part({"type": "media", "content": {"type": DEEP}}), "parts[0].content.type: must be a text, got"),
+        (Message, of_part({"type": "media", "content": {"type": DEEP}}), "parts[0].content.type: must be a string"),
         (Message, of_part({"type": "call"}), "parts[0].call: missing"),
         (Message, of_part({"type": "call", "call": {}}), "parts[0].call.name: missing"),
         (Message, of_part(ANSWER), "parts[0].result: missing"),
@@ -213,7 +213,7 @@ def test_hosts_write_parts_for_short(given, part):
 
 
 def test_something_else_is_no_part():
-    with pytest.raises(TypeError, match="a part of a message must be a text, content, a call or a part, not int"):
+    with pytest.raises(TypeError, match="a part of a message must be a string, content, a call or a part, not int"):
         _as_part(5)
 
 

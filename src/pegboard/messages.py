@@ -164,7 +164,7 @@ def _as_part(value: Part | ToolCall | Content | str) -> Part:
         return MediaPart(value)
     if isinstance(value, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         return CallPart(value)
-    raise TypeError(f"a part of a message must be a text, content, a call or a part, not {type(value).__name__}")
+    raise TypeError(f"a part of a message must be a string, content, a call or a part, not {type(value).__name__}")
 
 
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]

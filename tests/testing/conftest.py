@@ -1,4 +1,4 @@
-"""Plugin packages, installed on the spot."""
+"""Plugin packages that are installed by a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from installed import install, write
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """`site(name, code)` installs a package with one plugin in front of all others, and gives its module's name."""
+    """`site(name, code)` installs a package with one plugin ahead of all others, and returns its module's name."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -19,7 +19,7 @@ def site(tmp_path, monkeypatch):
     made: list[str] = []
 
     def add(name: str, code: str, *, more: str = "") -> str:
-        module = f"{name}_on_the_spot"
+        module = f"{name}_installed"
         made.append(module)
         write(folder / f"{module}.py", code)
         record = f"{module}.py,,\n{module}.pegboard-manifest.json,,\n" if more else f"{module}.py,,\n"

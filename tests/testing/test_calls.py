@@ -1,4 +1,4 @@
-"""`call_tool`: one call as a model's call runs."""
+"""`call_tool`, `plugin_registry` and `RecordedCalls`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_text_and_names_together_are_refused() -> None:
         call_tool(forecast, "{}", city="Oslo")
 
 
-def test_a_plain_function_is_called_through_the_stages() -> None:
+def test_a_plain_function_is_called_with_validated_arguments() -> None:
     def double(n: int) -> int:
         """Doubles."""
         return 2 * n
@@ -50,7 +50,7 @@ def test_a_plain_function_is_called_through_the_stages() -> None:
     assert (result.is_error, result.kind) == (True, "invalid_arguments")
 
 
-def test_what_holds_several_tools_is_refused() -> None:
+def test_an_object_with_several_tools_is_refused() -> None:
     class Two:
         one = staticmethod(forecast)
 
@@ -63,7 +63,7 @@ def test_what_holds_several_tools_is_refused() -> None:
         call_tool(Two())
 
 
-def test_a_fatal_error_surfaces() -> None:
+def test_a_fatal_error_is_raised_by_call_tool() -> None:
     @tool
     def end() -> str:
         """Ends."""
@@ -73,7 +73,7 @@ def test_a_fatal_error_surfaces() -> None:
         call_tool(end)
 
 
-def test_inside_a_loop_it_says_what_to_write() -> None:
+def test_inside_an_event_loop_it_names_the_alternative() -> None:
     async def inside() -> None:
         call_tool(forecast, city="Oslo")
 
@@ -81,9 +81,7 @@ def test_inside_a_loop_it_says_what_to_write() -> None:
         asyncio.run(inside())
 
 
-def test_what_would_ask_a_person_is_allowed() -> None:
-    """A test of a tool is about the tool."""
-
+def test_calls_that_need_approval_are_allowed() -> None:
     @tool(destructive=True, requires_confirmation=True)
     async def wipe(context: ToolContext) -> str:
         """Wipes."""
@@ -93,7 +91,7 @@ def test_what_would_ask_a_person_is_allowed() -> None:
     assert call_tool(wipe).text == "wiped"
 
 
-# `plugin_registry`: plugins on a registry of their own, whole or not at all ------------------------------------------
+# `plugin_registry`: a registry of given plugins, which load completely or fail ---------------------------------------
 
 
 @tool
@@ -111,7 +109,7 @@ class Greeter:
         register(tool(lambda: settings.get("text", "hello"), name="greet", description="Greets."))
 
 
-def test_objects_and_classes_are_called_as_their_class_is() -> None:
+def test_objects_and_classes_are_named_after_their_class() -> None:
     registry = plugin_registry(Greeter)
     assert [record.name for record in registry.plugins()] == ["Greeter"]
     assert [tool.name for tool in registry.tools()] == ["greet"]  # and nothing else
@@ -123,7 +121,7 @@ def test_settings_reach_the_plugin_of_that_name() -> None:
     assert registry.call_sync("greet").text == "good day"
 
 
-def test_installed_plugins_are_hung_by_name_and_keep_their_origin() -> None:
+def test_installed_plugins_are_found_by_name_and_keep_their_origin() -> None:
     registry = plugin_registry("files")
     assert registry.get("read_file").origin.distribution == "pegboard-files"
 
@@ -133,32 +131,26 @@ def test_a_plugin_that_fails_raises_with_its_cause() -> None:
         def __init__(self) -> None:
             raise OSError("no disk")
 
-    with pytest.raises(PluginError, match="plugin 'Broken': OSError: no disk"):
-        plugin_registry(Broken)
-
-
-def test_a_plugin_that_is_partial_raises_with_its_cause() -> None:
     class Partial:
         @hookimpl
         def pegboard_register_tools(self, register) -> None:
             register(greet)
             register(greet)
 
+    with pytest.raises(PluginError, match="plugin 'Broken': OSError: no disk"):
+        plugin_registry(Broken)
     with pytest.raises(PluginError, match="registered twice"):
         plugin_registry(Partial)
 
 
-def test_two_plugins_with_one_tools_name_raise() -> None:
+def test_plugins_with_the_same_name_or_tool_raise() -> None:
     with pytest.raises(PluginError, match="tool 'greet' is held back"):
         plugin_registry(one=Greeter, two=Greeter)
-
-
-def test_two_plugins_of_one_name_raise_with_the_way_out() -> None:
     with pytest.raises(RegistrationError, match="two plugins are called 'Greeter': name one"):
         plugin_registry(Greeter, Greeter())
 
 
-# `RecordedCalls`: every call with its result, in order, as a plugin and as a callback --------------------------------
+# `RecordedCalls`: a recorder of calls, as a plugin and as a callback -------------------------------------------------
 
 
 @tool

@@ -1,4 +1,4 @@
-"""`check_plugin`: what keeps the contract passes, and everything that breaks it is found and named at once."""
+"""`check_plugin`: finds all violations of the contract at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def greet(who: str = "you") -> str:
     '''Greets.
 
     Args:
-        who: Whom to greet.
+        who: The name.
     '''
     return f"hello {who}"
 
@@ -44,8 +44,8 @@ def pegboard_register_tools(register, settings):
 """
 
 
-def bringing(*things: object):
-    """A plugin that brings tools."""
+def plugin_with(*things: object):
+    """A plugin that registers these tools."""
 
     class Plugin:
         @hookimpl
@@ -57,7 +57,7 @@ def bringing(*things: object):
 
 
 def findings(plugin: object) -> str:
-    """Without measuring the import, which takes a process."""
+    """The text of the violations; without measuring the import, which takes a process."""
     with pytest.raises(AssertionError) as caught:
         check_plugin(plugin, heavy=())
     return str(caught.value)
@@ -75,28 +75,28 @@ def forecast(city: str, days: Annotated[int, Ge(1), Le(9)] = 1) -> str:
 
 
 def test_a_good_plugin_passes_and_is_reported() -> None:
-    report = check_plugin(bringing(forecast))
+    report = check_plugin(plugin_with(forecast))
     assert report.tools == ("forecast",)
     assert report.tried > 10
     assert report.ran == 0
     assert report.warnings == ()
     assert ["declares no examples" in note for note in report.notes] == [True]
-    assert check_plugin(bringing(forecast)) == report  # nothing is left to chance
+    assert check_plugin(plugin_with(forecast)) == report  # it is deterministic
 
 
 def test_a_plugin_is_checked_by_its_installed_name(site) -> None:
     module = site("greeter", GREETER)
     report = check_plugin("greeter", run_examples=True, heavy=())
     assert report == Report("greeter", ("greet",), tried=report.tried, ran=1)
-    assert check_plugin(import_module(module), heavy=()) == report  # a module is called by its entry point
+    assert check_plugin(import_module(module), heavy=()) == report  # a module has the name of its entry point
 
 
 @pytest.mark.parametrize("name", ["files", "guard"])
-def test_the_first_party_plugins_keep_the_contract(name) -> None:
+def test_first_party_plugins_fulfil_the_contract(name) -> None:
     assert check_plugin(name, run_examples=True).warnings == ()
 
 
-def test_a_class_is_made_with_its_settings() -> None:
+def test_a_class_is_created_with_its_settings() -> None:
     class Plugin:
         def __init__(self, settings) -> None:
             self.prefix = settings["prefix"]
@@ -109,7 +109,7 @@ def test_a_class_is_made_with_its_settings() -> None:
     assert "it doesn't load: KeyError" in findings(Plugin)
 
 
-def test_what_cant_be_imported_is_found_with_its_cause(site) -> None:
+def test_a_failed_import_is_found_with_its_cause(site) -> None:
     site("broken", "raise SystemExit('no licence')")
     assert "it can't be imported: SystemExit: no licence" in findings("broken")
     text = findings("fils")
@@ -117,16 +117,16 @@ def test_what_cant_be_imported_is_found_with_its_cause(site) -> None:
     assert "Did you mean 'files'" in text
 
 
-def test_a_tool_that_cant_judge_is_found_and_costs_the_others_nothing() -> None:
+def test_invalid_schemas_are_found_and_dont_affect_other_tools() -> None:
     broken = Tool(ToolSpec("broken", "Does.", input_schema={"type": "object", "properties": {"a": {"type": "what"}}}))
     lying = Tool(ToolSpec("lying", "Does.", output_schema={"type": "array"}))
-    text = findings(bringing(broken, lying, forecast))
+    text = findings(plugin_with(broken, lying, forecast))
     assert "(2 found)" in text
     assert "tool 'lying': output_schema is refused" in text
     assert "tool 'broken': input_schema is refused" in text
 
 
-def test_what_was_refused_is_a_finding() -> None:
+def test_refused_registrations_are_found() -> None:
     class Plugin:
         @hookimpl
         def pegboard_register_tools(self, register) -> None:
@@ -142,7 +142,7 @@ def test_what_was_refused_is_a_finding() -> None:
     assert "there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'" in text
 
 
-def test_hooks_that_are_none_or_take_something_else_are_found() -> None:
+def test_invalid_hooks_are_found() -> None:
     class Unmarked:
         def pegboard_register_tools(self, register) -> None:
             register(forecast)
@@ -178,7 +178,7 @@ def test_toolsets_are_noted_as_unchecked() -> None:
     assert "toolset 'live'" in note
 
 
-def test_a_module_made_on_the_spot_is_checked_without_its_import() -> None:
+def test_a_module_that_cant_be_imported_again_is_checked_without_its_import() -> None:
     module = types.ModuleType("made_up")
     module.pegboard_register_tools = hookimpl(lambda register: register(forecast), specname="pegboard_register_tools")
     notes = check_plugin(module).notes
@@ -191,7 +191,7 @@ def test_testing_aids_need_no_test_runner() -> None:
     assert ast.literal_eval(done.stdout) == []
 
 
-# Whether a plugin says the same each time, in each process, and in its manifest --------------------------------------
+# Whether a plugin is the same each time, in each process, and in its manifest ----------------------------------------
 
 TEMPLATE = """
 from pegboard import hookimpl, tool
@@ -201,7 +201,7 @@ def greet(who: str = "{who}") -> str:
     '''Greets.
 
     Args:
-        who: Whom to greet.
+        who: The name.
     '''
     return f"hello {{who}}"
 
@@ -222,7 +222,7 @@ def manifest_for(site, name: str, code: str) -> str:
     return manifest_text([manifest_of(gather(Origin(name, f"dist-{name}", "1.0"), import_module(module), {}))])
 
 
-def test_a_plugin_that_depends_on_what_was_before_is_found() -> None:
+def test_a_plugin_that_registers_something_else_each_time_is_found() -> None:
     numbers = itertools.count()
 
     class Plugin:
@@ -240,7 +240,7 @@ def test_a_plugin_that_depends_on_what_was_before_is_found() -> None:
     assert "tool 'tool_1' is new" in text
 
 
-def test_a_plugin_that_loads_once_only_is_found() -> None:
+def test_a_plugin_that_loads_only_once_is_found() -> None:
     once = iter([1])
 
     class Plugin:
@@ -250,23 +250,23 @@ def test_a_plugin_that_loads_once_only_is_found() -> None:
         @hookimpl
         def pegboard_register_tools(self, register) -> None: ...
 
-    assert "it loads once only: a second registry in the same process gets StopIteration" in findings(Plugin)
+    assert "it loads only once: a second registry in the same process gets StopIteration" in findings(Plugin)
 
 
-def test_a_plugin_that_another_process_knows_otherwise_is_found(site) -> None:
+def test_a_plugin_that_differs_in_another_process_is_found(site) -> None:
     import_time = 'import os\nDESCRIPTION = f"Greets from {os.getpid()}."\n'
     site("greeter", import_time + greeter().replace("@tool", "@tool(description=DESCRIPTION)"))
     assert "another process gets something else: tool 'greet' has changed" in findings("greeter")
 
 
-def test_a_plugin_that_needs_this_process_is_found(site, monkeypatch) -> None:
+def test_a_plugin_that_loads_only_in_this_process_is_found(site, monkeypatch) -> None:
     module = site("greeter", "import sys\nif not hasattr(sys, 'prepared'): raise OSError('not here')\n" + greeter())
     monkeypatch.setattr("sys.prepared", True, raising=False)
     import_module(module)
     assert "it doesn't load in a process of its own: OSError: not here" in findings("greeter")
 
 
-def test_a_true_manifest_passes_whatever_the_settings_add(site) -> None:
+def test_a_correct_manifest_passes_even_if_settings_add_tools(site) -> None:
     condition = "if settings: register(tool(lambda: 'x', name='other', description='Does.'))"
     text = manifest_for(site, "early", greeter(condition=condition))
     site("greeter", greeter(condition=condition), more=text.replace("early", "greeter"))
@@ -283,16 +283,16 @@ def test_a_true_manifest_passes_whatever_the_settings_add(site) -> None:
             None,
             "its manifest differs from its code: its hooks differ",
         ),
-        (greeter(), "{}", "its manifest can't be held against its code"),
+        (greeter(), "{}", "its manifest can't be compared with its code"),
     ],
 )
-def test_a_manifest_that_isnt_true_or_cant_be_read_is_found(site, code, manifest, words) -> None:
+def test_a_wrong_or_unreadable_manifest_is_found(site, code, manifest, words) -> None:
     text = manifest_for(site, "early", greeter()).replace("early", "greeter")
     site("greeter", code, more=manifest or text)
     assert words in findings("greeter")
 
 
-# What a tool says of itself ------------------------------------------------------------------------------------------
+# Specs ---------------------------------------------------------------------------------------------------------------
 
 
 def read(**facts) -> Findings:
@@ -305,8 +305,8 @@ def of(properties: dict, **more) -> dict:
     return {"type": "object", "properties": properties, **more}
 
 
-def test_an_example_on_which_validators_do_not_agree_is_found() -> None:
-    """One divides what the numbers say in decimal, the other floats."""
+def test_an_example_that_only_one_validator_refuses_is_found() -> None:
+    """One divides decimals, the other floats."""
     schema = of({"n": {"type": "number", "description": "A price.", "multipleOf": 0.1}})
     (found,) = read(input_schema=schema, examples=[{"n": 0.5}, {"n": 0.3}]).warnings
     assert found.startswith("tool 'demo': its input schema: jsonschema refuses example 2")
@@ -337,7 +337,7 @@ def test_descriptions_and_marks_are_checked(facts, words) -> None:
     assert [word in error for word, error in zip(words, read(**facts).errors, strict=True)] == [True] * len(words)
 
 
-def test_parameters_that_say_nothing_of_themselves_are_one_warning() -> None:
+def test_parameters_without_a_description_are_one_warning() -> None:
     properties = {
         "a": {"type": "string"},
         "b": {"type": "string", "description": "Where."},
@@ -358,7 +358,7 @@ def test_parameters_that_say_nothing_of_themselves_are_one_warning() -> None:
 
 def ran(*things: object, **more) -> Findings:
     findings = Findings("demo")
-    _check_examples(Subject("demo", bringing(*things)), {}, findings)
+    _check_examples(Subject("demo", plugin_with(*things)), {}, findings)
     return findings
 
 
@@ -369,18 +369,18 @@ def reader(function, **options) -> Tool:
 
 @pytest.mark.parametrize("facts", [{}, {"permission": "fetch", "requires_confirmation": True}])
 def test_a_good_example_passes(facts) -> None:
-    """One that would be asked about, too: it is the author's own."""
+    """Also one that would need approval."""
     findings = ran(reader(lambda: "fine", **facts))
     assert (findings.ran, findings.errors, findings.notes) == (1, [], [])
 
 
-def test_examples_run_unless_they_are_asked_not_to() -> None:
+def test_examples_run_unless_disabled() -> None:
     called = []
-    plugin = bringing(reader(lambda: called.append(1)))
+    plugin = plugin_with(reader(lambda: called.append(1)))
     assert check_plugin(plugin, run_examples=False).ran == 0
     assert called == []
     assert check_plugin(plugin).ran == 1
-    assert set(called) == {1}  # twice where the machine was busy: what blocks the loop is watched again
+    assert set(called) == {1}  # more often if the machine was busy: what blocks the loop is run again
 
 
 def test_only_tools_marked_read_only_are_run() -> None:
@@ -391,7 +391,7 @@ def test_only_tools_marked_read_only_are_run() -> None:
     assert ("isn't marked read-only" in marked, "declares no examples" in other) == (True, True)
 
 
-def test_an_error_that_is_meant_for_the_model_is_noted() -> None:
+def test_a_tool_error_of_an_example_is_noted() -> None:
     def fail() -> str:
         raise ToolError("there is no such city")
 
@@ -429,8 +429,8 @@ def end() -> str:
         (end, "it ends the turn: over"),
     ],
 )
-def test_what_no_example_may_end_in_is_found(function, words) -> None:
-    limit = {"timeout": 0.05} if function is wait else {}  # the others end, however slow the machine is
+def test_examples_that_violate_the_contract_are_found(function, words) -> None:
+    limit = {"timeout": 0.05} if function is wait else {}  # the others end, even on a slow machine
     found = "\n".join(ran(reader(function, **limit)).errors)
     assert "tool 'demo', example 1: " in found
     assert words in found
@@ -444,19 +444,19 @@ def test_an_async_tool_that_blocks_the_loop_is_found_with_its_place() -> None:
         return ""
 
     (finding,) = ran(reader(block)).errors
-    assert "it blocks the event loop, for 0." in finding
+    assert "it blocks the event loop and all other calls, for 0." in finding
     assert "test_check.py:" in finding
     assert "in block" in finding
 
 
-def test_a_plain_tool_may_block_its_thread() -> None:
+def test_a_sync_tool_may_block_its_thread() -> None:
     blocker = threading.Event()
     assert ran(reader(lambda: str(blocker.wait(0.4)))).errors == []
 
 
-def test_what_blocks_at_the_first_call_only_is_forgiven() -> None:
-    """The first call may load what later ones have."""
-    waits = iter([0.4])
+def test_blocking_only_at_the_first_calls_is_allowed() -> None:
+    """They may import something, or the machine may be busy."""
+    waits = iter([0.4, 0.4])
     blocker = threading.Event()
 
     async def warm_up() -> str:
@@ -466,7 +466,7 @@ def test_what_blocks_at_the_first_call_only_is_forgiven() -> None:
     assert ran(reader(warm_up)).errors == []
 
 
-def test_a_plugin_that_cant_be_hung_is_found() -> None:
+def test_a_plugin_that_cant_be_registered_is_found() -> None:
     class Broken:
         def __init__(self) -> None:
             raise OSError("no disk")
@@ -511,13 +511,13 @@ def f(a: A) -> A:
         ("import wsgiref.util, wsgiref.headers", {"most_modules": 2}, "modules, more than 2"),
     ],
 )
-def test_what_importing_it_loads_is_held_to_the_authors_limits(site, code, options, error) -> None:
+def test_the_modules_that_an_import_loads_are_limited(site, code, options, error) -> None:
     findings = measured(site("measured", code), **options)
     assert findings.notes == []
     assert [error in each for each in findings.errors] == ([] if error is None else [True])
 
 
-def test_what_cant_be_measured_is_noted(site, monkeypatch) -> None:
+def test_an_import_that_cant_be_measured_is_noted(site, monkeypatch) -> None:
     (note,) = measured(site("ending", "import os; os._exit(3)")).notes
     assert "the process ended while it was imported" in note
     monkeypatch.setattr("pegboard.testing.check._IMPORT_SECONDS", 0.0)
@@ -525,12 +525,12 @@ def test_what_cant_be_measured_is_noted(site, monkeypatch) -> None:
     assert "it took longer than 0 s" in note
 
 
-def test_nothing_is_imported_where_nothing_is_asked(monkeypatch) -> None:
+def test_nothing_is_imported_without_limits_or_module(monkeypatch) -> None:
     monkeypatch.setattr("pegboard.testing.check.subprocess", None)
     assert measured("json", heavy=()).notes == measured(None).notes == []
 
 
-# What a tool's check says to arguments that fit its schema, and to others --------------------------------------------
+# A tool's check, with arguments that fit its schema and others -------------------------------------------------------
 
 
 def checked(thing: object) -> Findings:
@@ -544,7 +544,7 @@ def raw(properties: dict, **more) -> Tool:
     return Tool.from_schema("raw", schema, lambda arguments: None, description="Does.")
 
 
-def test_a_tool_whose_schema_says_what_it_takes_passes() -> None:
+def test_a_tool_that_accepts_what_fits_its_schema_passes() -> None:
     @tool
     def add(a: int, b: Annotated[int, Ge(0)] = 0) -> int:
         """Adds."""
@@ -555,11 +555,11 @@ def test_a_tool_whose_schema_says_what_it_takes_passes() -> None:
     assert findings.tried > 15
 
 
-def test_a_rule_that_the_named_draft_doesnt_know_is_found() -> None:
-    """Draft 4 has no "const": it stands there, and nobody reads it."""
+def test_a_keyword_that_the_schemas_draft_lacks_is_found() -> None:
+    """Draft 4 ignores "const"."""
     tool = raw({"unit": {"const": "C"}}, **{"$schema": "http://json-schema.org/draft-04/schema#"})
     (finding,) = checked(tool).errors
-    assert "takes what its input schema forbids: unit: " in finding
+    assert "accepts what its input schema forbids: unit: " in finding
     assert "write the schema as JSON Schema 2020-12" in finding
 
 
@@ -570,13 +570,13 @@ EVEN = {"check": lambda arguments: ["n: must be odd"] if arguments["n"] % 2 == 0
     ("options", "errors", "warnings"),
     [
         ({**EVEN, "examples": [{"n": 1}, {"n": 2}]}, ["its own example 2 is refused (n: must be odd)"], ["odd"]),
-        (EVEN, [], ["n: must be odd; put it into the schema"]),
+        (EVEN, [], ["n: must be odd; put the rule into the schema"]),
         ({"check": lambda arguments: ["n: must be a prime above 100"]}, ["declare an example"], []),
         ({"check": lambda arguments: arguments["nosuch"]}, ["raised KeyError"], []),
     ],
 )
-def test_a_check_that_the_author_wrote(options, errors, warnings) -> None:
-    """A refusal of some that fits is a warning, one of all that fits an error; neither may crash."""
+def test_checks_of_the_author(options, errors, warnings) -> None:
+    """Refusing some arguments that fit is a warning, refusing all an error, and so is an exception."""
 
     @tool(**options)
     def root(n: int) -> int:
@@ -589,8 +589,8 @@ def test_a_check_that_the_author_wrote(options, errors, warnings) -> None:
         assert all(any(word in each for word in words) for each in found)
 
 
-def test_a_type_that_refuses_what_the_schema_takes_is_a_warning() -> None:
-    """A validator that JSON Schema can't say."""
+def test_a_type_that_refuses_what_fits_the_schema_is_a_warning() -> None:
+    """By a validator that JSON Schema can't express."""
 
     def even(_instance, _attribute, value) -> None:
         if value % 2:
@@ -612,10 +612,10 @@ def test_a_type_that_refuses_what_the_schema_takes_is_a_warning() -> None:
 
 def test_a_schema_that_nothing_fits_is_noted() -> None:
     (note,) = checked(raw({"a": False}, required=["a"])).notes
-    assert "no arguments were found that its input schema takes" in note
+    assert "no arguments were found that fit its input schema" in note
 
 
-def test_rules_are_broken_round_an_example_where_no_sample_is_found() -> None:
+def test_examples_are_mutated_if_no_sample_is_found() -> None:
     pattern = "^(?:a{2}|b)[^\\x00-\\x7f]$"
     spec = ToolSpec(
         "odd",
@@ -634,7 +634,7 @@ def test_freeform_and_provider_tools_are_tried_by_their_schemas() -> None:
     assert checked(Tool.provider("search", "demo.search")).errors == []
 
 
-def test_arguments_are_shown_cut_short() -> None:
+def test_long_arguments_are_truncated() -> None:
     @tool(check=lambda arguments: ["text: too long"] if len(arguments["text"]) > 500 else [])
     def echo(text: str) -> str:
         """Echoes."""
@@ -645,10 +645,10 @@ def test_arguments_are_shown_cut_short() -> None:
     assert len(warning) < 600
 
 
-# What is reported ----------------------------------------------------------------------------------------------------
+# Reports -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_reads_as_a_line_of_figures_and_what_is_worth_saying() -> None:
+def test_a_report_is_printed_with_its_figures_warnings_and_notes() -> None:
     report = Report("demo", ("a",), 12, 1, ("no description for 'x'",), ("not run",))
     assert str(report).splitlines() == [
         "plugin 'demo' keeps the contract: 1 tool, 12 sets of arguments tried, 1 example run",
@@ -657,7 +657,7 @@ def test_a_report_reads_as_a_line_of_figures_and_what_is_worth_saying() -> None:
     ]
 
 
-def test_findings_are_told_once_each_and_numbered() -> None:
+def test_findings_are_distinct_and_numbered() -> None:
     findings = Findings("demo")
     for text in ("one", "two\nlines", "one"):
         findings.error(text)

@@ -1,4 +1,4 @@
-"""Values made from schemas: always ones that fit, the bounds among them, the same each time."""
+"""Values made from schemas: they all fit, include the bounds, and are deterministic."""
 
 from __future__ import annotations
 
@@ -24,29 +24,24 @@ def samples_of(schema) -> list:
 
 @given(SCHEMAS)
 def test_every_sample_fits(schema) -> None:
-    """Whatever the schema says: what can't be made is no sample."""
+    """They are the same each time; a schema may have none."""
     try:
         found = samples_of(schema)
     except NoSampleError:
         return
     judge = compiled(json_text(schema))
-    assert found
+    assert found == samples_of(schema)
     assert all(judge.is_valid(value) for value in found)
 
 
 @given(type_cases(textual=False))
 def test_a_derived_schema_gives_samples_that_its_type_takes(case) -> None:
-    """No type that pegboard expresses is without samples, and structuring takes every one."""
+    """Every type that pegboard supports has samples, and all of them can be structured."""
     schema = schema_of(case.annotation)
     structure = strict_structurer(case.annotation)
 
     for value in samples_of(schema):
         structure(value)
-
-
-def test_samples_are_the_same_each_time() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}}
-    assert samples_of(schema) == samples_of(schema)
 
 
 def test_the_bounds_of_an_array_are_among_its_samples() -> None:
@@ -70,12 +65,12 @@ def test_items_of_a_set_are_different() -> None:
         },
     ],
 )
-def test_a_tuple_has_its_parts_in_order(more) -> None:
+def test_the_items_of_a_tuple_are_in_order(more) -> None:
     found = samples_of({"type": "array", "minItems": 2, **more})
     assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in found)
 
 
-def test_entries_beside_the_named_ones_follow_their_schema() -> None:
+def test_additional_properties_follow_their_schema() -> None:
     schema = {
         "type": "object",
         "additionalProperties": {"type": "integer"},
@@ -89,14 +84,14 @@ def test_entries_beside_the_named_ones_follow_their_schema() -> None:
     ("schema", "first"),
     [
         ({"type": "string", "examples": ["Oslo", "Rome"]}, ["Oslo", "Rome"]),
-        # in full, then with what it requires only
+        # all properties, then only the required ones
         (
             {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]},
             [{"a": 1, "b": 2}, {"a": 1}],
         ),
         # every option and alternative
         ({"anyOf": [{"enum": ["x", "y"]}, {"type": "null"}, {"type": "array", "maxItems": 0}]}, ["x", "y", None, []]),
-        # a reference of an older draft hides what stands beside it
+        # a reference of an older draft hides its siblings
         (
             {
                 "$schema": "http://json-schema.org/draft-07/schema#",
@@ -112,7 +107,7 @@ def test_entries_beside_the_named_ones_follow_their_schema() -> None:
         ({"type": "string", "format": "unheard-of"}, ["sample"]),
     ],
 )
-def test_the_first_samples_are_what_the_schema_speaks_of(schema, first) -> None:
+def test_the_first_samples(schema, first) -> None:
     assert samples_of(schema)[: len(first)] == first
 
 
@@ -130,27 +125,27 @@ PARTS = {
         ({"type": "string", "maxLength": 9, "default": "here"}, "here"),
         (PARTS, {"a": 1, "b": 2}),  # references and parts are merged
         ({"$ref": "#/$defs/n", "$defs": {"n": NODE}}, {"v": 1}),  # a recursive schema ends
-        # a required entry that no property names
+        # a required entry without a property
         ({"type": "object", "required": ["a"], "additionalProperties": {"const": 5}}, {"a": 5}),
     ],
 )
-def test_a_sample_that_has_to_be_among_them(schema, sample) -> None:
+def test_samples_include(schema, sample) -> None:
     assert sample in samples_of(schema)
 
 
-def test_a_schema_that_branches_without_end_is_sampled_in_bounds() -> None:
+def test_a_schema_with_endless_branches_has_a_bounded_number_of_samples() -> None:
     parts = {f"p{number}": {"$ref": "#/$defs/n"} for number in range(8)}
     node = {"anyOf": [{"type": "object", "properties": parts}, {"type": "array", "items": {"$ref": "#/$defs/n"}}]}
     schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/n"}}, "$defs": {"n": node}}
     assert 0 < len(samples_of(schema)) <= _MOST_SAMPLES
 
 
-def test_what_nothing_fits_has_no_sample() -> None:
+def test_a_schema_that_nothing_fits_has_no_sample() -> None:
     with pytest.raises(NoSampleError):
         samples_of({"type": "object", "properties": {"a": False}, "required": ["a"]})
 
 
-def test_a_property_without_a_value_is_left_out() -> None:
+def test_an_optional_property_without_a_sample_is_left_out() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"const": 1}, "b": {"type": "string", "pattern": "(?:x{2}y){3}[^\\s]q?$", "maxLength": 2}},
@@ -176,8 +171,8 @@ def test_the_least_and_the_most_number_are_tried(schema, least, most) -> None:
     assert (min(found), max(found)) == (least, most)
 
 
-def test_draft_4_flags_are_no_bounds() -> None:
-    """`exclusiveMinimum: true` says something of `minimum`."""
+def test_exclusive_flags_of_draft_4_are_not_bounds() -> None:
+    """`exclusiveMinimum: true` qualifies `minimum`."""
     draft = "http://json-schema.org/draft-04/schema#"
     assert min(samples_of({"$schema": draft, "type": "integer", "minimum": 3, "exclusiveMinimum": True})) > 3
 
@@ -201,12 +196,12 @@ def test_texts_of_the_least_and_the_most_length_are_tried(schema, lengths) -> No
 
 
 @pytest.mark.parametrize("schema", [{"pattern": "^[^\\x00-\\x7f]$"}, {"minLength": MOST_CHARACTERS + 1}])
-def test_a_text_that_cant_be_made_is_no_sample(schema) -> None:
+def test_a_text_that_cant_be_made_has_no_sample(schema) -> None:
     with pytest.raises(NoSampleError):
         samples_of({"type": "string", **schema})
 
 
-# Texts that patterns take --------------------------------------------------------------------------------------------
+# Texts that fit patterns ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

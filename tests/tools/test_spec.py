@@ -167,13 +167,13 @@ def test_data_from_outside_is_checked(change, said):
             (lambda tags=tags: ToolSpec("a", tags=tags), TypeError, "tags must be a collection of strings")
             for tags in ("abc", [1])
         ),
-        *((lambda text=text: ToolSpec("a", text), TypeError, "title must be texts") for text in (None, 5)),
-        (lambda: ToolSpec("a", title=5), TypeError, "title must be texts"),
+        *((lambda text=text: ToolSpec("a", text), TypeError, "title must be strings") for text in (None, 5)),
+        (lambda: ToolSpec("a", title=5), TypeError, "title must be strings"),
         *(
             (lambda names=names: Concurrency("path", names), ValueError, "'path' takes the name of one")
             for names in ([], ["a", "b"])
         ),
-        (lambda: Grammar("lark", None), TypeError, "must be a text"),
+        (lambda: Grammar("lark", None), TypeError, "must be a string"),
         (lambda: Grammar("lark", "\ud800"), ValueError, "lone surrogates"),
         (lambda: ToolSpec("a", kind="provider"), ValueError, "provider_id: a provider tool needs"),
         (lambda: ToolSpec("a", kind="provider", provider_id=""), ValueError, "provider_id: a provider tool needs"),

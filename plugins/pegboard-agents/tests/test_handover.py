@@ -87,7 +87,7 @@ def test_a_suspended_turn_goes_on_with_its_agent_after_a_restart():
 
 @pytest.mark.parametrize("data", [None, {}, {"version": 1, "agent": 1, "callers": [], "handovers": 0}, {"version": 2}])
 def test_what_is_no_outcome_is_refused(data):
-    with pytest.raises(ValueError, match=r"not the outcome of agents|agent: must be a text"):
+    with pytest.raises(ValueError, match=r"not the outcome of agents|agent: must be a string"):
         AgentsOutcome.from_json(data)
 
 

@@ -68,7 +68,7 @@ def test_a_provider_that_can_not_list_its_models_says_so(say, board):
     ("settings", "error", "text"),
     [
         ({"modle": "x"}, ValueError, "plugins.chat.modle: unknown key"),
-        ({"model": 3}, TypeError, "must be a text"),
+        ({"model": 3}, TypeError, "must be a string"),
     ],
 )
 def test_settings_are_checked(settings, error, text):

@@ -98,7 +98,7 @@ def test_the_entry_point_names_the_class():
     ("settings", "wrong"),
     [
         ({"doom_lop": 4}, "doom_lop: unknown key. Did you mean 'doom_loop'"),
-        ({"doom_loop": "4"}, "doom_loop must be 0 (off) or a whole number from 2 on, got a text"),
+        ({"doom_loop": "4"}, "doom_loop must be 0 (off) or a whole number from 2 on, got a string"),
         ({"journal": {"file": 3}}, "journal: "),
     ],
 )
@@ -321,9 +321,9 @@ CIRCLE = {"after": [{"tools": "a", "after": "b"}, {"tools": "b", "after": "a"}]}
     ("settings", "text"),
     [
         *(({"doom_loop": value}, f"{OFF_OR_2} {value!r}") for value in (1, -1, 2.5, True, None)),
-        ({"doom_loop": "3"}, f"{OFF_OR_2} a text"),
-        ({"doom_loop_action": "warn"}, "doom_loop_action must be one of 'ask', 'deny', got a text"),
-        ({"log_arguments": "yes"}, "log_arguments must be true or false, got a text"),
+        ({"doom_loop": "3"}, f"{OFF_OR_2} a string"),
+        ({"doom_loop_action": "warn"}, "doom_loop_action must be one of 'ask', 'deny', got a string"),
+        ({"log_arguments": "yes"}, "log_arguments must be true or false, got a string"),
         ({"doom_lop": 4}, "doom_lop: unknown key. Did you mean 'doom_loop' or 'doom_loop_action'?"),
         ({"journal": {"file": "x", "fsink": 1}}, "journal.fsink: unknown key. Did you mean 'fsync'?"),
         ({"journal": {"file": "x", "now": 1}}, "journal.now: unknown key."),

@@ -323,14 +323,14 @@ def test_a_relative_path_starts_where_the_program_was(tmp_path, monkeypatch):
     [
         ({"file": ""}, TypeError, "file must be the path of a file, got ''"),
         ({"file": 3}, TypeError, "file must be the path of a file, got 3"),
-        ({"fsync": "often"}, ValueError, "fsync must be one of 'each', 'never', got a text"),
+        ({"fsync": "often"}, ValueError, "fsync must be one of 'each', 'never', got a string"),
         ({"starts": 1}, TypeError, "starts must be true or false, got 1"),
         ({"keep": -1}, ValueError, "keep must be from 0 to"),
         ({"rotate_bytes": 1.5}, TypeError, "rotate_bytes must be a whole number, got 1.5"),
         ({"wait_seconds": 0}, ValueError, "wait_seconds must be a number of seconds from 0.1 on, got 0"),
-        ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got a text"),
+        ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got a string"),
         ({"redact": [""]}, ValueError, "redact must name something"),
-        ({"redact": 4}, TypeError, "redact must be a text or a list of texts, got 4"),
+        ({"redact": 4}, TypeError, "redact must be a string or a list of strings, got 4"),
         ({"redact_values": ["("]}, ValueError, "what is no regular expression"),
     ],
 )

@@ -254,7 +254,7 @@ def test_an_answer_from_another_callback_counts_as_the_tools():
     [
         (lambda: Cooldown("x"), "a cooldown of x needs seconds, or calls, or both"),
         (lambda: Cooldown("x", seconds=-1), "seconds must be a number of seconds from 0 on, got -1"),
-        (lambda: ComesAfter("x", "y", within="day"), "within must be one of 'turn', 'session', got a text"),
+        (lambda: ComesAfter("x", "y", within="day"), "within must be one of 'turn', 'session', got a string"),
         (lambda: Exclusive([]), "tools must name something"),
     ],
 )

@@ -299,13 +299,13 @@ def test_two_guards_on_one_board_keep_their_books_apart():
     [
         ({"calls": 0}, ValueError, "calls must be from 1 to 100000, got 0"),
         ({"calls": 1.5}, TypeError, "calls must be a whole number, got 1.5"),
-        ({"per": "day"}, ValueError, "per must be one of 'turn', 'session', 'user', 'registry', got a text"),
+        ({"per": "day"}, ValueError, "per must be one of 'turn', 'session', 'user', 'registry', got a string"),
         ({"seconds": 0}, ValueError, "seconds must be a number of seconds from 0.001 on, got 0"),
         ({"seconds": float("nan")}, ValueError, "seconds must be a number"),
-        ({"seconds": "60"}, TypeError, "seconds must be a number of seconds, got a text"),
+        ({"seconds": "60"}, TypeError, "seconds must be a number of seconds, got a string"),
         ({"tools": []}, ValueError, "tools must name something"),
-        ({"tools": [1]}, TypeError, "tools must be a text or a list of texts"),
-        ({"each": "yes"}, TypeError, "each must be true or false, got a text"),
+        ({"tools": [1]}, TypeError, "tools must be a string or a list of strings"),
+        ({"each": "yes"}, TypeError, "each must be true or false, got a string"),
     ],
 )
 def test_wrong_settings_are_refused(settings, error, text):

@@ -539,12 +539,12 @@ async def test_a_name_of_this_machine_needs_none_and_is_one_that_it_is_reached_u
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"token": "short"}, "token: must be a text of at least 16"),
-        ({"tokens": {"ann": "short"}}, "tokens.ann: must be a text of at least 16"),
+        ({"token": "short"}, "token: must be a string of at least 16"),
+        ({"tokens": {"ann": "short"}}, "tokens.ann: must be a string of at least 16"),
         ({"tokens": {"": "a" * 16}}, "tokens: a user has to have a name"),
         ({"tokens": {"ann": "a" * 16, "bob": "a" * 16}}, "tokens: no two users may have the same token"),
         ({"token": "a" * 16, "tokens": {"ann": "a" * 16}}, "tokens: no two users may have the same token"),
-        ({"tokens": {"ann": 3}}, "tokens.ann: must be a text"),
+        ({"tokens": {"ann": 3}}, "tokens.ann: must be a string"),
         ({"token": {"env": "PEGBOARD_NOT_SET"}}, "the environment has no PEGBOARD_NOT_SET"),
         ({"tokn": ANN}, "tokn: unknown key"),
         ({"oauth": {"issuer": "https://a"}}, "oauth.resource: missing"),

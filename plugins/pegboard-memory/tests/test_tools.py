@@ -214,7 +214,7 @@ def test_the_model_reads_on_in_whole_texts_also_in_another_process(tmp_path, bri
     [
         ({"foldr": "x"}, "unknown key. Did you mean 'folder'?"),
         ({"zzz": 1}, "There are folder, preload, entries, core."),
-        ({"folder": 1}, "folder: must be a text, got int"),
+        ({"folder": 1}, "folder: must be a string, got int"),
         ({"entries": True}, "entries: must be a whole number, got bool"),
         ({"core": "a"}, "core: must be an array, got str"),
     ],

@@ -39,10 +39,10 @@ def test_a_server_gets_schemas_in_its_dialect(name):
         ({"servers": {"": {"base_url": URL}}}, "SERVER/MODEL"),
         ({"servers": {"a": {}}}, r"servers.a.base_url: missing"),
         ({"servers": {"a": {"base_url": "ftp://x"}}}, r"servers.a.base_url: must be an address"),
-        ({"servers": {"a": {"base_url": 7}}}, r"servers.a.base_url: must be a text, got int"),
+        ({"servers": {"a": {"base_url": 7}}}, r"servers.a.base_url: must be a string, got int"),
         (
             {"servers": {"a": {"base_url": URL, "api_key_env": ""}}},
-            "servers.a.api_key_env: must be a text that isn't empty",
+            "servers.a.api_key_env: must be a non-empty string",
         ),
         (
             {"servers": {"a": {"base_url": URL, "dialect": "kimi"}}},

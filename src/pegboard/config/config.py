@@ -178,7 +178,7 @@ def _wrong(wanted: str, value: object, key: str, file: str) -> ConfigError:
 
 def _text(value: Any, key: str, file: str) -> str:
     if not isinstance(value, str):
-        raise _wrong("a text", value, key, file)
+        raise _wrong("a string", value, key, file)
     if not value.strip():
         raise ConfigError("empty", file=file, key=key)
     return value

@@ -242,7 +242,7 @@ ALWAYS: Final[Mapping[str, bool]] = {_ALWAYS: True}
 """Metadata for a field that is written where it says nothing, too."""
 
 _WANTED: Final[Mapping[type, str]] = {
-    str: "a text",
+    str: "a string",
     int: "a whole number",
     float: "a number",
     bool: "a boolean",
@@ -251,7 +251,7 @@ _WANTED: Final[Mapping[type, str]] = {
 
 
 class UnreadError(ValueError):
-    """Data that can't be read. Its text goes on from the path of the data: `.name: missing`, or `: must be a text`."""
+    """Data that can't be read. The message follows the path: `.name: missing`, `: must be a string`."""
 
 
 def json_key(key: str) -> dict[str, str]:
@@ -487,7 +487,7 @@ def _from_base64(data: Any, _type: Any) -> bytes:
 
 def _text_or_object(data: Any, _type: Any) -> Any:
     if not isinstance(data, str | Mapping):
-        raise UnreadError(f": must be a text or an object, got {type(data).__name__}")
+        raise UnreadError(f": must be a string or an object, got {type(data).__name__}")
     return cast("Any", data)
 
 

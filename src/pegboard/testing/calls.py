@@ -1,4 +1,4 @@
-"""Calls in a test: of one tool, in a registry with the test's own plugins, and recorded."""
+"""Aids for tests: call one tool, create a registry of given plugins, record calls."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Subject:
     """A plugin under check.
 
     Attributes:
-        name: Its name: the entry point's, or what the module or class is called.
+        name: The name of its entry point, or else of the module or class.
         thing: The module, class or object.
-        found: Its entry point, where it is installed.
+        found: Its entry point, if it is installed.
         module: The module that a fresh process can import, or `None` for an object.
     """
 
@@ -42,16 +42,16 @@ class Subject:
 
     @property
     def origin(self) -> Origin:
-        """As its tools carry it."""
+        """The origin of its tools."""
         return Origin(self.name) if self.found is None else evolve(self.found.origin, plugin=self.name)
 
 
 def subject_of(plugin: Any) -> Subject:
-    """What `check_plugin` and `plugin_registry` are given, as a subject.
+    """The subject for an argument of `check_plugin` or `plugin_registry`.
 
     Args:
-        plugin: The name of an installed plugin, a module, a class or an object. A module that is installed as a
-            plugin is taken for it.
+        plugin: The name of an installed plugin, a module, a class or an object. A module that is an installed plugin's
+            entry point is treated as that plugin.
 
     Raises:
         PluginError: No plugin of that name is installed.
@@ -82,19 +82,20 @@ def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
 def plugin_registry(
     *plugins: Any, settings: Mapping[str, Mapping[str, Any]] | None = None, **named: Any
 ) -> ToolRegistry:
-    """Registers plugins with a fresh registry; no other plugin is in it, and no configuration is read.
+    """Creates a registry with only these plugins, without reading any configuration.
 
     Args:
-        plugins: Objects, modules or classes with hook implementations, or names of installed plugins. One is called
-            by its entry point, or else as its module or class is.
+        plugins: Objects, modules or classes with hook implementations, or names of installed plugins. A plugin's name
+            is that of its entry point, or else of its module or class.
         settings: The settings by plugin name.
         named: More plugins, under these names.
 
     Returns:
-        The registry; every plugin in it is loaded whole.
+        The registry; all of its plugins are loaded completely.
 
     Raises:
-        PluginError: A plugin isn't loaded whole: it raised, something it brought was refused, or a name is held back.
+        PluginError: A plugin failed to load completely: it raised, something it registered was refused, or the name of
+            one of its tools is taken.
         RegistrationError: Two plugins have one name.
     """
     registry = ToolRegistry()
@@ -117,19 +118,19 @@ def call_tool(
     context: ReadonlyContext | ToolContext | None = None,
     **more: Any,
 ) -> ToolResult:
-    """Runs one call as a model's call runs (validated, structured, limited, shaped), on a registry of its own.
+    """Runs one call as a model's call would run (validated, structured, limited, shaped), in a registry of its own.
 
-    No approver is asked: what would need approval is allowed. `plugin_registry` with a `ScriptedApprover` tests that.
+    Calls that need approval are allowed without asking; test approvals with `plugin_registry` and a `ScriptedApprover`.
     Inside an event loop write `await registry.call(...)` instead, on a registry of `plugin_registry`.
 
     Args:
         tool: A `Tool`, a function, decorated or not, a `TypedTool`, or an object with one tool.
-        arguments: JSON text or a mapping; nothing means `{}`.
+        arguments: JSON text or a mapping; `None` means `{}`.
         context: The user and session of the call.
         more: Further arguments by name, over those of a mapping.
 
     Returns:
-        The result. A call that fails gives an error result (`is_error`, `kind`), as a model would get it.
+        The result. A call that fails returns an error result (`is_error`, `kind`), as the model would get it.
 
     Raises:
         DefinitionError: `tool` can't become a tool.
@@ -154,12 +155,12 @@ def call_tool(
 
 @frozen
 class RecordedCall:
-    """One call that has ended.
+    """One completed call.
 
     Attributes:
-        name: The tool's name as the model wrote it, whether there is such a tool or not.
-        arguments: A copy of what the tool got; empty where they couldn't be read.
-        result: What the model gets, errors too.
+        name: The tool's name as the model wrote it, even if there is no such tool.
+        arguments: A copy of the tool's arguments; empty if they couldn't be parsed.
+        result: The result for the model, errors included.
     """
 
     name: str
@@ -169,11 +170,11 @@ class RecordedCall:
 
 @define(eq=False)
 class RecordedCalls:
-    """Records each call as it ends. It never answers, and so changes nothing.
+    """Recorder of calls; it never changes a result.
 
-    As a plugin (`plugin_registry(calls, ...)`) it is asked first and sees every call. As the host's callback
-    (`registry.add_callback("after_tool", calls)`) it stands behind the plugins': one of theirs that replaces the
-    result ends the stage before it.
+    As a plugin (`plugin_registry(calls, ...)`) it runs first and sees every call. As the host's callback
+    (`registry.add_callback("after_tool", calls)`) it runs after those of plugins, unless one of them replaces the
+    result.
 
     Attributes:
         calls: In the order in which they ended.
@@ -183,7 +184,7 @@ class RecordedCalls:
 
     @property
     def names(self) -> list[str]:
-        """The names of what was called, in order."""
+        """The names of the called tools, in order."""
         return [call.name for call in self.calls]
 
     @hookimpl(tryfirst=True)
@@ -200,5 +201,5 @@ class RecordedCalls:
         return iter(self.calls)
 
     def __len__(self) -> int:
-        """How many there were."""
+        """The number of calls."""
         return len(self.calls)

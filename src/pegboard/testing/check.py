@@ -1,4 +1,4 @@
-"""`check_plugin`: one call that puts a plugin through the contract."""
+"""`check_plugin`: checks whether a plugin fulfils the contract."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEAVY: Final = (
     *("PIL", "aiohttp", "anthropic", "boto3", "cattrs", "httpx", "jsonschema", "matplotlib", "numpy", "openai"),
     *("pandas", "pydantic", "requests", "scipy", "sklearn", "sqlalchemy", "tensorflow", "torch", "transformers"),
 )
-"""Packages that take a tenth of a second and more, or megabytes, and that a plugin needs at a call, not before."""
+"""Packages that take 0.1 s or more to import, or megabytes, which a plugin should import only in a call."""
 _IMPORT_SECONDS: Final = 60.0
 _SCRIPT: Final = """
 import sys, importlib
@@ -47,27 +47,28 @@ importlib.import_module(sys.argv[1])
 sys.__stdout__.write("\\n" + " ".join(set(sys.modules) - before))
 """
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
-"""Kinds of error that no call with valid arguments may end in."""
+"""Kinds of error that a call with valid arguments must not end in."""
 _OTHERS: Final[tuple[Any, ...]] = (  # values of every kind, small and large
     *("text", "", "a" * 10_001, -(2**40), 0, 1, 2**40, 1.5, True, None),
     *([], ["text"], {}, {"key": "text"}),
 )
+_RETRIES: Final = 3  # of an example that blocked the event loop: it may have imported something, or the machine is busy
 _MOST_LEVELS: Final = 6
-_MOST_ROUND: Final = 500  # invalid arguments of one tool; some 2 us each
+_MOST_INVALID: Final = 500  # invalid arguments of one tool; some 2 us each
 _MOST_LISTED: Final = 3
 _MOST_SHOWN: Final = 200
 
 
 @frozen
 class Report:
-    """A plugin that keeps the contract.
+    """The report of `check_plugin` on a plugin that fulfils the contract.
 
     Attributes:
         plugin: Its name.
         tools: The names of the tools that were checked, in the order in which it registers them.
-        tried: How many sets of arguments were put to the tools' checks.
+        tried: How many sets of arguments the tools' checks were tried with.
         ran: How many declared examples were run; 0 with `run_examples=False`.
-        warnings: What a model or a person would miss; nothing breaks.
+        warnings: What a model or a user would miss; nothing breaks.
         notes: What could not be checked, and why.
     """
 
@@ -79,7 +80,7 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """A line of figures, then a line for each warning and each note."""
+        """A line of figures, then one line for each warning and note."""
         figures = (
             counted(len(self.tools), "tool"),
             f"{counted(self.tried, 'set')} of arguments tried",
@@ -92,10 +93,10 @@ class Report:
 
 @define(eq=False)
 class Findings:
-    """Collects what the checks find, so that the author reads all of it at once; the fields are those of the `Report`.
+    """Collector of everything that the checks find; the other fields become those of the `Report`.
 
     Attributes:
-        errors: What breaks the contract, a sentence each: which thing, what is wrong, what to do.
+        errors: Violations of the contract, a sentence each: which thing, what is wrong, what to do.
     """
 
     plugin: str
@@ -107,7 +108,7 @@ class Findings:
     ran: int = 0
 
     def error(self, text: str) -> None:
-        """Writes down what breaks the contract; the same only once."""
+        """Records a violation of the contract, unless it is recorded already."""
         if text not in self.errors:
             self.errors.append(text)
 
@@ -115,7 +116,7 @@ class Findings:
         """The report.
 
         Raises:
-            AssertionError: There are findings; the text lists all of them.
+            AssertionError: There are violations; the text lists all of them.
         """
         __tracebackhide__ = True  # pytest shows the author's line, not ours
         if self.errors:
@@ -124,7 +125,7 @@ class Findings:
 
 
 def _listing(head: str, findings: Sequence[str]) -> str:
-    """A numbered list; what takes several lines is indented below its number."""
+    """A numbered list, with continuation lines indented."""
     items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(findings, 1))
     return "\n".join([f"{head} ({len(findings)} found):", *items])
 
@@ -132,7 +133,7 @@ def _listing(head: str, findings: Sequence[str]) -> str:
 def _check_budget(
     subject: Subject, findings: Findings, *, heavy: Iterable[str] = HEAVY, most_modules: int | None = None
 ) -> None:
-    """Imports the plugin's module, if it has one, in a fresh process and counts what came with it beyond pegboard."""
+    """Imports the plugin's module, if it has one, in a fresh process and checks what it loads besides pegboard."""
     heavy = tuple(heavy)
     if subject.module is None or (not heavy and most_modules is None):
         return
@@ -150,7 +151,7 @@ def _check_budget(
         )
     except subprocess.SubprocessError as error:
         cause = f"it took longer than {_IMPORT_SECONDS:g} s"
-        if isinstance(error, subprocess.CalledProcessError):  # what it raised ends what it has written
+        if isinstance(error, subprocess.CalledProcessError):  # the exception is its last line
             cause = error.stderr.rstrip("\n").rpartition("\n")[2] or "the process ended while it was imported"
         findings.notes.append(f"its import couldn't be measured in a process of its own: {cause}")
         return
@@ -164,17 +165,17 @@ def _check_budget(
     if most_modules is not None and len(loaded) > most_modules:
         findings.error(
             f"importing {subject.module} loads {len(loaded)} modules, more than {most_modules}: "
-            "import at use what a call needs"
+            "import what only calls need inside the functions that need it"
         )
 
 
 def _check_spec(spec: ToolSpec, findings: Findings) -> None:
-    """Reads a tool's description, its marks and the descriptions of its parameters."""
+    """Checks a tool's description, annotations, schemas and the descriptions of its parameters."""
     called = f"tool {spec.name!r}"
     if not spec.description.strip() and spec.kind != "provider":
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
-        findings.error(f"{called} is marked both read-only and destructive: take one of the marks off")
+        findings.error(f"{called} is marked both read-only and destructive: remove one of the two")
     findings.warnings += [f"{called}: {text}" for text in schema_problems(spec)]
     undescribed = list(_undescribed(spec.input_schema)) if spec.kind == "function" else []
     if undescribed:
@@ -185,7 +186,7 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
 
 
 def schema_problems(spec: ToolSpec) -> Iterator[str]:
-    """Misspelt keywords of a tool's schemas, defaults that don't fit, and what another validator refuses."""
+    """Misspelt keywords in a tool's schemas, defaults that don't fit, and what a second validator refuses."""
     for what, schema, examples in (("input", spec.input_schema, spec.examples), ("output", spec.output_schema, ())):
         for text in () if schema is None else (*lint_schema(schema), second_opinion(schema, examples)):
             if text is not None:
@@ -193,7 +194,7 @@ def schema_problems(spec: ToolSpec) -> Iterator[str]:
 
 
 def _undescribed(schema: JsonSchema) -> Iterator[str]:
-    """The parameters that neither a description nor a list of options speaks for."""
+    """The parameters that have neither a description nor a list of options."""
     references = References(schema)
     for name, rule in schema.get("properties", {}).items():
         if not is_object(rule) or "const" in rule or any(map(rule.get, ("description", "title", "enum"))):
@@ -203,7 +204,7 @@ def _undescribed(schema: JsonSchema) -> Iterator[str]:
 
 
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> LoadedPlugin | None:
-    """What the plugin brings, asked for as a registry does; `None` where it failed as a whole."""
+    """Loads the plugin as a registry does; `None` if that failed."""
     try:
         loaded = run_in_thread(LOAD_SECONDS, gather, subject.origin, subject.thing, settings)
         manifest = run_in_thread(LOAD_SECONDS, manifest_of, loaded)
@@ -211,9 +212,9 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
         findings.error(f"it doesn't load: {cause_of(error)}")
         return None
     for fault in loaded.faults:
-        findings.error(f"it loads in part only: {fault}")
+        findings.error(f"it loads only in part: {fault}")
     if not loaded.implementations and not loaded.faults:
-        findings.error("it brings nothing: mark a function pegboard_register_tools(register) with @hookimpl")
+        findings.error("it has no hooks: mark a function pegboard_register_tools(register) with @hookimpl")
     elif not loaded.faults:
         if manifest.brings_nothing:
             findings.warnings.append("it registers nothing with these settings; call register(...) in its hooks")
@@ -225,11 +226,11 @@ def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Find
 
 
 def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
-    """Asks a second time, as a second registry in the same process would."""
+    """Loads the plugin again, as a second registry in the same process would."""
     try:
         again = manifest_of(gather(subject.origin, subject.thing, settings))
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings.error(f"it loads once only: a second registry in the same process gets {cause_of(error)}")
+        findings.error(f"it loads only once: a second registry in the same process gets {cause_of(error)}")
         return
     for difference in again.differences(manifest):
         findings.error(
@@ -239,21 +240,21 @@ def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: Plugin
 
 
 def _check_manifest(found: FoundPlugin, subject: Subject, findings: Findings) -> None:
-    """Holds the manifest in the plugin's package, if there is one, against the code."""
+    """Compares the manifest in the plugin's package, if there is one, with the code."""
     try:
         manifest = read_manifest(found)
         if manifest is None:
             return
         code = manifest_of(gather(subject.origin, subject.thing, {}))
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-        findings.error(f"its manifest can't be held against its code, which is loaded without settings: {error}")
+        findings.error(f"its manifest can't be compared with its code, which is loaded without settings: {error}")
         return
     for difference in code.differences(manifest):
         findings.error(f"its manifest differs from its code: {difference}; run 'registry manifest write'")
 
 
 def _check_fresh(found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest, findings: Findings) -> None:
-    """Asks a new process: sets and hashes come out in another order there."""
+    """Loads the plugin in a new process, where sets and hashes have another order."""
     for _, again in probe([found], {found.name: settings}):
         if isinstance(again, str):
             findings.error(f"it doesn't load in a process of its own: {again}")
@@ -272,7 +273,7 @@ def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Fin
     except PluginError as error:
         findings.error(f"it can't be registered for its examples: {error.cause}")
         return
-    registry.permissions = Permissions(mode="bypass")  # the examples are the author's own, and there is no one to ask
+    registry.permissions = Permissions(mode="bypass")  # the examples are the author's own
     asyncio.run(_run_examples(registry, findings))
 
 
@@ -294,26 +295,28 @@ async def _run_example(
     findings.ran += 1
     try:
         result, blocked = await _watched(registry, tool, example)
-        if blocked:  # watched again: the first call may load what later ones have
+        for _ in range(_RETRIES):
+            if not blocked:
+                break
             _, blocked = await _watched(registry, tool, example)
     except FatalToolError as error:
         findings.error(f"{called}: it ends the turn: {error}")
         return
     for seconds, place in blocked[:1]:
         findings.error(
-            f"{called}: it blocks the event loop, for {seconds:.1f} s and more{place}, and no other call goes on "
-            "meanwhile; await what it waits for, or make it a plain function, which runs in a thread"
+            f"{called}: it blocks the event loop and all other calls, for {seconds:.1f} s or more{place}; "
+            "await what it waits for, or make it a plain function, which runs in a thread"
         )
     if (cause := broken(result)) is not None:
-        findings.error(f"{called}: {cause}; raise ToolError for what a model shall read, and correct the rest")
+        findings.error(f"{called}: {cause}; raise ToolError for errors that the model should read, and fix the others")
     elif result.is_error:
-        findings.notes.append(f"{called}: it answered with an error ({result.kind}): {result.text[:200]}")
+        findings.notes.append(f"{called}: its result is an error ({result.kind}): {result.text[:200]}")
 
 
 async def _watched(
     registry: ToolRegistry, tool: Tool, example: Mapping[str, Any]
 ) -> tuple[ToolResult, list[tuple[float, str]]]:
-    """The result, and where the event loop was blocked meanwhile."""
+    """The result, and where the call blocked the event loop."""
     blocked: list[tuple[float, str]] = []
     watchdog = Watchdog(report=lambda _name, seconds, place: blocked.append((seconds, place)))
     deadline = Deadline(running_task(), None, watchdog=watchdog, name=tool.name)
@@ -321,7 +324,7 @@ async def _watched(
 
 
 def broken(result: ToolResult) -> str | None:
-    """How a result breaks what a caller may rely on, or `None`: errors that a tool tells break nothing."""
+    """How a result violates the contract, or `None`; an error that the tool itself reports doesn't."""
     if result.kind not in _BREAKS and (result.kind != "tool_failure" or "retryable" in result.metadata):
         return None
     detail = (result.detail or "").strip().rpartition("\n")[2]
@@ -330,7 +333,7 @@ def broken(result: ToolResult) -> str | None:
 
 @define(eq=False)
 class _ArgumentCheck:
-    """Puts ordinary, boundary and invalid arguments to a tool's check; the tool itself never runs."""
+    """Tries a tool's check with ordinary, boundary and invalid arguments; the tool itself never runs."""
 
     tool: Tool
     findings: Findings
@@ -347,7 +350,7 @@ class _ArgumentCheck:
             if problems:
                 self.findings.error(
                     f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
-                    "correct the example, or what refuses it"
+                    "fix the example, or what refuses it"
                 )
             else:
                 self.accepted += 1
@@ -366,18 +369,18 @@ class _ArgumentCheck:
         self._sum_up(len(tried))
         known = next(iter(self.tool.spec.examples), None) if not tried else tried[0]
         if known is not None:
-            for text in islice(self._taken(dict(known)), _MOST_LISTED):
-                self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
+            for text in islice(self._wrongly_accepted(dict(known)), _MOST_LISTED):
+                self.findings.error(f"{self.called} accepts what its input schema forbids: {text}")
 
     def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The problems that the check finds; `None` where it raised instead, which is an error."""
+        """The problems that the check finds; `None` if it raised instead, which is recorded as an error."""
         self.findings.tried += 1
         try:
             problems = self.tool.check(arguments)
         except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
             self.findings.error(
                 f"{self.called}: validating {shown(dict(arguments))} raised {cause_of(error)}; its check (and the "
-                "types that its arguments become) must tell problems, or raise ValueError, never crash"
+                "types of its arguments) must return problems or raise ValueError, never crash"
             )
             return None
         return problems
@@ -385,7 +388,7 @@ class _ArgumentCheck:
     def _sum_up(self, tried: int) -> None:
         if not tried:
             self.findings.notes.append(
-                f"{self.called}: no arguments were found that its input schema takes, so only its examples were tried; "
+                f"{self.called}: no arguments were found that fit its input schema, so only its examples were tried; "
                 "declare some (examples=[...])"
             )
             return
@@ -394,34 +397,34 @@ class _ArgumentCheck:
         such = f"such as {self.refused[0]}"
         if not self.accepted:
             self.findings.error(
-                f"{self.called}: everything that was tried fits its input schema and is refused beyond it, {such}; "
-                "say in the schema what is asked for (Annotated[...], an enum, a pattern), "
+                f"{self.called}: it refuses all arguments that were tried, though they fit its input schema, {such}; "
+                "put its rules into the schema (Annotated[...], an enum, a pattern), "
                 "or declare an example (examples=[...])"
             )
             return
         if self.tool.spec.grammar is not None:
-            return  # that says what the schema can't
+            return  # the grammar expresses what the schema can't
         self.findings.warnings.append(
-            f"{self.called}: {len(self.refused)} of {tried} arguments that its input schema takes "
-            f"are refused beyond it, which no model can know, {such}; put it into the schema, if that can express it"
+            f"{self.called}: it refuses {len(self.refused)} of {tried} arguments that fit its input schema, "
+            f"which no model can know, {such}; put the rule into the schema, if that can express it"
         )
 
-    def _taken(self, known: Mapping[str, Any]) -> Iterator[str]:
-        """What is taken of the values round a known one, though the schema forbids it as JSON Schema 2020-12 reads."""
+    def _wrongly_accepted(self, known: Mapping[str, Any]) -> Iterator[str]:
+        """Values near a known one that are accepted, though the schema, read as JSON Schema 2020-12, forbids them."""
         schema = self.tool.spec.input_schema
         draft = f"the draft that it names ({schema['$schema']})" if "$schema" in schema else "its check"
         try:
             reading = Validator({key: rule for key, rule in schema.items() if key != "$schema"})
-        except SchemaError:  # as earlier drafts write it
+        except SchemaError:  # valid in an earlier draft only
             return
-        for value in islice(values_round(known), _MOST_ROUND):
+        for value in islice(values_near(known), _MOST_INVALID):
             if is_object(value) and self._checked(value) == () and not reading.accepts(value):
                 problems = _joined(reading.problems(value))
-                yield f"{problems}; {draft} doesn't read it so: write the schema as JSON Schema 2020-12"
+                yield f"{problems}; {draft} ignores that: write the schema as JSON Schema 2020-12"
 
 
-def values_round(value: Any, level: int = 0) -> Iterator[Any]:
-    """Values a step away from one: another kind or size, a member or an item less, another or more."""
+def values_near(value: Any, level: int = 0) -> Iterator[Any]:
+    """Mutations of a value: another type or size, a member or item removed, changed or added."""
     if level > _MOST_LEVELS:
         return
     yield from (each for each in _OTHERS if each != value)
@@ -429,12 +432,12 @@ def values_round(value: Any, level: int = 0) -> Iterator[Any]:
         yield {**value, "no_such_key": 1}
         for name in value:
             yield {key: item for key, item in value.items() if key != name}
-            yield from ({**value, name: each} for each in values_round(value[name], level + 1))
+            yield from ({**value, name: each} for each in values_near(value[name], level + 1))
     elif is_array(value):
         yield value + value[:1]
         for place, item in enumerate(value[:_MOST_LISTED]):
             yield value[:place] + value[place + 1 :]
-            yield from ([*value[:place], each, *value[place + 1 :]] for each in values_round(item, level + 1))
+            yield from ([*value[:place], each, *value[place + 1 :]] for each in values_near(item, level + 1))
 
 
 def _joined(problems: tuple[str, ...]) -> str:
@@ -442,7 +445,7 @@ def _joined(problems: tuple[str, ...]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A text, or a value as Python writes it, cut short."""
+    """A text, or the `repr` of another value, truncated."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
@@ -455,19 +458,19 @@ def check_plugin(
     heavy: Iterable[str] = HEAVY,
     most_modules: int | None = None,
 ) -> Report:
-    """Puts a plugin through what a registry relies on; for its author's tests.
+    """Checks a plugin for everything that a registry relies on; for its author's tests.
 
-    It loads whole and brings the same each time, in every process, and in its manifest, where its package has one.
-    Every tool has a description and valid schemas. Each tool's check takes its examples and arguments made from its
-    schema, ordinary ones and those at the bounds, and refuses those that break one of the schema's rules. The examples
-    of its read-only tools run without a fault and never block the event loop. Importing it loads nothing heavy.
-    Nothing is left to chance.
+    It loads completely and registers the same each time, in every process, and in its manifest, if its package has
+    one. Every tool has a description and valid schemas. Each tool's check accepts its examples and arguments made from
+    its schema, ordinary ones and those at the bounds, and refuses those that break one of the schema's rules. The
+    examples of its read-only tools run without an error and never block the event loop. Importing it loads nothing
+    heavy. The check is deterministic.
 
     Args:
         plugin: The name of an installed plugin (its entry point's), or its module, class or object.
         settings: Its settings, as `[plugins.NAME]` in a pegboard.toml gives them.
         run_examples: Whether to run the declared examples of the tools that are marked read-only. None may crash,
-            give what its output schema forbids, run into its time limit, or block the event loop for more than 0.1 s.
+            return what its output schema forbids, exceed its time limit, or block the event loop for more than 0.1 s.
         heavy: Packages that importing the plugin's module must not load; `()` allows all. For a plugin that is given
             by name or as a module.
         most_modules: How many modules importing it may load beyond pegboard's, its own included; `None` sets no limit.
@@ -476,7 +479,7 @@ def check_plugin(
         What was checked, with warnings and notes.
 
     Raises:
-        AssertionError: The contract is broken; the text lists everything that was found, and what to do.
+        AssertionError: The contract is violated; the text lists everything that was found, and what to do.
     """
     __tracebackhide__ = True  # pytest shows the author's line, not ours
     try:
@@ -494,9 +497,7 @@ def check_plugin(
             _check_spec(tool.spec, findings)
             _ArgumentCheck(tool, findings).run()
         for toolset in loaded.toolsets:
-            findings.notes.append(
-                f"toolset {toolset.name!r} is asked for its tools at run time only; they weren't checked"
-            )
+            findings.notes.append(f"toolset {toolset.name!r} lists its tools only at run time; they weren't checked")
         if run_examples and not loaded.faults:
             _check_examples(subject, own, findings)
     _check_budget(subject, findings, heavy=heavy, most_modules=most_modules)

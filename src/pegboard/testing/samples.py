@@ -1,4 +1,4 @@
-"""`Samples`: values that a JSON Schema takes, ordinary ones and those at its bounds."""
+"""`Samples`: values that fit a JSON Schema, ordinary ones and those at its bounds."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _IMPLIED: Final = (
     ("integer", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
 )
 _ORDINARY_NUMBER: Final = 3
-_LARGE_NUMBER: Final = 2**31  # past the range of 32 bits, where code that meets it for the first time goes wrong
+_LARGE_NUMBER: Final = 2**31  # exceeds 32 bits
 _WORDS: Final = """
     sample a A 0 1 aa aaa aaaa AA AAA AAAA 00 000 0000 00000 000000 12.50 -1 +1 1.0.0 v1 v1.0.0 a1 A1 a0 a-b a_b a.b a/b
     /a /a/b ./a a.txt a,b a:b a=b AAA-0000 AAA-000 AA-00 A-1 en en-US en_US EUR 2024 2024-02 2024-02-29 12:30 12:30:00
     2024-02-29T12:30:00Z 1h 10s 5m 50% $a #00ff00 #fff @sample #sample 0x1f 00ff00 sample@example.org
     https://example.org/ example.org localhost:8080 192.0.2.1 +4912345678 123e4567-e89b-42d3-a456-426614174000
 """
-"""Texts as patterns ask for: names, versions, dates, codes."""
+"""Texts that fit common patterns: names, versions, dates, codes."""
 _COMMON: Final = (*_WORDS.split(), "", "a b", *("0" * length for length in (8, 16, 32, 40, 64)), "\t", "\n")
 MOST_CHARACTERS: Final = 100_000  # the longest text that is tried
 _ORDINARY_TEXT: Final = "sample"
@@ -54,7 +54,7 @@ _BY_FORMAT: Final[Mapping[str, str]] = {
     "uri": "https://example.org/",
     "uuid": "123e4567-e89b-42d3-a456-426614174000",
 }
-"""Values of those formats of JSON Schema that the ordinary text hasn't."""
+"""Values for formats of JSON Schema that the ordinary text doesn't fit."""
 _MOST_SAMPLES: Final = 500  # of a whole schema
 _MOST_VARIANTS: Final = 60  # of one part of a schema
 MOST_GUESSES: Final = 5_000  # for one schema; some 50 us each
@@ -66,7 +66,7 @@ _KEYS: Final = ("sample", "other", "third", "a", "A", "1", "2", "3", "x-sample",
 
 
 def _kinds_of(schema: JsonSchema) -> tuple[str, ...]:
-    """The kinds to make values of: those that `type` names, or what the other keywords speak of."""
+    """The types to make values of: those of `type`, or the one that other keywords imply."""
     named = schema.get("type")
     if named is not None:
         return tuple(named) if is_array(named) else (named,)
@@ -74,7 +74,7 @@ def _kinds_of(schema: JsonSchema) -> tuple[str, ...]:
 
 
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[Any]:
-    """Ordinary ones, then those at the bounds; the caller holds them against the schema, as all guesses here."""
+    """Candidate numbers: ordinary ones, then those at the bounds; the caller validates them."""
     bounds = [bound for name in ("Minimum", "Maximum") if (bound := _bound(schema, name, whole=whole)) is not None]
     middle = sum(bounds) / len(bounds) if bounds else 0
     step = schema.get("multipleOf", 1)
@@ -87,7 +87,7 @@ def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[Any]:
 
 
 def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
-    """The `"Minimum"` or `"Maximum"` that the bounds let through, or `None`."""
+    """The least (`"Minimum"`) or greatest (`"Maximum"`) number within the bounds, or `None`."""
     sign = 1 if name == "Minimum" else -1
     bounds = [schema[name.lower()]] if name.lower() in schema else []
     beyond = schema.get(f"exclusive{name}")
@@ -98,7 +98,7 @@ def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
 
 
 def _texts(schema: JsonSchema) -> Iterator[str]:
-    """Of a format, an encoding or a pattern only ordinary ones; else the shortest, a long one and an odd one, too."""
+    """Candidate texts: ordinary ones; without format, encoding or pattern also the shortest, a long and an odd one."""
     formed = _BY_FORMAT.get(schema.get("format", ""))
     least, most = schema.get("minLength", 0), schema.get("maxLength", _LONG_TEXT)
     if formed is not None:
@@ -106,7 +106,7 @@ def _texts(schema: JsonSchema) -> Iterator[str]:
     elif schema.get("contentEncoding") == "base64":
         yield from ("c2FtcGxl", "")
     elif "pattern" in schema:
-        with suppress(ValueError):  # it is no pattern at all
+        with suppress(ValueError):  # the pattern is invalid
             yield from islice((word for word in _COMMON if holds("pattern", schema["pattern"], word)), 1)
     elif least <= MOST_CHARACTERS:
         yield _ORDINARY_TEXT[:most].ljust(least, "a")
@@ -118,20 +118,20 @@ _PLAIN: Final = Dialect("samples", (modern_draft, well_formed, named_definitions
 
 
 class NoSampleError(Exception):
-    """No value is known that this part of a schema takes."""
+    """No value was found that fits this part of a schema."""
 
 
 @define(eq=False)
 class Samples:
-    """Makes values for the parts of one schema; the same in every run.
+    """Generator of values for the parts of one schema; deterministic.
 
-    What it makes is a guess (much of JSON Schema can't be turned round), held against the schema by parts,
-    and as a whole by its validator.
+    The values are guesses, since much of JSON Schema can't be inverted; each part is checked against its schema, and
+    the whole by the validator.
 
     Attributes:
         schema: The schema.
         accepts: The schema's validator.
-        left: How many more guesses may be made; a schema that branches without end gets smaller samples then.
+        left: How many more guesses may be made; after that, optional parts are left out.
     """
 
     schema: JsonSchema = field(converter=lambda schema: _PLAIN.rewrite(schema).schema)
@@ -139,12 +139,12 @@ class Samples:
     left: int = MOST_GUESSES
 
     def of(self, schema: JsonSchema | bool | None = None, level: int = 0) -> Iterator[Any]:
-        """Values for a part, `None` the whole: an ordinary one first, then those at the bounds, each once.
+        """Distinct values for a part, or for the whole if `None`: an ordinary one first, then those at the bounds.
 
-        At most 60 of a part, 500 of the whole.
+        At most 60 for a part, 500 for the whole.
 
         Raises:
-            NoSampleError: Not even the first is found.
+            NoSampleError: None was found.
         """
         schema = self.schema if schema is None else schema
         seen: set[str] = set()
@@ -164,7 +164,7 @@ class Samples:
         return SchemaSearch(References(self.schema)).fits(schema, value)
 
     def flat(self, schema: JsonSchema | bool) -> JsonSchema:
-        """A schema with its reference and its `allOf` merged in, as far as they can be."""
+        """A schema with its reference and `allOf` merged in, as far as possible."""
         if isinstance(schema, bool):
             return {} if schema else {"enum": []}
         return self._join.flat_or_lost(schema, Place())
@@ -209,7 +209,7 @@ class Samples:
                 return iter((True, False) if kind == "boolean" else (None,))
 
     def _arrays(self, flat: JsonSchema, level: int) -> Iterator[list[Any]]:
-        """An ordinary one, the shortest, the longest, then the ordinary one with each item varied."""
+        """Candidate arrays: an ordinary one, the shortest, the longest, then the ordinary one with each item varied."""
         first: Any = flat.get("prefixItems", ())
         rule = flat.get("items", True)
         least, most = flat.get("minItems", 0), flat.get("maxItems", _MOST_ITEMS)
@@ -232,13 +232,13 @@ class Samples:
                 yield [*ordinary[:place], item, *ordinary[place + 1 :]]
 
     def _pool(self, rule: Any, level: int) -> list[Any]:
-        """Different values for the items of an array; none where it ends here."""
+        """Different values for the items of an array; none at the deepest level."""
         if not is_object(rule):
             return ["sample", "other", 3] if rule else []
         return list(islice(self._tried(rule, level), 1 if self._is_late(level) else None))
 
     def _is_late(self, level: int) -> bool:
-        """Whether parts that may be left out are."""
+        """Whether optional parts are left out."""
         return level >= _FULL_LEVELS or self.left < 0
 
     def _tried(self, rule: Any, level: int) -> Iterator[Any]:
@@ -246,7 +246,7 @@ class Samples:
             yield from self.of(rule, level + 1)
 
     def _objects(self, flat: JsonSchema, level: int) -> Iterator[JsonObject]:
-        """An ordinary one with all properties, only what is required, then the ordinary one with each varied."""
+        """Candidate objects: one with all properties, one with the required ones, then the first with each varied."""
         properties: JsonObject = flat.get("properties", {})
         required: Sequence[str] = flat.get("required", ())
         optional = {} if self._is_late(level) else properties
@@ -264,7 +264,7 @@ class Samples:
             yield from ({**ordinary, name: value} for value in found[1:share])
 
     def _more_entries(self, flat: JsonSchema, have: Mapping[str, Any], level: int) -> JsonObject:
-        """Entries beside the named properties, where a schema defines them, or how many there must be."""
+        """Entries besides the named properties, if the schema defines them or requires a number of them."""
         rule = flat.get("additionalProperties", True)
         wanted = max(flat.get("minProperties", 0) - len(have), 1 if is_object(rule) else 0)
         if rule is False or not wanted or level >= _MOST_LEVELS:

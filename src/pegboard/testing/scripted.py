@@ -1,4 +1,4 @@
-"""`ScriptedModel` and `ScriptedApprover`: a model and a person that answer as a test has written down."""
+"""`ScriptedModel` and `ScriptedApprover`: fakes of a model and a user that answer by a test's script."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from pegboard.schema.json import json_text
 from pegboard.tools.context import ToolContext
 
 _Step: TypeAlias = "ModelResponse | Message | Writable | Sequence[Writable] | Exception | Callable[[ModelRequest], Any]"
-"""One answer: a whole response, a message, a text, a call, a list of either; an error to raise; or a function of the
-request that gives one of these."""
+"""One answer: a response, a message, a text, a call, or a list of texts and calls; an error to raise; or a function of
+the request that returns one of these."""
 _Answer: TypeAlias = Answer | None
 Script: TypeAlias = Sequence[_Answer] | Mapping[str, Answer | Sequence[_Answer]] | Callable[[ApprovalRequest], _Answer]
-"""Answers in order, by the tool's name, or by a function of the request; `None` where no one can be asked."""
+"""Answers in order, by the tool's name, or by a function of the request; `None` if the user can't be asked."""
 
 
 class _Script(ABC):
-    """What a test has written down, which has to be used up."""
+    """Base of the fakes, which checks that the script was used up."""
 
     @abstractmethod
     def _faults(self) -> list[str]: ...
@@ -46,7 +46,7 @@ class _Script(ABC):
         """Checks that the script was used up.
 
         Raises:
-            AssertionError: Something else was asked, or something is left.
+            AssertionError: A request was unexpected, or part of the script is left.
         """
         faults = self._faults()
         if faults:
@@ -63,16 +63,16 @@ class _Script(ABC):
 
 
 class ScriptedModel(_Script):
-    """Answers by its script, one request after the other.
+    """Fake model that answers by its script, one request after the other.
 
-    A request beyond the script fails, and fails the test when the model is closed; so does a step that is left
-    over. Use it as a context manager, or call `close()` at the end:
+    A request beyond the script fails, and makes `close()` fail; so does a step that is left over. Use it as a context
+    manager, or call `close()` at the end:
 
         with ScriptedModel([ToolCall("add", {"a": 1, "b": 2}, "c1"), "It is 3."]) as model:
             outcome = await run_turn(model, "What is 1 + 2?", registry)
 
-    Calls without an id get one: `call_1`, `call_2` and so on, through the whole script. Where the turn streams, texts
-    come word by word, and arguments in two pieces.
+    Calls without an id are numbered `call_1`, `call_2` and so on, through the whole script. When streamed, texts come
+    word by word, and arguments in two pieces.
 
     Args:
         steps: The answers, in order.
@@ -82,7 +82,7 @@ class ScriptedModel(_Script):
         formats: Whether its provider has response formats.
 
     Attributes:
-        requests: What was asked, in order, as the processors made it.
+        requests: The requests, in order, as processors have changed them.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ScriptedModel(_Script):
 
         Raises:
             AssertionError: There is none.
-            Exception: The one that the script has here.
+            Exception: The next step is this exception.
         """
         self.requests.append(request)
         if not self._left:
@@ -152,7 +152,7 @@ class ScriptedModel(_Script):
         if self._unexpected:
             faults.append(f"requests beyond the script: {self._unexpected}")
         if self._left:
-            faults.append(f"steps that were not asked for: {self._left!r:.300}")
+            faults.append(f"unused steps: {self._left!r:.300}")
         return faults
 
 
@@ -175,20 +175,20 @@ def _written(arguments: object) -> str:
 
 
 class ScriptedApprover(_Script):
-    """Answers by its script, one request after the other, as a person at a terminal would.
+    """Fake approver that answers by its script, one request after the other, as the user at a terminal would.
 
-    A request that the script doesn't know is denied, and fails the test when the approver is closed; so does an answer
-    that is left over. Use it as a context manager, or call `close()` at the end:
+    A request without an answer in the script is denied, and makes `close()` fail; so does an answer that is left over.
+    Use it as a context manager, or call `close()` at the end:
 
         with ScriptedApprover([Once(), Reject("not this one")]) as approver:
             ...
 
     Args:
-        script: A sequence of answers, each given once; a mapping from a tool's name to its answer, given each time, or
-            to a sequence, each given once; or a function of the request.
+        script: A sequence of answers, each used once; a mapping from a tool's name to its answer, used each time, or
+            to a sequence, each used once; or a function of the request.
 
     Attributes:
-        requests: What was asked, in order.
+        requests: The requests, in order.
     """
 
     one_at_a_time: ClassVar[bool] = True
@@ -219,7 +219,7 @@ class ScriptedApprover(_Script):
         """The script's answer.
 
         Raises:
-            AssertionError: It has none for this request.
+            AssertionError: The script has no answer for this request.
         """
         self.requests.append(request)
         name = request.call.name
@@ -230,13 +230,13 @@ class ScriptedApprover(_Script):
         left = self._left.get(name if self._by_name else "")
         if not left:
             self._unexpected.append(request.to_text())
-            raise AssertionError(f"a question about {name} wasn't expected")
+            raise AssertionError(f"the request about {name} wasn't expected")
         return left.pop(0)
 
     def _faults(self) -> list[str]:
         faults = [f"an unexpected request: {text}" for text in self._unexpected]
         for name, left in self._left.items():
             if left:
-                faults.append(f"answers that were not asked for{f' about {name}' if name else ''}: {left!r:.200}")
-        faults += [f"no question about {name} came" for name in self._each_time if name not in self.names]
+                faults.append(f"unused answers{f' about {name}' if name else ''}: {left!r:.200}")
+        faults += [f"there was no request about {name}" for name in self._each_time if name not in self.names]
         return faults

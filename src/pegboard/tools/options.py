@@ -166,7 +166,7 @@ _MAY_TAKE_CONTEXT: Final = ("preview", "requires_confirmation", "read_only", "de
 
 _OBJECT: Final = (Mapping, "a mapping")
 _OF_TYPE: Final[Mapping[str, tuple[Any, str]]] = {  # what an option of a type has to be
-    "str": (str, "a text"),
+    "str": (str, "a string"),
     "bool": (bool, "True or False"),
     "int": (int, "a whole number"),
     "float": ((int, float), "a number of seconds"),
@@ -182,7 +182,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {  # what each option has to be; 
     },
     **dict.fromkeys(_OR_CALLABLE, (bool, "True, False or a function of the arguments")),
     "concurrency": ((Concurrency, str), "'shared', 'exclusive', a Concurrency or a function of the arguments"),
-    "tags": (Iterable, "a collection of texts"),
+    "tags": (Iterable, "a collection of strings"),
     "examples": (Iterable, "a collection of mappings"),
     "memory_limit": (int, "a whole number of bytes"),
 }

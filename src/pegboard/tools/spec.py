@@ -254,14 +254,14 @@ def _check_unicode(what: str, text: str | None) -> None:
 def _repaired_text(text: str) -> str:
     """A text for people and models: what UTF-8 can't say (lone surrogates) becomes U+FFFD."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
-        raise TypeError(f"description and title must be texts, got {text!r:.100}")
+        raise TypeError(f"description and title must be strings, got {text!r:.100}")
     return unicode_text(text)
 
 
 def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
     """Refuses what is no text, and what is no pattern where it should be one."""
     if not isinstance(definition, str):
-        raise TypeError(f"the definition of a grammar must be a text, got {definition!r:.100}")
+        raise TypeError(f"the definition of a grammar must be a string, got {definition!r:.100}")
     _check_unicode("definition", definition)
     if grammar.syntax == "regex":
         from pegboard.schema.validator import is_pattern

@@ -256,7 +256,7 @@ def test_what_isnt_pending_calls_is_refused(text, reason):
     ("change", "reason"),
     [
         ({"more": 1}, "more: unknown key"),
-        ({"id": 7}, "id: must be a text"),
+        ({"id": 7}, "id: must be a string"),
         ({"created": "now"}, "created: must be a number"),
         ({"created": float("inf")}, "not a pending call"),
         ({"subject": "else"}, "subject"),

@@ -66,7 +66,7 @@ def test_json_says_no_more_than_there_is():
         ({"answer": "always", "patterns": []}, "patterns must be 1 to 200 texts"),
         ({"answer": "always", "patterns": ["a"] * 201}, "patterns must be 1 to 200 texts"),
         ({"answer": "always", "patterns": [""]}, "of 1 to 4,096 characters"),
-        ({"answer": "always", "patterns": [1]}, "patterns[0]: must be a text"),
+        ({"answer": "always", "patterns": [1]}, "patterns[0]: must be a string"),
         ({"answer": "always", "patterns": ["a" * 4097]}, "of 1 to 4,096 characters"),
         ({"answer": "always", "patterns": 7}, "not an answer"),
         ({"answer": "always", "seconds": 0}, "seconds must be more than 0 and at most a year's, got 0"),
@@ -74,8 +74,8 @@ def test_json_says_no_more_than_there_is():
         ({"answer": "always", "seconds": "60"}, "seconds: must be a number"),
         ({"answer": "always", "seconds": float("inf")}, "seconds must be more than 0"),
         ({"answer": "always", "seconds": float("nan")}, "seconds must be more than 0"),
-        ({"answer": "reject", "feedback": 1}, "feedback: must be a text"),
-        ({"answer": "reject", "feedback": "a" * 20_001}, "feedback must be a text of at most 20,000"),
+        ({"answer": "reject", "feedback": 1}, "feedback: must be a string"),
+        ({"answer": "reject", "feedback": "a" * 20_001}, "feedback must be a string of at most 20,000"),
         ({"answer": "once", "payload": object()}, "a payload must be JSON"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_time_that_is_no_number_of_seconds_up_to_a_years_is_refused(seconds):
 
 
 def test_feedback_is_a_text():
-    with pytest.raises(ValueError, match="feedback must be a text of at most 20,000 characters, got 1"):
+    with pytest.raises(ValueError, match="feedback must be a string of at most 20,000 characters, got 1"):
         Reject(1)
 
 

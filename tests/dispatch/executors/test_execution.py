@@ -52,11 +52,11 @@ REQUESTS = st.builds(
 
 
 @given(REQUESTS)
-def test_a_request_survives_json(request):
+def test_a_request_round_trips_through_json(request):
     assert ExecutionRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
 
 
-def test_what_says_nothing_is_left_out():
+def test_empty_members_are_left_out():
     assert ExecutionRequest(tool="add").to_json() == {"tool": "add", "callId": "", "depth": 0}
     assert ExecutionRequest(tool="add", timeout=0.0).to_json()["timeout"] == 0.0
 
@@ -66,19 +66,19 @@ def test_what_says_nothing_is_left_out():
     [
         ({}, "tool: missing"),
         ([], "request: must be an object, got list"),
-        ({"tool": 1}, "tool: must be a text, got int"),
+        ({"tool": 1}, "tool: must be a string, got int"),
         ({"tool": "a", "timeout": "1"}, "timeout: must be a number, got str"),
         ({"tool": "a", "arguments": []}, "arguments: must be an object"),
         ({"tool": "a", "depth": True}, "depth: must be a whole number"),
-        ({"tool": "a", "approvals": [1]}, r"approvals\[0\]: must be a text"),
+        ({"tool": "a", "approvals": [1]}, r"approvals\[0\]: must be a string"),
     ],
 )
-def test_what_is_no_request_is_refused_by_name(data, problem):
+def test_an_invalid_request_is_refused(data, problem):
     with pytest.raises(ValueError, match=problem):
         ExecutionRequest.from_json(data)
 
 
-def test_a_context_goes_there_and_comes_back_as_far_as_json_can_say_it():
+def test_a_context_round_trips_as_far_as_it_is_json():
     confirmation = Confirmation("sure?", confirmed=True, payload=[1], patterns=("a",), permission="edit").after(
         [Confirmation("before", confirmed=False, feedback="no")]
     )
@@ -102,7 +102,7 @@ def test_a_context_goes_there_and_comes_back_as_far_as_json_can_say_it():
 @pytest.mark.parametrize(
     "confirmation", [{}, {"hint": 1, "confirmed": True}, {"hint": "", "confirmed": True, "patterns": [1]}]
 )
-def test_a_confirmation_that_is_none_is_refused(confirmation):
+def test_an_invalid_confirmation_is_refused(confirmation):
     with pytest.raises(ValueError, match=r"hint|patterns"):
         ExecutionRequest(tool="a", confirmation=confirmation).context()
 
@@ -134,8 +134,8 @@ RESULTS = st.builds(ToolResult, **FACTS) | st.builds(
 
 
 @given(RESULTS)
-def test_a_result_goes_there_and_comes_back(result):
-    assume(result.content or result.kind != "not_executed")  # that one gets words where it has none
+def test_a_result_round_trips_through_a_response(result):
+    assume(result.content or result.kind != "not_executed")  # that one gets a default text
     response = ExecutionResponse.from_json(json.loads(json.dumps(ExecutionResponse.of_result(result).to_json())))
     assert response == ExecutionResponse.of_result(result)
     assert response.to_result() == result
@@ -145,7 +145,7 @@ def test_a_plain_text_is_the_output_and_nothing_else():
     assert ExecutionResponse.of_result(ToolResult("hi")).to_json() == {"output": "hi"}
 
 
-def test_what_json_cant_say_is_written_as_text():
+def test_data_that_isnt_json_is_written_as_text():
     class Broken:
         def __repr__(self):
             raise RuntimeError
@@ -155,28 +155,22 @@ def test_what_json_cant_say_is_written_as_text():
     assert (data["details"], data["metadata"]) == ("<Broken>", {"o": "<Broken>"})
 
 
-def test_what_a_call_asks_of_its_host_travels_with_it():
-    response = ExecutionResponse(actions={"escalate": True})
-    assert ExecutionResponse.from_json(response.to_json()) == response
-
-
-def test_an_error_of_another_language_needs_no_kind():
+def test_an_error_without_a_kind_is_a_tool_failure():
     response = ExecutionResponse.from_json({"error": "no such file", "is_error": True})
     assert response.to_result() == ToolResult.error("tool_failure", "no such file")
 
 
-def test_what_needs_a_permission_is_an_error_that_says_so():
+def test_a_required_permission_becomes_an_error():
     required = PermissionRequired("edit", ("a.txt", "b.txt"), "Edits", {"diff": 1}, "sha256:1")
-    response = ExecutionResponse(permission_required=required)
+    response = ExecutionResponse(permission_required=required, actions={"escalate": True})
     again = ExecutionResponse.from_json(json.loads(json.dumps(response.to_json())))
-    assert again.permission_required == required
+    assert again == response
     assert again.to_result() == ToolResult.error(
         "confirmation_required", "This needs the permission edit (a.txt, b.txt)."
     )
 
 
-def test_what_is_not_executed_says_so_with_or_without_words():
-    assert ExecutionResponse(not_executed=True).to_result().text == "There is nothing to run it with."
+def test_a_response_that_is_not_executed_becomes_an_error():
     assert ExecutionResponse.failed("not_executed", "Not here.").to_result() == ToolResult.error(
         "not_executed", "Not here."
     )
@@ -187,7 +181,7 @@ def test_what_is_not_executed_says_so_with_or_without_words():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ({"output": 1}, "output: must be a text"),
+        ({"output": 1}, "output: must be a string"),
         ({"kind": "unheard of"}, "kind: must be one of unknown_tool, .*, got 'unheard of'"),
         ({"content": [{"type": "smell"}]}, r"content\[0\].type: must be one of"),
         ({"attachments": [1]}, r"attachments\[0\]: must be an object"),
@@ -196,16 +190,16 @@ def test_what_is_not_executed_says_so_with_or_without_words():
         ({"permissionRequired": {}}, "permissionRequired.permission: missing"),
         (
             {"permissionRequired": {"permission": "a", "patterns": [1]}},
-            r"permissionRequired.patterns\[0\]: must be a text",
+            r"permissionRequired.patterns\[0\]: must be a string",
         ),
     ],
 )
-def test_what_is_no_response_is_refused_by_name(data, problem):
+def test_an_invalid_response_is_refused(data, problem):
     with pytest.raises(ValueError, match=problem):
         ExecutionResponse.from_json(data)
 
 
-# What is emitted on the way -------------------------------------------------------------------------------------------
+# Events ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -219,15 +213,13 @@ def test_what_is_no_response_is_refused_by_name(data, problem):
         (None, {"type": "partial"}),
     ],
 )
-def test_what_is_emitted_there_arrives_here(emitted, event):
-    there, here = [], []
-    context = ExecutionRequest(tool="near").context(emit=there.append)
-    context.listener(emitted)
-    assert there == [event]
-    ExecutorCall(Tool.from_function(plain), ExecutionRequest(tool="near"), ToolContext(listener=here.append)).emit(
-        event
-    )
-    assert here == [emitted]
+def test_events_round_trip(emitted, event):
+    sent, received = [], []
+    request = ExecutionRequest(tool="near")
+    request.context(emit=sent.append).listener(emitted)
+    assert sent == [event]
+    ExecutorCall(Tool.from_function(plain), request, ToolContext(listener=received.append)).emit(event)
+    assert received == [emitted]
 
 
 @pytest.mark.parametrize(
@@ -244,12 +236,12 @@ def test_what_is_emitted_there_arrives_here(emitted, event):
         "progress",
     ],
 )
-def test_what_is_no_event_is_refused(event):
+def test_an_invalid_event_is_refused(event):
     with pytest.raises(ValueError, match=r"progress: |message: |facts: |title: |type: |event: must be an object"):
         ExecutorCall(Tool.from_function(plain), ExecutionRequest(tool="near")).emit(event)
 
 
-# At the other end -----------------------------------------------------------------------------------------------------
+# Running a function ---------------------------------------------------------------------------------------------------
 
 
 def plain(a: int) -> int:
@@ -291,7 +283,7 @@ def run_async(call):
         (items_later, "[1]", [1]),
     ],
 )
-def test_a_function_of_any_kind_is_run_to_its_end(function, output, emitted):
+def test_functions_of_every_kind_are_run_to_their_end(function, output, emitted):
     seen = []
     context = ToolContext(listener=seen.append)
     context.actions.title = "T"

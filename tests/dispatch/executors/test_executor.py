@@ -49,7 +49,7 @@ from pegboard.tools.typed import as_tools
 
 
 class Remote:
-    """An executor with given answers, one after the other; the last one stays. It keeps the requests."""
+    """Executor with scripted answers, the last of which repeats; records the requests."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -64,14 +64,14 @@ class Remote:
 
 
 class Near(Remote):
-    """The same, handed the tool itself."""
+    """The same as a `ToolExecutor`."""
 
     async def execute_tool(self, call):
         return await self.execute(call.request)
 
 
 class Asking(Remote):
-    """Asks a question of the call's, and lets its error end the call."""
+    """Asks the call a question, and lets its error end the call."""
 
     async def execute_tool(self, call):
         await call.answer("ask", {"permission": "edit", "patterns": ["a.txt"]})
@@ -114,7 +114,7 @@ def test_the_request_holds_the_call_and_its_limits():
     assert (request.timeout, request.memory_limit, request.expose_errors) == (5.0, 1 << 30, True)
 
 
-def test_limits_that_the_tool_leaves_open_are_the_registrys_and_the_batchs():
+def test_limits_default_to_those_of_the_registry_and_the_batch():
     remote = Remote(ExecutionResponse())
     call(registry_with(remote, limits=Limits(timeout=7.0, expose_errors=True)))
     call(registry_with(remote, limits=Limits(timeout=None)))
@@ -124,19 +124,19 @@ def test_limits_that_the_tool_leaves_open_are_the_registrys_and_the_batchs():
     assert remote.requests[0].expose_errors
 
 
-def test_a_later_attempt_gets_the_time_that_is_left():
+def test_a_retry_gets_the_remaining_time():
     busy = ExecutionResponse.failed("tool_failure", "busy").evolve(metadata={"retryable": True})
 
     class Slow(Remote):
         async def execute(self, request):
-            await asyncio.sleep(0.2 if not self.requests else 0)
+            await asyncio.sleep(0.01)
             return await super().execute(request)
 
     remote = Slow(busy, ExecutionResponse(output="done"))
-    assert call(registry_with(remote, timeout=1.0, retries=1, idempotent=True)).text == "done"
+    assert call(registry_with(remote, timeout=60.0, retries=1, idempotent=True)).text == "done"
     first, second = remote.requests
-    assert first.timeout == 1.0
-    assert second.timeout < 0.85
+    assert first.timeout == 60.0
+    assert 0 < second.timeout <= 59.995
 
 
 # The answer -----------------------------------------------------------------------------------------------------------
@@ -150,12 +150,12 @@ def test_a_later_attempt_gets_the_time_that_is_left():
         (ExecutionResponse(not_executed=True), ("not_executed", "There is nothing to run it with.", None)),
     ],
 )
-def test_an_error_that_is_answered_is_one_of_its_kind(response, facts):
+def test_an_error_response_becomes_an_error_result(response, facts):
     result = call(registry_with(Remote(response)))
     assert (result.kind, result.text, result.detail, result.is_error) == (*facts, True)
 
 
-def test_what_the_tool_answers_is_its_result():
+def test_a_response_becomes_a_result():
     response = ExecutionResponse(
         output="text", content=(ImageContent(b"1"),), structured_content={"a": 1}, title="T", metadata={"m": 1}
     )
@@ -164,7 +164,7 @@ def test_what_the_tool_answers_is_its_result():
     assert (result.title, result.metadata) == ("T", {"m": 1})
 
 
-def test_a_tool_error_reaches_callbacks_as_one():
+def test_a_retryable_error_reaches_callbacks_as_a_tool_error():
     response = ExecutionResponse.failed("tool_failure", "busy").evolve(metadata={"retryable": True})
     registry, seen = registry_with(Remote(response)), []
     registry.add_callback("on_tool_error", lambda error: seen.append(error))  # noqa: PLW0108  (by its parameter's name)
@@ -172,13 +172,13 @@ def test_a_tool_error_reaches_callbacks_as_one():
     assert (type(seen[0]), seen[0].retryable) == (ToolError, True)
 
 
-def test_what_the_call_asks_for_reaches_the_context():
+def test_actions_of_the_response_reach_the_context():
     context = ToolContext()
     call(registry_with(Remote(ExecutionResponse(actions={"transfer_to": "writer"}))), context=context)
     assert context.actions.actions == Actions(transfer_to="writer")
 
 
-# An executor that isn't as it should be -------------------------------------------------------------------------------
+# Executors that fail --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -196,40 +196,42 @@ def test_what_the_call_asks_for_reaches_the_context():
     ids=["raises", "exits", "cancels itself", "times out", "nothing", "mapping", "nonsense", "no title"],
 )
 @pytest.mark.parametrize("kind", [Remote, Near])
-def test_one_that_fails_or_answers_nonsense_costs_the_call_and_is_logged(kind, answer, caplog):
+def test_an_executor_that_fails_or_returns_nonsense_fails_only_the_call_and_is_logged(kind, answer, caplog):
     result = call(registry_with(kind(answer)))
     assert result.kind == "crashed"
-    assert result.text == "far was not completed: where it runs failed. What it had done by then may stand."
+    assert result.text == "far was not completed: its executor failed. Its effects so far may remain."
     (record,) = caplog.records
     assert record.getMessage() == "executor 'cloud' failed"
     assert type(record.exc_info[1]).__name__ in result.detail
 
 
-def test_fatal_errors_and_call_errors_pass():
+def test_fatal_errors_and_call_errors_propagate():
     with pytest.raises(FatalToolError):
         call(registry_with(Remote(FatalToolError("over"))))
     assert call(registry_with(Remote(CallError("limit", "too much")))).kind == "limit"
 
 
 def test_arguments_that_a_type_refuses_are_invalid_arguments():
-    result = call(registry_with(Near(StructureError("is no date", ("when",)))))
-    assert (result.kind, "when: is no date" in result.text) == ("invalid_arguments", True)
+    result = call(registry_with(Near(StructureError("is not a date", ("when",)))))
+    assert (result.kind, "when: is not a date" in result.text) == ("invalid_arguments", True)
 
 
-def test_what_an_answer_raised_ends_the_call_as_it_would_here():
+def test_an_error_of_an_answer_ends_the_call():
     result = call(registry_with(Asking(ExecutionResponse(output="never"))))
     assert (result.kind, result.is_error) == ("rejected", True)
 
 
 class Slow:
-    """Keeps to no limit."""
+    """Ignores the time limit."""
 
     was_cancelled = False
 
     def __init__(self, error=asyncio.CancelledError):
         self.error = error
+        self.started = asyncio.Event()
 
     async def execute(self, request):
+        self.started.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -242,7 +244,7 @@ class OwnError(asyncio.CancelledError):
 
 
 class SlowNear(Slow):
-    """The same, handed the tool itself."""
+    """The same as a `ToolExecutor`."""
 
     async def execute_tool(self, call):
         await self.execute(call.request)
@@ -260,7 +262,7 @@ class Deaf(Slow):
 @pytest.mark.parametrize(
     "slow", [Slow(), Slow(OwnError), SlowNear(), Deaf()], ids=["slow", "own error", "slow near", "deaf"]
 )
-def test_one_that_keeps_to_no_limit_is_cancelled(slow, monkeypatch):
+def test_an_executor_that_exceeds_the_limit_is_cancelled(slow, monkeypatch):
     monkeypatch.setattr(executor_module, "_START_SECONDS", 0.01)
     monkeypatch.setattr(executor_module, "_CLEANUP_SECONDS", 0.01)
     result = call(registry_with(slow, limits=Limits(timeout=0.01, grace=0.01)))
@@ -271,10 +273,10 @@ def test_one_that_keeps_to_no_limit_is_cancelled(slow, monkeypatch):
     assert slow.was_cancelled
 
 
-async def test_cancelling_passes_through():
+async def test_cancelling_a_call_cancels_its_executor():
     slow = Slow()
     task = asyncio.ensure_future(registry_with(slow).call("far"))
-    await asyncio.sleep(0.01)
+    await slow.started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -291,7 +293,7 @@ async def test_cancelling_passes_through():
         ("process", "No installed plugin provides 'process': pip install pegboard-processes"),
     ],
 )
-def test_a_name_that_nothing_provides_is_not_executed_and_the_package_is_named(name, hint, monkeypatch):
+def test_an_unknown_executor_is_not_executed_and_its_package_is_named(name, hint, monkeypatch):
     monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")  # as if none were installed
     registry = ToolRegistry()
     registry.register(Tool.from_schema("far", {"type": "object"}, lambda arguments: None, executor=name))
@@ -300,7 +302,7 @@ def test_a_name_that_nothing_provides_is_not_executed_and_the_package_is_named(n
     assert (result.kind, result.text) == ("not_executed", f"far was not run. {hint}")
 
 
-def test_a_plugin_that_fails_to_bring_it_is_named_and_the_operator_learns_why(monkeypatch):
+def test_an_executor_whose_plugin_fails_is_not_executed(monkeypatch):
     def fail(self, kind, name):
         raise PluginError("clouds", "no network")
 
@@ -312,7 +314,7 @@ def test_a_plugin_that_fails_to_bring_it_is_named_and_the_operator_learns_why(mo
     assert (result.kind, "no network" in result.detail) == ("not_executed", True)
 
 
-def test_a_plugin_brings_one_and_it_is_closed_with_the_registry():
+def test_the_executor_of_a_plugin_is_closed_with_the_registry():
     class Closing(Remote):
         is_closed = False
 
@@ -337,7 +339,7 @@ def test_a_plugin_brings_one_and_it_is_closed_with_the_registry():
     assert closing.is_closed
 
 
-# A permission that is needed there ------------------------------------------------------------------------------------
+# Required permissions -------------------------------------------------------------------------------------------------
 
 
 def needed(permission, approval="digest"):
@@ -347,8 +349,8 @@ def needed(permission, approval="digest"):
 
 
 @pytest.mark.parametrize(("approval", "sent"), [("digest", "digest"), (None, "edit")])
-def test_what_needs_a_permission_there_is_asked_here_and_sent_again(approval, sent):
-    """With the approval that it names, else with the permission's name."""
+def test_a_required_permission_is_asked_for_and_the_request_sent_again(approval, sent):
+    """With its approval, or else with the permission's name."""
     remote = Remote(needed("edit", approval), ExecutionResponse(output="edited"))
     registry = registry_with(remote, allows=("edit",))
     assert call(registry).text == "edited"
@@ -358,43 +360,43 @@ def test_what_needs_a_permission_there_is_asked_here_and_sent_again(approval, se
     assert [request.approvals for request in remote.requests] == [(), (sent,)]
 
 
-def test_one_call_may_need_several():
+def test_one_call_may_require_several_permissions():
     remote = Remote(needed("edit", "1"), needed("net", "2"), ExecutionResponse(output="done"))
     assert call(registry_with(remote, allows=("edit", "net"))).text == "done"
     assert remote.requests[-1].approvals == ("1", "2")
 
 
-def test_a_no_ends_the_call():
+def test_a_rejection_ends_the_call():
     remote = Remote(needed("edit"))
     assert call(registry_with(remote)).kind == "rejected"
     assert len(remote.requests) == 1
 
 
 @pytest.mark.parametrize("approval", ["same", None])
-def test_one_that_asks_again_for_what_it_was_given_is_denied(approval):
+def test_requiring_a_granted_permission_again_is_denied(approval):
     registry = registry_with(remote := Remote(needed("edit", approval)), allows=("edit",))
     assert call(registry).kind == "denied"
     assert (len(remote.requests), len(registry.asked)) == (2, 1)
 
 
-def test_one_that_asks_without_end_is_denied():
+def test_requiring_permissions_without_end_is_denied():
     remote = Remote(*(needed("edit", f"{number}") for number in range(100)))
     assert call(registry_with(remote, allows=("edit",))).kind == "denied"
     assert len(remote.requests) == 8
 
 
-# What a tool there may emit and ask -----------------------------------------------------------------------------------
+# Events and questions of a tool ---------------------------------------------------------------------------------------
 
 
 @tool
 def near(a: int, context: ToolContext) -> int:
-    """A tool with its function here."""
+    """A tool with its function in this process."""
     return a
 
 
 @attrs.define(eq=False)
 class Host:
-    """A call host that lets everything pass."""
+    """A call host that allows everything."""
 
     asked: list = attrs.field(factory=list)
 
@@ -424,7 +426,7 @@ def test_an_executor_gets_the_function_and_its_arguments():
     assert made.handler.function(*args, **kwargs) == 1
 
 
-def test_what_is_emitted_reaches_the_listener_and_a_heading_the_context():
+def test_events_reach_the_listener_and_a_title_the_context():
     seen = []
     made = executor_call(listener=seen.append)
     assert made.is_watched
@@ -432,7 +434,7 @@ def test_what_is_emitted_reaches_the_listener_and_a_heading_the_context():
     made.emit({"type": "display", "title": "T", "facts": {"a": 1}})
     assert seen == [Progress(1), DisplayUpdate("T", {"a": 1})]
     assert made.context.actions.title == "T"
-    made.context.listener = None  # it went away meanwhile
+    made.context.listener = None
     made.emit({"type": "partial", "data": 1})
     assert not made.is_watched
 
@@ -458,7 +460,7 @@ def test_questions_are_answered_by_the_context():
     assert found[4:] == [1, {"type": "text", "text": "hello"}, ["a.txt"], None]
 
 
-def test_a_question_to_a_person_is_answered_with_all_answers_before_it():
+def test_a_confirmation_is_answered_as_json():
     (answer,) = answers(executor_call(), ("request_confirmation", {"hint": "sure?", "payload": {"n": 1}}))
     assert answer == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}}
 
@@ -484,8 +486,8 @@ def test_questions_with_wrong_arguments_are_refused(question, given):
         answers(executor_call(host=Host()), (question, given))
 
 
-def test_there_are_no_other_questions():
-    with pytest.raises(LookupError, match="nothing here answers 'surprise'"):
+def test_an_unknown_question_is_refused():
+    with pytest.raises(LookupError, match="there is no question 'surprise'"):
         answers(executor_call(), ("surprise", {}))
 
 
@@ -525,7 +527,7 @@ def send(count: int) -> str:
 
 @tool
 async def ask_inside(context: ToolContext, path: str) -> str:
-    """Asks on its way."""
+    """Asks for a permission while it runs."""
     await context.ask("net", [path], always=["*"], metadata={"why": "update"})
     return f"fetched {path}"
 
@@ -551,7 +553,7 @@ async def confirm(context: ToolContext) -> bool:
 
 @tool
 def background(context: ToolContext) -> str:
-    """Wants to go on."""
+    """Starts background work."""
 
     async def work():
         raise AssertionError("never")
@@ -590,7 +592,7 @@ ALL = [echo, add, edit, wipe, send, ask_inside, keep_allowed, nest, confirm, bac
 
 @pytest.fixture
 def local():
-    """Makes executors that are ended with the test."""
+    """Creates executors that are closed after the test."""
     made = []
 
     def local(*functions, active=None, **settings):
@@ -608,7 +610,7 @@ def run_locally(executor, name, approvals=(), /, **arguments):
     return asyncio.run(executor.execute(request))
 
 
-# What it tells of its tools -------------------------------------------------------------------------------------------
+# Its tools ------------------------------------------------------------------------------------------------------------
 
 
 def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
@@ -620,7 +622,7 @@ def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
     assert executor.tools() == ()
 
 
-def test_what_is_listed_of_a_tool_is_what_a_model_needs(local):
+def test_a_listed_tool_has_its_description_and_schema(local):
     (info,) = local(echo).tools()
     assert info == ToolInfo("echo", "Gives it back.", as_tools(echo)[0].spec.input_schema)
     assert info.to_json()["inputSchema"]["required"] == ["text"]
@@ -655,7 +657,7 @@ LATE, HIDDEN = (as_tools(echo)[0].with_spec(name=name) for name in ("late", "hid
         ("nest", {"name": "note", "arguments": {}}, {"actions": {"stateDelta": {"seen": True}}}),
     ],
 )
-def test_what_is_answered(local, name, arguments, facts):
+def test_responses(local, name, arguments, facts):
     executor = local(*ALL, busy, LATE.evolve(handler=LateHandler(lambda: LATE)), HIDDEN)
     executor.active = [info.name for info in executor.tools() if info.name != "hidden"]
     response = run_locally(executor, name, **arguments)
@@ -663,11 +665,11 @@ def test_what_is_answered(local, name, arguments, facts):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("add", "invalid_arguments"), ("missing", "unknown_tool")])
-def test_an_inner_call_that_fails_is_the_tools_to_answer(local, name, kind):
+def test_a_tool_gets_the_error_of_its_inner_call(local, name, kind):
     assert run_locally(local(), "nest", name=name, arguments="{").output.startswith(f"{kind}: ")
 
 
-def test_the_text_of_an_exception_is_shown_where_the_request_allows_it(local):
+def test_the_text_of_an_exception_is_shown_if_the_request_exposes_errors(local):
     response = asyncio.run(local().execute(ExecutionRequest(tool="fail", expose_errors=True)))
     assert response.error == "fail failed: ValueError: secret."
 
@@ -682,7 +684,7 @@ def test_a_fatal_error_is_raised(local):
         run_locally(local(), "fatal")
 
 
-def test_the_requests_limit_holds(local):
+def test_the_requests_time_limit_is_enforced(local):
     @tool
     async def never() -> None:
         """Never ends."""
@@ -693,7 +695,7 @@ def test_the_requests_limit_holds(local):
     assert (response.kind, response.error) == ("timeout", "never gave no result within 0.01 s. It was cancelled.")
 
 
-def test_the_context_is_the_requests(local):
+def test_the_context_is_that_of_the_request(local):
     @tool
     def about(context: ToolContext) -> list:
         """What it knows of its call."""
@@ -724,24 +726,24 @@ def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
     assert missing.error == "add was not run. No installed plugin provides 'cloud'. No executors are known"
 
 
-# What has to be allowed first -----------------------------------------------------------------------------------------
+# Permissions ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_declares_a_permission_is_asked_about_instead_of_run(local):
+def test_a_declared_permission_is_required(local):
     required = run_locally(local(), "edit", path="a.txt").permission_required
     assert (required.permission, required.description) == ("edit", "Edits a.txt")
     assert required.metadata["details"] == "+1 line"
     assert required.approval.startswith("sha256:")
 
 
-def test_one_that_is_destructive_or_wants_confirmation_is_too(local):
+def test_destructive_and_confirmed_tools_require_a_permission(local):
     executor = local()
     assert run_locally(executor, "wipe").permission_required.description == "wipe wants to run."
     assert run_locally(executor, "send", count=5).permission_required is not None
     assert run_locally(executor, "send", count=1).output == "sent 1"
 
 
-def test_the_approval_lets_exactly_that_call_run(local):
+def test_an_approval_allows_exactly_that_call(local):
     executor = local()
     approval = run_locally(executor, "edit", path="a.txt").permission_required.approval
     assert run_locally(executor, "edit", [approval], path="a.txt").output == "edited a.txt"
@@ -755,7 +757,7 @@ def test_rules_allow_and_deny_without_asking(local):
     assert run_locally(executor, "wipe").kind == "denied"
 
 
-def test_a_tool_that_asks_on_its_way_is_asked_about_and_run_again(local):
+def test_a_permission_asked_for_while_running_is_required(local):
     executor = local()
     required = run_locally(executor, "ask_inside", path="u").permission_required
     assert (required.permission, required.patterns) == ("net", ("u",))
@@ -768,24 +770,22 @@ def test_a_tool_that_asks_on_its_way_is_asked_about_and_run_again(local):
     assert run_locally(executor, "ask_inside", [required.approval], path="v").permission_required is not None
 
 
-def test_rules_answer_what_a_tool_asks_on_its_way(local):
+def test_rules_decide_permissions_asked_for_while_running(local):
     allowed = local(permissions=Permissions([Rule("net", "*", "allow")]))
     denied = local(permissions=Permissions([Rule("net", "*", "deny")]))
     assert run_locally(allowed, "ask_inside", path="u").output == "fetched u"
     assert run_locally(denied, "ask_inside", path="u").kind == "denied"
 
 
-def test_rules_decide_what_a_tool_may_access_on_its_way(local):
+def test_rules_decide_what_the_context_allows(local):
     executor = local(permissions=Permissions([Rule("read", "*.env", "deny")]))
     assert run_locally(executor, "keep_allowed", paths=["a", "b.env"]).output == '{"result": ["a"]}'
 
 
-def test_a_question_is_refused_unless_it_was_answered_before(local):
+def test_a_confirmation_is_refused_unless_the_request_has_the_answer(local):
     executor = local()
-    assert (
-        run_locally(executor, "confirm").error
-        == "confirm needs a person's answer (sure?), and no person is asked here."
-    )
+    refused = run_locally(executor, "confirm")
+    assert refused.error == "confirm needs the user's answer (sure?), and can't ask the user here."
     answered = Confirmation("sure?", confirmed=True).to_json()
     response = asyncio.run(executor.execute(ExecutionRequest(tool="confirm", confirmation=answered)))
     assert response.structured_content == {"result": True}
@@ -794,7 +794,7 @@ def test_a_question_is_refused_unless_it_was_answered_before(local):
 # Tools that call tools ------------------------------------------------------------------------------------------------
 
 
-def test_what_an_inner_call_needs_is_asked_for_the_outer_one(local):
+def test_a_permission_of_an_inner_call_is_required_for_the_outer_one(local):
     executor = local()
     facts = {"name": "edit", "arguments": {"path": "a.txt"}}
     required = run_locally(executor, "nest", **facts).permission_required
@@ -802,7 +802,7 @@ def test_what_an_inner_call_needs_is_asked_for_the_outer_one(local):
     assert run_locally(executor, "nest", [required.approval], **facts).output == "ok: edited a.txt"
 
 
-def test_calls_inside_calls_end_somewhere(local):
+def test_nested_calls_are_limited_in_depth(local):
     @tool
     async def loop(context: ToolContext) -> str:
         """Calls itself."""
@@ -813,5 +813,5 @@ def test_calls_inside_calls_end_somewhere(local):
     assert response.output == "loop was not run: tools call tools more than 3 deep here."
 
 
-def test_nothing_goes_on_in_the_background_there(local):
+def test_background_work_is_refused(local):
     assert "its result is all that is sent back" in run_locally(local(), "background").output

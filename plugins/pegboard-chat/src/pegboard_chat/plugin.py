@@ -28,7 +28,7 @@ class Chat:
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
         check_keys(settings, ["model"], "plugins.chat")
         if not isinstance(settings.get("model", ""), str):
-            raise TypeError(f"model must be a text such as 'openai/gpt-5', got {type(settings['model']).__name__}")
+            raise TypeError(f"model must be a string such as 'openai/gpt-5', got {type(settings['model']).__name__}")
 
     @hookimpl
     def pegboard_register_commands(self, group: click.Group) -> None:

@@ -14,7 +14,7 @@ Check: TypeAlias = Callable[[Any, Any, Any], None]
 """An attrs validator: takes the instance, the attribute and the value."""
 
 
-_CALLED: Final[Mapping[type[Any], str]] = {str: "a text", list: "a list", tuple: "a list", dict: "a table"}
+_CALLED: Final[Mapping[type[Any], str]] = {str: "a string", list: "a list", tuple: "a list", dict: "a table"}
 
 
 def kind_of(value: Any) -> str:
@@ -77,7 +77,7 @@ def texts(*, least: int = 1) -> Check:
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
-            raise TypeError(f"{attribute.name} must be a text or a list of texts, got {kind_of(value)}")
+            raise TypeError(f"{attribute.name} must be a string or a list of strings, got {kind_of(value)}")
         if len(value) < least or not all(value):  # pyright: ignore[reportUnknownArgumentType]
             raise ValueError(f"{attribute.name} must name something, got an empty one")
 

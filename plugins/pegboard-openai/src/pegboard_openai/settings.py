@@ -10,7 +10,7 @@ from attrs import field, frozen
 from pegboard.errors import check_keys
 from pegboard.schema.converter import Allowed, read_table
 
-_Text: TypeAlias = Annotated[str, Allowed("a text that isn't empty", bool)]
+_Text: TypeAlias = Annotated[str, Allowed("a non-empty string", bool)]
 _Address: TypeAlias = Annotated[
     str,
     Allowed("an address, such as http://127.0.0.1:8000/v1", lambda text: text.startswith(("http://", "https://"))),

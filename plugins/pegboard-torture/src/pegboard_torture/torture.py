@@ -38,7 +38,7 @@ from pegboard.schema.converter import JsonRecord
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.validator import Validator
 from pegboard.testing import Job, answer_job, run_jobs
-from pegboard.testing.check import broken, shown, values_round
+from pegboard.testing.check import broken, shown, values_near
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.threads import SHARED
 from pegboard.timeout import WATCHDOG, code_position
@@ -455,8 +455,8 @@ _calls("arguments", "allowed values", lambda tools: _few(tools, _MOST_VALUES))
 async def _forbidden_values(trial: Trial, registry: ToolRegistry, tools: _Tools) -> None:
     calls: list[tuple[Tool, Any]] = []
     for tool, known in tools:
-        round_it = (value for value in values_round(known) if value not in ("", None))  # these stand for no arguments
-        forbidden = (value for value in round_it if not tool.validator.accepts(value))
+        candidates = (value for value in values_near(known) if value not in ("", None))  # these stand for no arguments
+        forbidden = (value for value in candidates if not tool.validator.accepts(value))
         calls += [(tool, value) for value in islice(forbidden, _MOST_VALUES)]
     for (tool, value), result in zip(calls, await trial.run(registry, calls), strict=True):
         if not result.is_error:

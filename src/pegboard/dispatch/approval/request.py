@@ -74,7 +74,7 @@ def _check_seconds(_self: object, _attribute: object, value: Any) -> None:
 
 def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
     if value is not None and not (isinstance(value, str) and len(value) <= MOST_FEEDBACK):
-        raise ValueError(f"feedback must be a text of at most {MOST_FEEDBACK:,} characters, got {value!r:.80}")
+        raise ValueError(f"feedback must be a string of at most {MOST_FEEDBACK:,} characters, got {value!r:.80}")
 
 
 @frozen

@@ -1,3 +1,3 @@
-"""Where handlers run other than here."""
+"""Executors, which run tool handlers elsewhere."""
 
 from __future__ import annotations

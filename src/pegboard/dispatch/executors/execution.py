@@ -1,4 +1,4 @@
-"""Requests to executors, their responses, and what a call emits on the way; all of it JSON data."""
+"""Requests to executors, their responses, and the events of a call; all of it JSON data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pegboard.typing import JsonObject
 
 
 def _json_part(members: Mapping[str, Any]) -> JsonObject:
-    """The members that are JSON; other objects of the host's stay where they are."""
+    """The members that are JSON; other objects aren't sent."""
     return {name: value for name, value in members.items() if not json_faults({name: value})} if members else {}
 
 
 @frozen
 class _Partial(SayableRecord):
-    """Other data that a call emits."""
+    """Event for any other data that a call emits."""
 
     type: ClassVar = "partial"
     data: Any = None
@@ -41,12 +41,12 @@ read_by(_Emitted, tagged(*get_args(_Emitted)))
 
 
 def event_to_json(emitted: object) -> JsonObject:
-    """What a call emits on the way, as it is sent to its host; other data than JSON is written as text."""
+    """Serializes what a call emits, as sent to its host; data that isn't JSON is written as text."""
     return (emitted if isinstance(emitted, _EMITTED) else _Partial(emitted)).to_json()
 
 
 def emitted_from_json(event: JsonObject) -> object:
-    """Reads what `event_to_json` writes, from a source that isn't trusted; raises `ValueError` for what is none."""
+    """Parses an event of `event_to_json` from an untrusted source; raises `ValueError` if it is invalid."""
     emitted = read_record(cast("Any", _Emitted), event, "event")
     return emitted.data if isinstance(emitted, _Partial) else emitted
 
@@ -56,17 +56,17 @@ def emitted_from_json(event: JsonObject) -> object:
 
 @frozen(kw_only=True)
 class ExecutionRequest(SayableRecord):
-    """One call of a tool, with what an executor needs to run it somewhere else. All of it is JSON data.
+    """Request to an executor to run one call of a tool. All of it is JSON data.
 
     Attributes:
         tool: The tool's name.
         arguments: The validated arguments.
         call_id: The call's id.
         session: The conversation's id.
-        work_dir: The folder that relative paths start from; the executor's own where it is `None`.
+        work_dir: The folder that relative paths start from; `None` is the executor's own.
         user: The user that the call runs for.
         timeout: Seconds that the call may take; `None` is no limit.
-        memory_limit: Bytes of memory that the call may use, where the executor can hold it to that; or `None`.
+        memory_limit: Bytes of memory that the call may use, if the executor can enforce that; `None` is no limit.
         expose_errors: Whether the text of unexpected exceptions may reach the model.
         agent: The agent's name.
         agent_description: What the agent is for.
@@ -75,11 +75,11 @@ class ExecutionRequest(SayableRecord):
         invocation: The id of the turn.
         message: The id of the model's message that holds the call.
         branch: Which agent called which.
-        state: What the session knows, as far as it is JSON.
-        extra: Anything else from the host, as far as it is JSON.
-        values: What callbacks left for the tool, as far as it is JSON.
-        confirmation: What a person answered before the call was run again, or `None`.
-        approvals: What was allowed, as `PermissionRequired.approval` named it.
+        state: The session's state; only its members that are JSON.
+        extra: Other data of the host; only its members that are JSON.
+        values: Values that callbacks set for the tool; only those that are JSON.
+        confirmation: The user's answer to an earlier run of the call, or `None`.
+        approvals: The approvals that were granted, each a `PermissionRequired.approval`.
         depth: How many calls this one is nested in.
     """
 
@@ -113,7 +113,7 @@ class ExecutionRequest(SayableRecord):
         Args:
             tool: The tool's name.
             arguments: The validated arguments.
-            context: The call's.
+            context: The call's context.
             facts: The other attributes: `timeout`, `memory_limit`, `expose_errors`, `approvals`.
         """
         request, confirmation = context.request, context.confirmation
@@ -131,15 +131,15 @@ class ExecutionRequest(SayableRecord):
         )
 
     def context(self, emit: Callable[[JsonObject], None] | None = None, **facts: Any) -> ToolContext:
-        """The context of the call, at the other end.
+        """The context of the call, for the process that runs it.
 
         Args:
-            emit: Gets what the tool emits on the way, as `ExecutorCall.emit` takes it: content, or an object of the
-                type `progress` (`progress`, `total`, `message`), `display` (`title`, `facts`) or `partial` (`data`).
-            facts: What else it has: `listener`, `host`, `services`, `deadline`.
+            emit: Receives the tool's events, as `ExecutorCall.emit` takes them: content, or an object of the type
+                `progress` (`progress`, `total`, `message`), `display` (`title`, `facts`) or `partial` (`data`).
+            facts: Further attributes of the context: `listener`, `host`, `services`, `deadline`.
 
         Raises:
-            ValueError: The confirmation is none.
+            ValueError: The confirmation is invalid.
         """
         if emit is not None:
 
@@ -159,20 +159,20 @@ class ExecutionRequest(SayableRecord):
 
 
 _TEXTS: Final = tuple(each.name for each in attrs.fields(ReadonlyContext) if each.type == "str | None")
-"""The attributes that a request shares with the context that it is made of."""
+"""The text attributes that a request and its context share."""
 
 
 @frozen
 class PermissionRequired(SayableRecord):
-    """Executor's answer that something has to be allowed before the call can run.
+    """Executor's answer that a permission must be granted before the call can run.
 
     Attributes:
         permission: The permission's name, such as `"edit"`.
-        patterns: What it is asked for, such as paths.
-        description: What the tool wants to do, for people.
-        metadata: For the person who decides, such as a diff.
-        approval: What is added to the request's `approvals` when it is sent again, once this was allowed: it stands
-            for exactly this permission of this tool with these arguments. `None`: the permission's name is added.
+        patterns: What it is requested for, such as paths.
+        description: What the tool wants to do, for the user.
+        metadata: Data for the user's decision, such as a diff.
+        approval: Token that is added to the request's `approvals` when it is sent again, once this was granted; valid
+            only for this permission of this tool with these arguments. `None`: the permission's name is added.
     """
 
     permission: str
@@ -190,20 +190,20 @@ class ExecutionResponse(SayableRecord):
         output: The tool's text.
         content: All of the result's content, where it is more than `output`; else empty.
         structured_content: The same as JSON data, or `None`.
-        title: A short heading for people, or `None`.
-        display: Text for people, where it differs from what the model gets.
-        error: What went wrong, for the model; `None` where nothing did.
+        title: A short heading for the user, or `None`.
+        display: Text for the user, where it differs from what the model gets.
+        error: The error's text for the model, or `None`.
         is_error: Whether the call failed.
-        kind: Why, where it failed. With a kind the call itself failed, and `on_error` callbacks see it; an error
-            without one is what the tool has answered.
-        metadata: Facts for the user interface. `{"retryable": True}` beside the kind `tool_failure` means that the
-            same call may succeed later.
+        kind: The kind of error, or `None`. Without one, and with `tool_failure`, an error is the tool's own result;
+            with any other the call itself failed, and `on_error` callbacks run.
+        metadata: Data for the user interface. `{"retryable": True}` with the kind `tool_failure` means that the same
+            call may succeed later.
         attachments: Files for the user interface: their bytes, type and name.
         details: Any data for the user interface.
-        detail: For the operator (message, stack, what was printed last); never for the model.
-        permission_required: What has to be allowed first; the tool did not run.
-        not_executed: Whether there is nothing here to run the tool with.
-        actions: What the call asks of its host (`Actions.to_json()`), or `None`.
+        detail: For the operator (message, stack, last output); never for the model.
+        permission_required: The permission that must be granted first; the tool did not run.
+        not_executed: Whether the executor has nothing to run the tool with.
+        actions: The actions that the call requests of its host (`Actions.to_json()`), or `None`.
     """
 
     output: str = ""
@@ -237,7 +237,7 @@ class ExecutionResponse(SayableRecord):
             content=() if is_text else content,
             error=text if result.is_error else None,
             not_executed=result.kind == "not_executed",
-            **{name: getattr(result, name) for name in _SAME},
+            **{name: getattr(result, name) for name in _SHARED},
         )
         pending = None if context is None else context.internals.pending_actions
         if pending is None:
@@ -257,17 +257,17 @@ class ExecutionResponse(SayableRecord):
         kwargs: Mapping[str, Any],
         run_async: Callable[[Callable[[], Awaitable[Any]]], Any],
     ) -> ExecutionResponse:
-        """The response of a tool's function, called in this thread; for the other end of an executor.
+        """Calls a tool's function in this thread and returns its response; for the process that runs tools.
 
         Args:
-            tool: With its handler.
-            context: Of the call; gets the items of a generator.
-            args: Of the function.
-            kwargs: Of the function.
-            run_async: Runs what an async function gives in an event loop, and gives its value.
+            tool: The tool, with its handler.
+            context: The call's context; receives the items of a generator.
+            args: The function's positional arguments.
+            kwargs: The function's keyword arguments.
+            run_async: Calls an async function in an event loop and returns its result.
 
         Raises:
-            BaseException: What the function raised, or `invalid_output`; `of_error` is the response for it.
+            BaseException: What the function raised, or `invalid_output`; `of_error` turns it into a response.
         """
         handler = tool.handler
         assert isinstance(handler, Handler)
@@ -286,12 +286,12 @@ class ExecutionResponse(SayableRecord):
 
     @classmethod
     def of_error(cls, tool: Tool, context: ToolContext, error: BaseException, *, expose: bool) -> ExecutionResponse:
-        """The response for what a tool's function raised, worded as a registry words it.
+        """The response for an exception of a tool's function, worded as a registry would.
 
         Args:
-            tool: What was called.
-            context: Of the call.
-            error: What was raised.
+            tool: The tool.
+            context: The call's context.
+            error: The exception.
             expose: Whether the model may read the text of an unexpected exception.
         """
         return cls.of_result(error_result(context.tool or tool.name, error, expose=expose), context)
@@ -299,8 +299,8 @@ class ExecutionResponse(SayableRecord):
     def to_result(self) -> ToolResult:
         """The result of the response.
 
-        What needs a permission first is an error of the kind `confirmation_required`; where there is nothing to run
-        the tool with, of the kind `not_executed`.
+        A required permission becomes an error of the kind `confirmation_required`; a tool that couldn't be run
+        becomes one of the kind `not_executed`.
         """
         required = self.permission_required
         if required is not None:
@@ -309,16 +309,16 @@ class ExecutionResponse(SayableRecord):
         is_error = self.is_error or self.error is not None or self.not_executed
         text = self.output or self.error or ("There is nothing to run it with." if self.not_executed else "")
         kind = self.kind or ("not_executed" if self.not_executed else "tool_failure")
-        facts = {name: getattr(self, name) for name in _SAME}
+        facts = {name: getattr(self, name) for name in _SHARED}
         facts.update(is_error=is_error, kind=kind if is_error else None)
         return ToolResult(self.content or ((TextContent(text),) if text else ()), **facts)
 
     @classmethod
     def from_json(cls, data: Any) -> ExecutionResponse:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
+        """Parses the output of `to_json` from an untrusted source; unknown keys are ignored.
 
         Raises:
-            ValueError: Something is of the wrong type, or isn't JSON; names it.
+            ValueError: A value is of the wrong type, or isn't JSON; the text names it.
         """
         response = super().from_json(data)
         for name, value in (("structuredContent", response.structured_content), ("details", response.details)):
@@ -327,5 +327,5 @@ class ExecutionResponse(SayableRecord):
         return response
 
 
-_SAME: Final = tuple(each.name for each in attrs.fields(ToolResult) if each.name != "content")
+_SHARED: Final = tuple(each.name for each in attrs.fields(ToolResult) if each.name != "content")
 """The attributes that a response and a result share."""

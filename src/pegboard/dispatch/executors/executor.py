@@ -1,7 +1,7 @@
-"""Executors: where tools run other than here, and `LocalExecutor`, the other end of one.
+"""Executors, which run tools elsewhere, and `LocalExecutor`, which serves their requests.
 
-An `Executor` is sent an `ExecutionRequest` and answers an `ExecutionResponse`. A `ToolExecutor` is handed the tool and
-the call's context besides (`ExecutorCall`), so that a tool that runs elsewhere can still report progress, ask for
+An `Executor` receives an `ExecutionRequest` and returns an `ExecutionResponse`. A `ToolExecutor` also receives the tool
+and the call's context (`ExecutorCall`), so that a tool that runs elsewhere can still report progress, ask for
 permissions, call other tools and use its memory and artifacts.
 """
 
@@ -52,16 +52,16 @@ from pegboard.typing import JsonObject, JsonSchema
 
 
 class Executor(Protocol):
-    """Runs calls somewhere: in a container, on another machine, in another language.
+    """Runs calls elsewhere: in a container, on another machine, in another language.
 
-    It knows the tool by its name alone. `aclose()`, where it has one, is awaited when the registry is closed.
+    It knows a tool only by its name. `aclose()`, if it has one, is awaited when the registry is closed.
     """
 
     async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
         """Runs one call.
 
-        Failures of the call are its response. An exception costs this call: an error result of the kind `crashed`.
-        When `execute` is cancelled, it ends the call.
+        A failed call is reported by its response; an exception becomes an error result of the kind `crashed`. When
+        `execute` is cancelled, it has to end the call.
 
         Raises:
             FatalToolError: The tool ends the turn.
@@ -69,25 +69,23 @@ class Executor(Protocol):
         ...
 
 
-# Executors that are handed the tool --------------------------------------------------------------------------------
+# Executors that receive the tool -----------------------------------------------------------------------------------
 
-MOST_ASKED: Final = 8
-"""How often one call may ask for a permission where it runs."""
-
-_START_SECONDS: Final = 60.0  # what a `ToolExecutor` may need before a call's time begins
-_CLEANUP_SECONDS: Final = 10.0  # what an executor has to clean up once it is cancelled
+_MOST_PERMISSIONS: Final = 8  # permission requests of one call in its executor
+_START_SECONDS: Final = 60.0  # for a `ToolExecutor` to start up, before the call's time limit counts
+_CLEANUP_SECONDS: Final = 10.0  # for an executor to clean up after it is cancelled
 
 
 @define(eq=False)
 class ExecutorCall:
-    """One call as a `ToolExecutor` gets it, with what its tool may emit and ask while it runs.
+    """Call passed to a `ToolExecutor`; handles the events and questions of its running tool.
 
-    All of it happens in the caller's event loop, and in JSON data: what comes from the other end isn't trusted.
+    All methods run in the caller's event loop and take untrusted JSON data.
 
     Attributes:
         tool: The tool.
-        request: The call.
-        context: The call's, as the tool's parameters and its callbacks see it.
+        request: The call's request.
+        context: The call's context, as the tool's parameters and callbacks see it.
     """
 
     tool: Tool
@@ -97,13 +95,13 @@ class ExecutorCall:
 
     @property
     def handler(self) -> Handler | None:
-        """The tool's function and what belongs to it; `None` where there is none here."""
+        """The tool's handler; `None` if it has none in this process."""
         handler = self.tool.handler
         return handler if isinstance(handler, Handler) else None
 
     @property
     def is_watched(self) -> bool:
-        """Whether anything that the tool emits is used."""
+        """Whether the tool's events have a listener."""
         return self.context.listener is not None
 
     async def bind(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -123,22 +121,22 @@ class ExecutorCall:
         return self.tool.bind(self.context, self.request.arguments)
 
     async def decide_again(self) -> None:
-        """Decides once more whether the call runs. To be awaited behind any wait, right before the call is sent.
+        """Decides again whether the call may run. Await it after any wait, right before the call is sent.
 
         Raises:
-            CallError: `denied`: rules or links have changed meanwhile.
+            CallError: `denied`: rules or symbolic links have changed since.
         """
         if isinstance(state := self.context.internals.frame, CallState):
             await settle(decide_again(state))
 
     def emit(self, event: JsonObject) -> None:
-        """Passes on what the tool emits on the way.
+        """Passes an event of the tool to the listener.
 
         Args:
             event: As `ExecutionRequest.context` describes it.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The event is invalid.
         """
         emitted = emitted_from_json(event)
         if isinstance(emitted, DisplayUpdate):
@@ -147,9 +145,9 @@ class ExecutorCall:
             self.context.listener(emitted)
 
     async def answer(self, question: str, given: JsonObject) -> Any:
-        """Answers what the tool asks, as JSON data.
+        """Answers a question of the tool, as JSON data.
 
-        This is all that a tool elsewhere can make its host do.
+        Besides `emit`, this is all that a tool elsewhere can make its host do.
 
         Args:
             question: `"ask"`, `"allows"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
@@ -159,10 +157,10 @@ class ExecutorCall:
         Raises:
             LookupError: There is no such question.
             ValueError: An argument is missing or of the wrong type; names it.
-            BaseException: What the context's method raised. Where it ends the call, `execute_tool` raises it again.
+            BaseException: What the context's method raised. If it ends the call, `execute_tool` raises it again.
         """
         if question not in _QUESTIONS:
-            raise LookupError(f"nothing here answers {question!r:.40}")
+            raise LookupError(f"there is no question {question!r:.40}")
         given = attrs.asdict(read_record(_record_of(question), given, question), recurse=False)
         try:
             return _as_json(await settle(attrgetter(question)(self.context)(**given)))
@@ -176,17 +174,17 @@ class ExecutorCall:
 
 
 class ToolExecutor(Protocol):
-    """Executor that is handed the tool itself, and whose running tool can use its context.
+    """Executor that receives the tool itself, and whose running tool can use its context.
 
-    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count. One that takes
-    more than twice the limit and a minute is cancelled.
+    It enforces the request's time limit itself, not counting the time that the user takes to answer. If it takes more
+    than twice the limit plus a minute, it is cancelled.
     """
 
     async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
         """Runs one call of a tool.
 
         Args:
-            call: The tool, the request, and what the tool may emit and ask.
+            call: The tool, the request, and methods for the tool's events and questions.
 
         Raises:
             FatalToolError: The tool ends the turn.
@@ -196,7 +194,7 @@ class ToolExecutor(Protocol):
         ...
 
 
-# What a tool may ask -------------------------------------------------------------------------------------------------
+# Questions of a tool -------------------------------------------------------------------------------------------------
 
 _QUESTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "ask": ToolContext.ask,
@@ -210,15 +208,15 @@ _QUESTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "artifacts.list": CallArtifacts.list,
     "artifacts.delete": CallArtifacts.delete,
 }
-"""The methods of the context; what a question gives is read as their parameters."""
+"""The context's method for each question; the question's arguments are parsed as its parameters."""
 
 _SENT: Final[Mapping[str, Any]] = {"arguments": str | bytes | Mapping[str, Any], "content": Content}
-"""The types of parameters that may be more than what is sent."""
+"""Types of parameters whose annotation allows more than what is sent."""
 
 
 @cache
 def _record_of(question: str) -> type[Any]:
-    names = {"Confirmation": Confirmation, "ToolResult": ToolResult}  # which their module imports late
+    names = {"Confirmation": Confirmation, "ToolResult": ToolResult}  # imported late by their module
     _, *parameters = signature(_QUESTIONS[question], locals=names, eval_str=True).parameters.values()
     members = {
         each.name: field(
@@ -244,19 +242,19 @@ def _as_json(answer: Any) -> Any:
 
 
 async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, limit: float | None) -> ToolResult:
-    """Runs a call in the executor that its tool names, within its time limit; gives what the tool has answered.
+    """Runs a call in its tool's executor, within its time limit, and returns the tool's result.
 
-    The executor may come from a plugin, so nothing that it does is trusted.
+    The executor may come from a plugin and isn't trusted.
 
     Args:
-        find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
-            with what to do.
-        state: Found, validated and allowed.
-        limit: The seconds that the call may take; a later attempt gets what the first has left.
+        find: Returns the executor of a name, loading its plugin first. Raises `LookupError` with a hint if there is
+            none.
+        state: The call: found, validated and permitted.
+        limit: The seconds that the call may take; a retry gets what earlier attempts have left.
 
     Raises:
-        CallError: The call failed: `timeout`, `crashed`, `aborted`, `limit`, ..., as the executor answers; `crashed`
-            where the executor itself fails or answers nonsense; `not_executed` where it is missing.
+        CallError: The call failed: `timeout`, `crashed`, `aborted`, `limit`, ..., as the executor reports; `crashed`
+            if the executor itself fails or returns an invalid response; `not_executed` if it is missing.
         ToolError: The tool raised it.
         FatalToolError: The tool ends the turn.
         BaseException: What an answer to one of the tool's questions raised, where that ended the call.
@@ -277,22 +275,22 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState, li
     try:
         response: object = await _response(state, call, executor)
         if not isinstance(response, ExecutionResponse):
-            raise TypeError(f"answered {type(response).__name__}; it has to answer an ExecutionResponse")  # noqa: TRY301
+            raise TypeError(f"returned {type(response).__name__}; it has to return an ExecutionResponse")  # noqa: TRY301
         if response.actions is not None:
             state.context.actions.add(Actions.from_json(response.actions))
         result = response.to_result()
     except StructureError as error:
         await refused(state, tool, (problem(error.path, error.reason),))
-        raise  # it has raised what the model reads
+        raise  # not reached: `refused` raises the error for the model
     except (FatalToolError, CallError):
         raise
-    except BaseException as error:  # an executor's SystemExit costs its own call only
+    except BaseException as error:  # an executor's SystemExit fails only its own call
         if call.has_raised(error) or cancels_the_call(error):
             raise
         log_failure(f"executor {policy.executor!r}", error)
-        text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
+        text = f"{tool.name} was not completed: its executor failed. Its effects so far may remain."
         raise CallError("crashed", text, detail=detail_of(error)) from error
-    # What isn't the tool's own answer is raised, so that retries and callbacks see it as they see any error.
+    # Anything but the tool's own result is raised, so that retries and callbacks treat it like any other error.
     if response.kind == "tool_failure" and "retryable" in response.metadata:
         raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
     if response.kind in (None, "tool_failure") and not response.not_executed:
@@ -314,9 +312,9 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
 
 
 async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
-    """What an executor answers; one that doesn't keep to the limit is cancelled.
+    """The executor's response; an executor that exceeds the limit is cancelled.
 
-    A `ToolExecutor` may let a call wait, at most for its limit, and start something for it before its time begins.
+    A `ToolExecutor` may queue a call, at most for its limit, and start up before the limit counts.
     """
     seconds, grace, whole = call.request.timeout, state.services.limits.grace, time_limit(state, call.tool)
     if hasattr(executor, "execute_tool"):
@@ -332,9 +330,9 @@ async def _response(state: CallState, call: ExecutorCall, executor: Any) -> obje
 
 
 async def _asked(call: ExecutorCall, executor: Any) -> object:
-    """What an `Executor` answers, once what it has to be allowed was allowed here."""
+    """The response of an `Executor`, after the permissions that it requires were granted here."""
     request, allowed = call.request, set[object]()
-    for _ in range(MOST_ASKED):
+    for _ in range(_MOST_PERMISSIONS):
         response = await executor.execute(request)
         required = getattr(response, "permission_required", None)
         if not isinstance(required, PermissionRequired):
@@ -347,16 +345,16 @@ async def _asked(call: ExecutorCall, executor: Any) -> object:
         await call.answer("ask", {**facts, "metadata": {**required.metadata, **about}})
         allowed.add(wanted)
         request = request.evolve(approvals=(*request.approvals, required.approval or required.permission))
-    raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
+    raise CallError("denied", f"{call.tool.name} was not run: its executor keeps asking for permission.")
 
 
 async def close_executors(executors: Mapping[str, Any]) -> None:
-    """Closes each executor that can be closed; one that fails, or takes long, doesn't keep the others from it."""
+    """Closes each executor that can be closed; one that fails or hangs doesn't prevent closing the others."""
     for failure in await close_all(executors.values(), "aclose"):
         log_failure("closing an executor", failure)
 
 
-# The other end -------------------------------------------------------------------------------------------------------
+# LocalExecutor -------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -375,18 +373,18 @@ class ToolInfo(JsonRecord):
 
 
 class LocalExecutor:
-    """Executor that runs tools in this process: the other end, where a host runs its tools elsewhere.
+    """Executor that runs tools in this process; serves the requests of a host elsewhere.
 
-    A call is validated, held to permissions, run and shaped as a registry's is. There is no person to ask here: a call
-    that asks comes back as `permission_required`. Once that is allowed, the request is sent again with the approval
-    that came with it, which stands for exactly this tool and these arguments.
+    A call is validated, checked against permissions, run and shaped as in a registry. There is no user to ask here: a
+    call that asks is answered with `permission_required`. Once that is granted, the request is sent again with its
+    `approval`, which is valid only for this tool and these arguments.
 
     Args:
-        tools: What can be run.
-        active: The names of those that may be, in their order; `None` is all, `[]` none. May be set later.
-        permissions: What runs, asks and is denied.
-        limits: What a call may use.
-        executors: Where tools of it run that name an executor, by name; closed with it.
+        tools: The tools.
+        active: The names of the tools that may be run, in order; `None` is all, `[]` none. May be set later.
+        permissions: The rules of what is allowed, asked or denied.
+        limits: The limits of a call.
+        executors: The executors, by name, of tools that set one; closed together with this one.
 
     Attributes:
         active: As given.
@@ -409,7 +407,7 @@ class LocalExecutor:
         self._executors: Final = dict(executors or {})
         self._services: Final = CallServices(
             self._find,
-            limits=attrs.evolve(limits, repair=False),  # that has been tried where the call comes from
+            limits=attrs.evolve(limits, repair=False),  # the caller's registry has tried that
             locks=LockManager(limits.max_concurrency),
             current=CurrentPermissions(permissions, are_own=True),
             remote=partial(run_remote, self._executor),
@@ -417,7 +415,7 @@ class LocalExecutor:
         )
 
     def tools(self) -> tuple[ToolInfo, ...]:
-        """What may be run: in the order of `active`, each once, else by name."""
+        """The tools that may be run: in the order of `active`, without duplicates, else by name."""
         listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)
         specs = (self._tools[name].spec for name in listed if name in self._tools)
         return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
@@ -427,7 +425,7 @@ class LocalExecutor:
 
         Raises:
             FatalToolError: The tool ends the turn.
-            ValueError: The request's confirmation is none.
+            ValueError: The request's confirmation is invalid.
             asyncio.CancelledError: The caller was cancelled.
         """
         limits = self._services.limits
@@ -448,7 +446,7 @@ class LocalExecutor:
         return ExecutionResponse.of_result(state.result, context)
 
     async def aclose(self) -> None:
-        """Closes the executors, and ends the threads."""
+        """Closes the executors and the thread pools."""
         await close_executors(self._executors)
         self._services.threads.close()
         self._services.tool_threads.close()
@@ -465,23 +463,23 @@ class LocalExecutor:
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
 
 
-# What a running call may ask for --------------------------------------------------------------------------------------
+# The host of a running call -------------------------------------------------------------------------------------------
 
 
 @define(eq=False)
 class _Host(DispatchHost):
-    """Host of one call, and its approver: it asks no person, and notes what has to be allowed.
+    """Host and approver of one call, which asks no one and records the permission that is missing.
 
     Attributes:
-        approvals: What was allowed.
-        required: What has to be allowed before the call can run, or `None`.
+        approvals: The approvals that were granted.
+        required: The permission that must be granted before the call can run, or `None`.
     """
 
     approvals: Sequence[str] = field(kw_only=True)
     required: PermissionRequired | None = field(default=None, init=False)
 
     async def answer(self, request: ApprovalRequest, _context: ToolContext) -> Once | Later:
-        """A yes where exactly this was allowed; else it has to be asked where the call comes from."""
+        """`Once` if exactly this was approved; else `Later`, since the caller's host has to ask."""
         name, about_call = request.call.name, request.subject == "call"
         asked = {"call": request.digest, "permission": request.permission, "patterns": list(request.patterns)}
         approval = request.digest if about_call else digest_of(asked)
@@ -498,18 +496,18 @@ class _Host(DispatchHost):
         return Later()
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """Refused: there is no person to ask here.
+        """Refuses: there is no user to ask here.
 
         Raises:
             ToolError: Always.
         """
         del payload
-        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and no person is asked here.")
+        raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't ask the user here.")
 
     def suspend(self, context: ToolContext, hint: str, payload: Any, kept: Any, request: str | None) -> NoReturn:
-        """Refused, likewise."""
+        """Refuses likewise."""
         del payload, kept, request
-        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and can't wait for it here.")
+        raise ToolError(f"{context.tool} needs the user's answer ({hint}), and can't wait for it here.")
 
     def inherited(self, context: ToolContext) -> Mapping[str, Any]:
         return {name: value for name, value in super().inherited(context).items() if name == "permissions"}

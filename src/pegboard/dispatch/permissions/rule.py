@@ -135,7 +135,7 @@ def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> Non
     if value is None and name not in ("permission", "pattern"):
         return
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a text, got {value!r:.100}")
+        raise TypeError(f"{name} must be a string, got {value!r:.100}")
     if HOLE in value:
         raise ValueError(f"{name} holds a NUL character, which nothing matches")
     if not looks_of(value):

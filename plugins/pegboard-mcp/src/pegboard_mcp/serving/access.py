@@ -91,7 +91,7 @@ class HttpSettings:
             tokens["token"] = self.token
         for name, value in tokens.items():
             if type(value) is not str or len(value) < LEAST_TOKEN:  # what stands in a table hasn't been looked at yet
-                raise ValueError(f"{name}: must be a text of at least {LEAST_TOKEN} characters")
+                raise ValueError(f"{name}: must be a string of at least {LEAST_TOKEN} characters")
         if "" in self.tokens:
             raise ValueError("tokens: a user has to have a name")
         if len({*tokens.values()}) < len(tokens):
