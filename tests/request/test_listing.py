@@ -98,5 +98,5 @@ def test_no_model_is_asked_in_it():
         lambda: MCP().response({}),
         lambda: MCP().reader(),
     ):
-        with pytest.raises(ExportError, match="mcp: it lists tools"):
+        with pytest.raises(ExportError, match="mcp: it only lists tools"):
             ask()

@@ -110,7 +110,7 @@ class TestModelCallbacks:
     @pytest.mark.parametrize(
         ("answer", "text"),
         [
-            (ModelResponse(Message.user("hi")), "gave a message of role 'user'"),
+            (ModelResponse(Message.user("hi")), "returned a message of role 'user'"),
             (ModelResponse("hi", partial=True), "returned a partial response"),
         ],
     )

@@ -102,7 +102,7 @@ class TestOutput:
 
     @pytest.mark.parametrize("text", ["Oslo.", "[1]", '{"result": 7}', '{"result": 1, "result": 2}', ""])
     def test_in_a_response_format_too_a_second_miss_fails_the_turn(self, turn, text):
-        with pytest.raises(ModelError, match="that is wanted"):
+        with pytest.raises(ModelError, match="no valid output"):
             turn([text, text], formats=True, output_type=City)
 
     def test_where_a_call_is_required_the_answer_comes_by_the_tool(self, turn):

@@ -16,8 +16,8 @@ from pegboard.typing import JsonObject, JsonSchema
 class Change:
     """One constraint that the rewritten schema lost.
 
-    An equivalent form (`const` as `enum`, an inlined reference, an optional property as a required nullable one) isn't a
-    change.
+    An equivalent form (`const` as `enum`, an inlined reference, an optional property as a required nullable one) is
+    not a change.
 
     Attributes:
         path: Where, as a JSON pointer within the schema: `""` is the root, `"/properties/count"` a property. After
