@@ -170,7 +170,7 @@ def test_a_built_in_step_is_set_by_its_name(registry):
         ("pack_tools", never, "processor 'pack_tools' is built in"),
         ("mine", lambda nosuch: None, "asks for 'nosuch'"),
         ("mine", 5, "is not a callable object"),
-        ("", never, "name .*has to be a text"),
+        ("", never, "name .*(has to|must) be a text"),
     ],
 )
 def test_what_cant_be_a_step_is_refused_when_it_is_brought(registry, name, thing, why):
