@@ -42,7 +42,7 @@ class Odd(Mapping):
 
 CYCLIC: dict[str, object] = {}
 CYCLIC["a"] = CYCLIC
-NO_JSON = {INVALID: "arguments that are no JSON"}
+NO_JSON = {INVALID: "arguments that aren't JSON"}
 
 CASES = {
     "an object": ({"a": 1}, {"a": 1}),
@@ -82,7 +82,7 @@ def test_arguments_are_an_object_whatever_they_were(what):
         (b"\xff", '{"INVALID_JSON":"\\\\xff"}'),
         ("\ud800", '{"INVALID_JSON":"\ufffd"}'),
         ({"a": "\ud800"}, '{"a":"\ufffd"}'),
-        *((odd, '{"INVALID_JSON":"arguments that are no JSON"}') for odd in ({"a": {1}}, Odd(), CYCLIC)),
+        *((odd, f'{{"{INVALID}":"{NO_JSON[INVALID]}"}}') for odd in ({"a": {1}}, Odd(), CYCLIC)),
     ],
 )
 def test_arguments_are_the_text_of_an_object_whatever_the_model_wrote(given, text):
