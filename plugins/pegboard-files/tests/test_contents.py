@@ -1,4 +1,4 @@
-"""read_file on what isn't plain text: images, PDFs, notebooks."""
+"""read_file on images, PDFs and notebooks."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def pdf(*pages: str, password: str | None = None) -> bytes:
 
 
 @pytest.mark.parametrize(("mime_type", "data"), IMAGES.items())
-def test_an_image_is_shown_whatever_it_is_called(write, files, mime_type, data):
+def test_an_image_is_recognised_by_its_content(write, files, mime_type, data):
     write({"a.dat": data})
     result = files.read_file("a.dat")
     assert result.text == f"'a.dat': {mime_type}, {len(data)} bytes."
     assert result.content[1] == ImageContent(data, mime_type)
 
 
-def test_an_image_that_no_model_takes_is_refused_with_its_size(top, write, files):
+def test_an_image_that_is_too_large_is_refused_with_its_size(top, write, files):
     write({"a.png": PNG})
     with (top / "a.png").open("r+b") as file:
         file.truncate(contents.MAX_IMAGE + 1)
@@ -68,7 +68,7 @@ def test_the_text_of_a_pdf_is_shown_page_by_page(write, files):
     assert files.read_file("a.pdf", 3, 1).text == "3\t[Page 2 of 2]\n[Lines 3-3 of 4. Read on with offset=4.]"
 
 
-def test_of_a_long_pdf_no_more_pages_are_read_than_are_shown(write, files, monkeypatch):
+def test_only_the_shown_pages_of_a_long_pdf_are_read(write, files, monkeypatch):
     from pypdf import PageObject
 
     write({"a.pdf": pdf(*(f"page {n}" for n in range(30)))})
@@ -133,7 +133,7 @@ def test_a_notebook_is_shown_by_its_cells_with_outputs(write, files):
     "text",
     ["", "no json", "[]", '{"cells": 1}', "[" * 10_000, '{"a": 1}'],
 )
-def test_what_is_only_called_a_notebook_is_shown_as_text(write, files, text):
+def test_an_invalid_notebook_is_shown_as_text(write, files, text):
     write({"a.ipynb": text})
     assert isinstance(files.read_file("a.ipynb"), str)
 
@@ -151,7 +151,7 @@ def test_a_damaged_notebook_is_shown_as_far_as_it_goes(write, files, cells):
     assert len(files.read_file("a.ipynb").content) == 1
 
 
-def test_of_very_many_images_of_a_notebook_the_first_are_shown(write, files):
+def test_the_first_images_of_a_notebook_are_shown(write, files):
     output = {"data": {"image/png": base64.b64encode(PNG).decode()}}
     write({"a.ipynb": json.dumps({"cells": [{"source": "", "outputs": [output] * 20}]})})
     assert len(files.read_file("a.ipynb").content) == 1 + contents.MAX_IMAGES

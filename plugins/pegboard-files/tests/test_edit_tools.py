@@ -1,4 +1,4 @@
-"""The tools that change files, as a model and a person meet them."""
+"""The tools that change files: results, approvals, rules, patches."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_file_is_replaced_only_by_a_session_that_has_read_it(top, write, call)
 
 
 def test_a_file_is_replaced_unread_where_a_person_has_seen_what_changes(top, write):
-    """And agreed, so at a terminal, where each call has a process of its own; one that changes meanwhile isn't."""
+    """For example at a terminal, where each call has its own process; a file that changes in between isn't."""
     write({"a": "old\n"})
 
     def then_agrees(request, context):
@@ -171,7 +171,7 @@ def test_a_file_that_changed_since_the_session_read_it_is_not_changed(top, write
         ({"a/b": ""}, "a", "'a' is a directory."),
         ({"a": b"\x89PNG\0old"}, "a", "'a' is not a text file: it can't be edited."),
         ({"a": "old"}, "../secret.txt", "'../secret.txt' is outside of the folder"),
-        ({"a": "old"}, "a/b", "'a/b' leads through something that is no directory."),
+        ({"a": "old"}, "a/b", "'a/b' leads through something that isn't a directory."),
     ],
 )
 def test_what_can_not_be_edited_is_an_error_that_says_why(write, call, contents, path, why):
@@ -181,7 +181,7 @@ def test_what_can_not_be_edited_is_an_error_that_says_why(write, call, contents,
     assert result.text.startswith(why)
 
 
-# What a person is asked -----------------------------------------------------------------------------------------------
+# Approvals ------------------------------------------------------------------------------------------------------------
 
 
 def asked(top, name, arguments, answer=Once(), between=lambda: None):  # noqa: B008
@@ -225,14 +225,14 @@ def test_a_preview_of_what_would_fail_says_so(top, write):
     assert request.preview.summary.startswith("This call would fail: old_string isn't in 'a'.")
 
 
-def test_of_a_diff_that_is_too_long_to_be_shown_a_person_learns_its_length(top, write):
+def test_the_preview_of_a_long_diff_gives_its_length(top, write):
     write({"a": "old line\n" * 6_000})
     (request,), result = asked(top, "edit_file", {**EDIT, "replace_all": True})
     too_long = "+6,000 -6,000 lines; the diff is too long to be shown: 120,038 characters"
     assert (request.preview.summary, request.preview.details) == (too_long, "")
     assert not result.is_error
     (request,), result = asked(top, "write_file", {"path": "a", "content": "x\n"})
-    assert "Read it before you replace all of it" in result.text, "nobody has seen what would be gone"
+    assert "Read it before you replace all of it" in result.text, "the user hasn't seen what would be lost"
 
 
 def test_a_file_that_changed_since_its_diff_was_shown_is_not_changed(top, write):
@@ -257,7 +257,7 @@ def test_a_link_that_is_turned_after_it_was_shown_is_not_followed(top, write):
 
 @pytest.mark.parametrize("name", ["edit_file", "write_file", "apply_patch"])
 def test_a_link_that_is_turned_right_before_the_call_runs_is_not_followed(top, write, name):
-    """What was judged is what is changed, also where a rule allowed it and nobody was asked."""
+    """The checked file is the changed one, also where a rule allowed it without an approval."""
     write({"src/b": "old\n", "c": "old\n"})
     (top / "src" / "a").symlink_to("b")
     arguments = {
@@ -282,13 +282,13 @@ def test_a_link_that_is_turned_right_before_the_call_runs_is_not_followed(top, w
     "rules", [[Rule("edit", "src/*", "allow")], [Rule("*", "*", "ask")], []], ids=["allowed", "ask rule", "approved"]
 )
 async def test_a_link_that_is_turned_once_the_call_runs_is_not_followed(top, write, monkeypatch, name, rules):
-    """Neither to where no rule leads nor to where nobody was asked about."""
+    """Neither to a path without a rule nor to one that wasn't approved."""
     write({"src/a": "old\n", "src/c": "old\n", "other/a": "old\n"})
     (top / "src" / "link").symlink_to("../src")
     opened_roots = edit_tools.opened_roots
 
     def turned(settings, work_dir, *rules):
-        if rules:  # it is the call, and no preview
+        if rules:  # the call, not a preview
             (top / "src" / "link").unlink()
             (top / "src" / "link").symlink_to("../other")
         return opened_roots(settings, work_dir, *rules)
@@ -330,7 +330,7 @@ async def test_what_was_approved_is_changed_also_by_the_name_that_it_is_shown_by
     ],
 )
 @pytest.mark.parametrize("path", ["secret/key", "way/key", "./src/../secret//key", "{top}/secret/key", "file"])
-def test_no_path_gets_round_a_rule(top, write, rule, path):
+def test_no_path_bypasses_a_rule(top, write, rule, path):
     write({"secret/key": "KEY old\n", "src/a": ""})
     (top / "way").symlink_to("secret")
     (top / "file").symlink_to("secret/key")
@@ -342,7 +342,7 @@ def test_no_path_gets_round_a_rule(top, write, rule, path):
 
 
 @pytest.mark.parametrize("path", ["secret/key", "secret/nope", "way/key", "secret/sub/new"])
-def test_what_rules_deny_to_be_read_or_edited_is_denied_in_the_words_of_the_tools_that_read(top, write, path):
+def test_a_denied_path_gives_the_same_error_with_every_tool(top, write, path):
     write({"secret/key": "old\n", "secret/sub/x": "", "a": "old\n"})
     (top / "way").symlink_to("secret")
     registry = registry_of(top, Permissions([Rule("edit", "*", "allow"), Rule("read_file", "secret/*", "deny")]))
@@ -359,8 +359,8 @@ def test_what_rules_deny_to_be_read_or_edited_is_denied_in_the_words_of_the_tool
         ],
     }
     texts = {registry.call_sync(name, each).text for name, all_of_it in calls.items() for each in all_of_it}
-    said = f"the permission rules of this program deny {path!r}. Go on without it, or tell the user what you need."
-    assert texts == {said, f"{said} Nothing was changed."}
+    denied = f"the permission rules of this program deny {path!r}. Go on without it, or tell the user what you need."
+    assert texts == {denied, f"{denied} Nothing was changed."}
 
 
 def test_an_allow_rule_is_about_the_path_as_it_is_resolved(top, write):
@@ -509,7 +509,7 @@ def test_a_patch_of_which_a_part_can_not_be_done_changes_nothing(top, write, app
     assert sorted((str(path), path.is_file() and path.read_bytes()) for path in tmp_path.rglob("*")) == before
 
 
-def test_a_text_that_is_no_patch_is_refused_before_anyone_is_asked(top):
+def test_an_invalid_patch_is_refused_before_the_approval(top):
     requests, result = asked(top, "apply_patch", {"input": "hello"})
     assert requests == []
     assert result.kind == "invalid_arguments"
@@ -558,7 +558,7 @@ def test_a_person_is_asked_about_every_path_of_a_patch(top, write):
     ],
 )
 @pytest.mark.parametrize("rule", [Rule("edit", "secret/*", "deny"), Rule("*", "*/secret/*", "deny", forbid=True)])
-def test_no_path_of_a_patch_gets_round_a_rule(top, write, rule, lines):
+def test_no_path_of_a_patch_bypasses_a_rule(top, write, rule, lines):
     write({"secret/key": "KEY\n", "a": "1\n", "src/x": ""})
     (top / "way").symlink_to("secret")
     registry = registry_of(top, Permissions([Rule("edit", "*", "allow"), rule]))

@@ -43,7 +43,7 @@ def test_a_file_that_is_not_utf8_gets_no_second_encoding():
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG\0\0", b"\xff\xfe\0", b"\xfe\xff\xd8\x00\x00\x41"])
-def test_what_is_no_text_is_refused(data):
+def test_a_binary_file_is_refused(data):
     with pytest.raises(BinaryFileError):
         EditedText.of(data)
 
@@ -81,12 +81,12 @@ def test_of_many_places_only_the_first_are_named():
 
 
 @pytest.mark.parametrize(("data", "new"), [(b"x" * 200_000, "y"), (b"x" * 1_000, "y" * 100_000)])
-def test_a_replacement_that_grows_beyond_all_bounds_is_refused(data, new):
+def test_a_replacement_with_too_many_places_or_too_large_a_result_is_refused(data, new):
     with pytest.raises(ToolError, match="is too much: at most 100,000 places, and 67,108,864 bytes"):
         edit(data, "x", new, everywhere=True)
 
 
-def test_of_too_many_places_only_so_many_are_counted():
+def test_occurrences_are_counted_up_to_a_limit():
     with pytest.raises(ToolError, match="more than 100,000 times"):
         edit(b"x" * 200_000, "x", "y")
 
@@ -101,7 +101,11 @@ def test_nothing_to_change_is_an_error():
     [
         (b"one\n", "nowhere", r"isn't in 'a\.txt'\. Read the file again"),
         (b"one\n  two\n", "1\tone\n2\t  two", "Leave out the line numbers"),
-        (b"one\n  two\nthree\n", "\ttwo\nthree", "Line 2 on is the same but for spaces and tabs.*:\n  two\nthree$"),
+        (
+            b"one\n  two\nthree\n",
+            "\ttwo\nthree",
+            "The lines from 2 on differ only in spaces and tabs.*:\n  two\nthree$",
+        ),
         (b"caf\xe9\n", "caf\ufffd", r"U\+FFFD, which stands for bytes"),
     ],
 )
@@ -116,7 +120,7 @@ TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "ä\n", "\n", "x\r\n", "\
 
 
 def applied(before: str, diff: str) -> str:
-    """What a diff makes of a text, read as `patch` reads it."""
+    """A text with a diff applied, as `patch` does it."""
     old = before.split("\n")
     new: list[str] = []
     at = 0

@@ -55,12 +55,12 @@ def test_later_lines_win_over_more_lines_than_one_set_holds():
     assert rules.verdict("a.txt") is None
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line():
+def test_a_byte_order_mark_is_not_part_of_the_first_line():
     assert rules_of("\ufeff*.log\n").verdict("a.log") is True
 
 
 def test_hostile_lines_cost_no_more_than_others():
-    """A backtracking engine would never come back from these."""
+    """A backtracking engine would never finish."""
     rules = compiled(["*a" * stars + "*b" for stars in range(1, 60)])
     assert rules.verdict("a" * 250) is None
     assert rules.verdict("a" * 249 + "b") is True
@@ -72,8 +72,8 @@ def test_a_line_that_the_engine_refuses_is_passed_over():
 
 
 @given(st.lists(st.one_of(st.text(), st.text(st.sampled_from("*?[]!\\/ab-^{},.#"))), max_size=5), st.text())
-def test_no_line_whatever_breaks_the_rules(lines, path):
-    """Property: ignore files hold anything; what means nothing is passed over."""
+def test_any_lines_are_compiled(lines, path):
+    """Property: an ignore file may hold anything; invalid lines are skipped."""
     assert compiled(lines).verdict(path.encode(errors="replace").decode()) in (True, False, None)
 
 
@@ -153,7 +153,7 @@ def test_braces_that_stand_for_too_many_patterns_are_refused():
 
 
 @given(st.one_of(st.text(max_size=40), st.text(st.sampled_from("*?[]!\\/ab-^{},.#"), max_size=40)))
-def test_any_pattern_is_taken_or_refused_in_words(pattern):
+def test_any_pattern_is_accepted_or_refused_with_an_error(pattern):
     """Property: a model may write anything."""
     with suppress(ToolError):
         assert globs([pattern]).takes("a/b") in (True, False)

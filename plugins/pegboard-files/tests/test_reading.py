@@ -32,7 +32,7 @@ def test_a_page_says_how_to_read_on_until_the_end(write, files):
 @pytest.mark.parametrize(("text", "lines"), [("a\nb\nc\n", 3), ("a\nb\nc", 3), ("", 0), ("\n", 1)])
 def test_an_offset_behind_the_end_is_an_error_that_says_how_long_the_file_is(write, files, text, lines):
     write({"a.txt": text})
-    with pytest.raises(ToolError, match=rf"'a\.txt' has {lines} lines: nothing stands at offset=9\."):
+    with pytest.raises(ToolError, match=rf"'a\.txt' has {lines} lines: there is nothing at offset=9\."):
         files.read_file("a.txt", offset=9)
 
 
@@ -100,7 +100,7 @@ def test_what_is_not_shown_as_it_is_gets_a_note(write, files, data, row, note):
     assert (rows[0], rows[-1]) == (row, note)
 
 
-def test_a_replacement_character_of_the_files_own_is_no_fault(write, files):
+def test_a_replacement_character_in_the_file_gets_no_note(write, files):
     write({"a.txt": "\ufffd\n"})
     assert files.read_file("a.txt") == "1\t\ufffd"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import ToolError
-from pegboard_files import text as decoding, text as module
+from pegboard_files import text as module
 from pegboard_files.root import Deadline
 from pegboard_files.text import KEPT_BYTES, MAX_COLUMNS, SNIFFED_BYTES, BinaryFileError, described, lines_of, text_of
 
@@ -40,7 +40,7 @@ def test_a_nul_byte_near_the_beginning_makes_it_binary(data):
 
 
 def test_too_much_utf16_counts_as_binary(monkeypatch):
-    monkeypatch.setattr(decoding, "MAX_DECODED_BYTES", 10)
+    monkeypatch.setattr(module, "MAX_DECODED_BYTES", 10)
     with pytest.raises(BinaryFileError):
         text_of(io.BytesIO("hello".encode("utf-16")))
 
@@ -90,7 +90,7 @@ def test_a_cut_never_falls_into_a_character(letter):
     assert line.text.startswith(letter * MAX_COLUMNS + "…")
 
 
-def test_bytes_that_are_no_utf8_are_replaced_and_known():
+def test_bytes_that_are_not_utf8_are_replaced_and_detected():
     (good, bad, cut) = read(b"caf\xc3\xa9 \xef\xbf\xbd\ncaf\xe9\n\xc3")
     assert good.is_utf8
     assert not bad.is_utf8

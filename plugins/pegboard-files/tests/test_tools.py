@@ -20,7 +20,7 @@ from pegboard_files.tools import Settings
 
 
 @pytest.fixture
-def board(top) -> ToolRegistry:
+def registry(top) -> ToolRegistry:
     registry = ToolRegistry()
     pegboard_files.pegboard_register_tools(registry.register, {"root": str(top)})
     return registry
@@ -31,8 +31,8 @@ def test_the_plugin_stands_behind_one_entry_point():
     assert entry.load() is pegboard_files
 
 
-def test_four_tools_only_read(board):
-    specs = {tool.name: tool.spec for tool in board.tools() if "edit" not in tool.spec.tags}
+def test_four_tools_only_read(registry):
+    specs = {tool.name: tool.spec for tool in registry.tools() if "edit" not in tool.spec.tags}
     assert sorted(specs) == ["glob", "grep", "list_directory", "read_file"]
     for spec in specs.values():
         assert spec.annotations.to_json() == {
@@ -49,8 +49,8 @@ def test_four_tools_only_read(board):
         assert spec.description
 
 
-def test_every_parameter_is_described_and_bounded(board):
-    for tool in board.tools():
+def test_every_parameter_is_described_and_bounded(registry):
+    for tool in registry.tools():
         schema = tool.spec.input_schema
         assert schema["additionalProperties"] is False
         for name, part in schema["properties"].items() if tool.spec.kind == "function" else ():
@@ -61,38 +61,17 @@ def test_every_parameter_is_described_and_bounded(board):
                 assert "maxLength" in part or "enum" in part, (tool.name, name)
 
 
-def test_the_schemas_of_read_file_and_grep_are_as_documented(board):
-    specs = {tool.name: tool.spec for tool in board.tools()}
-    read = specs["read_file"].input_schema
-    assert read["required"] == ["path"]
-    assert read["properties"]["offset"] == {
-        "type": "integer",
-        "minimum": 1,
-        "description": "The number of the first line to read; the first line of a file is 1.",
-        "default": 1,
-    }
-    assert (read["properties"]["limit"]["minimum"], read["properties"]["limit"]["maximum"]) == (1, 2_000)
-    assert specs["read_file"].output_schema is None
-    grep = specs["grep"]
-    assert grep.input_schema["required"] == ["pattern"]
-    assert list(grep.input_schema["properties"]) == [
-        *("pattern", "path", "literal", "case", "include", "exclude", "context", "mode", "limit", "hidden", "no_ignore")
-    ]
-    assert grep.input_schema["properties"]["mode"]["enum"] == ["matches", "files", "counts"]
-    assert grep.output_schema["required"] == ["matches", "files", "searched", "truncated"]
-
-
-def test_a_call_gives_text_for_the_model_and_data_for_programs(write, board):
+def test_a_call_gives_text_for_the_model_and_data_for_programs(write, registry):
     write({"src/a.py": "def find():\n    return 1\n"})
-    result = board.call_sync("grep", {"pattern": "def", "path": "src"})
+    result = registry.call_sync("grep", {"pattern": "def", "path": "src"})
     assert not result.is_error
     assert result.text == "src/a.py\n1:def find():"
     assert result.structured_content["matches"][0]["line"] == 1
-    listed = board.call_sync("list_directory", '{"path": "src"}')
+    listed = registry.call_sync("list_directory", '{"path": "src"}')
     assert listed.structured_content["entries"] == [{"name": "a.py", "kind": "file", "size": 25}]
-    found = board.call_sync("glob", {"pattern": "*.py"})
+    found = registry.call_sync("glob", {"pattern": "*.py"})
     assert found.text == "src/a.py"
-    read = board.call_sync("read_file", {"path": "src/a.py", "limit": 1})
+    read = registry.call_sync("read_file", {"path": "src/a.py", "limit": 1})
     assert read.text == "1\tdef find():\n[Lines 1-1 of 2. Read on with offset=2.]"
 
 
@@ -128,9 +107,9 @@ def test_a_pattern_may_begin_with_the_searched_folders_whole_path(top, write, tm
         (("list_directory", {"path": "nowhere"}), "there is no 'nowhere'"),
     ],
 )
-def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, board, call, text):
+def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, registry, call, text):
     write({"a.txt": "x\n"})
-    result = board.call_sync(*call)
+    result = registry.call_sync(*call)
     assert result.is_error
     assert text in result.text
     assert str(top) not in result.text
@@ -244,7 +223,7 @@ ATTEMPTS = [
 
 @pytest.mark.parametrize(("name", "arguments"), ATTEMPTS)
 @pytest.mark.parametrize("pattern", ["{top}/*ecret/*", "secret/*", "*/secret/*"])
-def test_no_tool_gets_round_a_forbid_rule(top, write, name, arguments, pattern):
+def test_no_tool_bypasses_a_forbid_rule(top, write, name, arguments, pattern):
     """By no path, by no other tool, and by no name that only looks the same."""
     write({"secret/key": "KEY\n", "src/a": "", "hid\u200bden/key": "KEY\n"})
     for link, target in {"way": "secret", "file": "secret/key", "chain": "file", "src/up": ".."}.items():
@@ -257,13 +236,13 @@ def test_no_tool_gets_round_a_forbid_rule(top, write, name, arguments, pattern):
     assert not re.search(r"\bkey\b(?!')", text.replace(str(arguments.get("path")), ""))
 
 
-def test_results_are_json_whatever_files_are_called(top, board):
+def test_results_are_json_whatever_files_are_called(top, registry):
     try:
         os.close(os.open(os.fsencode(top) + b"/caf\xe9.txt", os.O_CREAT | os.O_WRONLY))
     except OSError:
         (top / "caf\n.txt").write_text("")  # some file systems of macOS only take UTF-8
     for name, arguments in (("list_directory", {}), ("glob", {"pattern": "*"}), ("grep", {"pattern": "x"})):
-        result = board.call_sync(name, arguments)
+        result = registry.call_sync(name, arguments)
         assert not result.is_error
         json.dumps(result.to_json(), ensure_ascii=False).encode()
 

@@ -24,16 +24,16 @@ def root(top):
         yield opened
 
 
-def met(walk: Walk, start=(), **options) -> list[str]:
+def paths_of(walk: Walk, start=(), **options) -> list[str]:
     return [shown_path(entry.parts) for entry in walk.entries(start, **options)]
 
 
 def test_names_come_in_byte_order_and_directories_where_their_name_stands(write, root):
     write({"b": "", "B": "", "a.txt": "", "a/z": "", "a/é": "", "a-b": "", "é": ""})
-    assert met(Walk(root, Deadline(9))) == ["B", "a", "a/z", "a/é", "a-b", "a.txt", "b", "é"]
+    assert paths_of(Walk(root, Deadline(9))) == ["B", "a", "a/z", "a/é", "a-b", "a.txt", "b", "é"]
 
 
-def test_links_are_met_and_not_followed(top, write, root):
+def test_links_are_given_and_not_followed(top, write, root):
     write({"real/a": ""})
     (top / "link").symlink_to("real")
     (top / "dangling").symlink_to("nowhere")
@@ -50,33 +50,26 @@ def test_links_are_met_and_not_followed(top, write, root):
     }
 
 
-def test_what_is_left_out_is_counted(write, root):
-    write({".hidden": "", ".dir/a": "", "a.log": "", "b.log": "", ".gitignore": "*.log", "a": ""})
-    walk = Walk(root, Deadline(9))
-    assert met(walk) == ["a"]
-    assert (walk.left_hidden, walk.left_ignored) == (3, 2)
-
-
-def test_what_git_keeps_for_itself_is_only_met_if_it_is_named(write, root):
+def test_the_git_directory_is_only_walked_by_its_name(write, root):
     write({".git/config": "", "sub/.git/HEAD": "", "a": ""})
-    assert met(Walk(root, Deadline(9), hidden=True, no_ignore=True)) == ["a", "sub"]
-    assert met(Walk(root, Deadline(9)), (".git",)) == [".git/config"]
+    assert paths_of(Walk(root, Deadline(9), hidden=True, no_ignore=True)) == ["a", "sub"]
+    assert paths_of(Walk(root, Deadline(9)), (".git",)) == [".git/config"]
 
 
 def test_a_shallow_walk_stays_in_one_directory(write, root):
     write({"a/b": "", "c": ""})
-    assert met(Walk(root, Deadline(9)), deep=False) == ["a", "c"]
+    assert paths_of(Walk(root, Deadline(9)), deep=False) == ["a", "c"]
 
 
-def test_an_excluded_directory_is_met_but_not_entered(write, root):
+def test_an_excluded_directory_is_given_but_not_entered(write, root):
     write({"src/vendor/a": "", "src/b": ""})
-    assert met(Walk(root, Deadline(9), globs=globs([], ["vendor/"])), ("src",)) == ["src/b", "src/vendor"]
+    assert paths_of(Walk(root, Deadline(9), globs=globs([], ["vendor/"])), ("src",)) == ["src/b", "src/vendor"]
 
 
 def test_a_walk_stops_at_its_deadline(write, root):
     write({"a": "", "b": ""})
     walk = Walk(root, Deadline(0))
-    assert met(walk) == []
+    assert paths_of(walk) == []
     assert walk.stopped
 
 
@@ -84,7 +77,7 @@ def test_a_walk_ends_at_a_depth(write, root, monkeypatch):
     write({"a/b/c/d": ""})
     monkeypatch.setattr(walking, "MAX_DEPTH", 2)
     walk = Walk(root, Deadline(9))
-    assert met(walk) == ["a", "a/b", "a/b/c"]
+    assert paths_of(walk) == ["a", "a/b", "a/b/c"]
     assert walk.unreadable == 1
 
 
@@ -101,14 +94,14 @@ def test_a_directory_that_cannot_be_listed_is_counted_and_the_rest_walked(write,
 
     monkeypatch.setattr(OpenRoot, "children", refuse)
     walk = Walk(root, Deadline(9))
-    assert met(walk) == ["a", "b", "c"]
+    assert paths_of(walk) == ["a", "b", "c"]
     assert walk.unreadable == 2
 
 
 def test_a_start_that_cannot_be_listed_is_an_error(write, root):
     write({"a": ""})
     with pytest.raises(OSError, match="Not a directory"):
-        met(Walk(root, Deadline(9)), ("a",))
+        paths_of(Walk(root, Deadline(9)), ("a",))
 
 
 def test_a_directory_that_becomes_a_link_during_the_walk_is_not_entered(tmp_path, top, write, root):
@@ -124,7 +117,7 @@ def test_a_directory_that_becomes_a_link_during_the_walk_is_not_entered(tmp_path
 
 
 def walked(top: Path, start: str = ".", **flags) -> list[str]:
-    """The files that a walk meets."""
+    """The files of a walk."""
     with opened_root(str(top)) as root:
         walk = Walk(root, Deadline(60), **flags)
         entries = walk.entries(resolve(root, start))
@@ -133,7 +126,7 @@ def walked(top: Path, start: str = ".", **flags) -> list[str]:
 
 @pytest.fixture(scope="session")
 def by_ripgrep(ripgrep):
-    """The files that ripgrep meets; git's own are never meant."""
+    """The files that ripgrep finds, without git's own."""
 
     def run(top: Path, *arguments: str) -> list[str]:
         names = [line.removeprefix("./") for line in ripgrep(top, "--files", *arguments)]
@@ -248,7 +241,7 @@ def test_a_root_inside_a_repository_keeps_to_the_rules_above_it(by_ripgrep, tmp_
     assert walked(top) == by_ripgrep(top) == ["a.py", "sub/gen/x.py"]
 
 
-def test_a_root_that_is_a_repository_knows_nothing_of_one_around_it(by_ripgrep, tmp_path, top, write):
+def test_a_root_that_is_a_repository_ignores_the_rules_of_one_around_it(by_ripgrep, tmp_path, top, write):
     write({"a.log": ""})
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text("*.log\n")
@@ -339,7 +332,7 @@ def test_a_directory_is_listed_with_kinds_and_sizes(top, write, files):
     assert answer.text == "a/\nb.txt  5 bytes\nc  2,000 bytes\nlink  (link)\npipe  (other)"
 
 
-def test_what_is_hidden_or_ignored_is_left_out_counted_and_to_be_had(write, files):
+def test_hidden_and_ignored_entries_are_left_out_counted_and_shown_on_request(write, files):
     write({".gitignore": "*.log\n", "a.log": "", "a.py": ""})
     answer = files.list_directory()
     assert names(answer) == ["a.py"]
@@ -387,7 +380,7 @@ def test_any_name_is_listed_on_one_line_and_can_be_asked_for(top, write, files, 
 
 
 @pytest.mark.parametrize("tool", ["list_directory", "glob"])
-def test_a_file_is_no_directory(top, write, files, tool):
+def test_a_file_cannot_be_listed(top, write, files, tool):
     write({"a.txt": "x"})
     os.mkfifo(top / "pipe")
     arguments = ["*"] if tool == "glob" else []
@@ -517,7 +510,7 @@ def test_a_glob_that_takes_too_long_says_that_it_is_not_all(top, write):
     assert answer.text.startswith("[Stopped after 1e-09 seconds; this is not all.")
 
 
-def test_a_file_that_has_gone_or_changed_has_no_size(top, write):
+def test_a_file_that_was_removed_or_replaced_has_no_size(top, write):
     write({"a": ""})
     (top / "d").mkdir()
     with opened_root(str(top)) as root:

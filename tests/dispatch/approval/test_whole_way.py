@@ -509,6 +509,6 @@ def test_what_was_approved_and_ended_with_its_process_has_an_unknown_outcome(scr
     (result,) = resumed(board(grants=store), pending).results
     assert result.kind == "unknown_outcome"
     assert result.text == (
-        "delete was not run again: its approval was used before, and what came of that isn't known here. "
+        "delete was not run again: its approval was used before, and the outcome isn't known here. "
         "Find out what it has done before asking again."
     )

@@ -13,17 +13,17 @@ __all__ = ["pegboard_register_processors", "pegboard_register_tools"]
 
 @hookimpl
 def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings the tools that read and those that change files.
+    """Registers the tools that read files and those that change them.
 
     Args:
-        register: Registers them with the registry.
+        register: Registers a tool.
         settings: `[plugins.files]`, see `Settings`.
 
     Raises:
         ValueError: A setting is unknown or wrong.
-        RuntimeError: The system can't open files relative to a directory, and so can't keep the tools in.
+        RuntimeError: The system can't open files relative to a directory, which confining the tools needs.
     """
-    from pegboard.schema.converter import read_table  # with what they use, loaded only for a registry
+    from pegboard.schema.converter import read_table  # imported late: a listing from the manifest needs none of it
     from pegboard_files.edit_tools import EditTools
     from pegboard_files.tools import FileTools, Settings
 
@@ -37,10 +37,10 @@ def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[s
 
 @hookimpl
 def pegboard_register_processors(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings the step that leaves each model the edit tools that it knows.
+    """Registers the processor that offers each model only the edit tools it was trained on.
 
     Args:
-        register: Registers it with the registry.
+        register: Registers a processor under a name.
         settings: `[plugins.files]`, see `Settings`.
     """
     from pegboard.schema.converter import read_table

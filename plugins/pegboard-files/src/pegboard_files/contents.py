@@ -1,4 +1,4 @@
-"""What `read_file` shows of files that aren't plain text: images, the text of PDFs, the cells of notebooks."""
+"""Readers for files that aren't plain text: images, the text of PDFs, the cells of notebooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard_files.root import Deadline
 from pegboard_files.text import Text
 
 MAX_IMAGE: Final = 3_750_000
-"""Bytes of an image: 5 MB in base64, as much as large providers take."""
+"""Bytes of an image: 5 MB in base64, the limit of the large providers."""
 
 MAX_DOCUMENT: Final = 32 << 20
 """Bytes of a PDF or a notebook."""
@@ -32,7 +32,7 @@ Shown: TypeAlias = tuple[TextContent | ImageContent, ...]
 
 
 def image_type(head: bytes) -> str | None:
-    """The media type of an image that models take, by its first bytes."""
+    """The media type of an image that models accept, by its first bytes; else `None`."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -43,17 +43,17 @@ def image_type(head: bytes) -> str | None:
 
 
 def read_contents(file: BinaryIO, name: str, offset: int, limit: int, deadline: Deadline) -> Shown | None:
-    """What a model reads of an image, a PDF or a notebook; `None`: it is none of them.
+    """The content of an image, a PDF or a notebook for a model; `None` for any other file.
 
     Args:
         file: The file, just opened.
         name: Its path, as the model knows it.
         offset: The number of the first line of the text, 1-based.
-        limit: How many lines at most.
+        limit: The maximum number of lines.
         deadline: When to give up.
 
     Raises:
-        ToolError: It is one, but can't be shown.
+        ToolError: It is too large, damaged or encrypted, or the package that reads PDFs isn't installed.
     """
     head = file.read(_HEAD)
     file.seek(0)
@@ -91,9 +91,10 @@ def _pdf_page(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
         from pypdf import PdfReader
     except ImportError:
         raise ToolError(
-            f"{name!r} is a PDF, and nothing here reads these: the operator can run pip install 'pegboard-files[pdf]'."
+            f"{name!r} is a PDF, and no PDF reader is installed: the operator can run "
+            "pip install 'pegboard-files[pdf]'."
         ) from None
-    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # else its warnings go to standard error
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())  # otherwise its warnings are printed to stderr
     lines: list[str] = []
     number = 0
     try:
@@ -118,7 +119,7 @@ def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def _cells(data: bytes) -> list[dict[str, Any]] | None:
-    """The cells of a notebook; `None`: it is none."""
+    """The cells of a notebook; `None` if the data isn't one."""
     try:
         notebook: Any = json.loads(data)
     except (ValueError, RecursionError):
@@ -128,7 +129,7 @@ def _cells(data: bytes) -> list[dict[str, Any]] | None:
 
 
 def _joined(text: object) -> str:
-    """A text of a notebook, which may be kept as a list of its lines."""
+    """A text of a notebook, which may be stored as a list of its lines."""
     if isinstance(text, list):
         return "".join(part for part in cast("list[Any]", text) if isinstance(part, str))
     return text if isinstance(text, str) else ""

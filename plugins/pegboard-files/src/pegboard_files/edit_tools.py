@@ -45,7 +45,7 @@ EXAMPLE: Final = """*** Begin Patch
 *** End Patch"""
 
 EDITS_BY: Final = "edits_by"
-"""In a tool's `meta`: how it edits, `"replacement"` or `"patch"`."""
+"""Key in a tool's `meta`: how it edits, `"replacement"` or `"patch"`."""
 
 NewText = Annotated[str, MaxLen(MAX_TEXT)]
 OldText = Annotated[str, MinLen(1), MaxLen(MAX_TEXT)]
@@ -68,12 +68,12 @@ class Edit:
 
 @frozen
 class Planned:
-    """What a call is about to do.
+    """The planned changes of a call.
 
     Attributes:
-        changes: The changes, one for each file.
-        diffs: Of each.
-        text: What the model reads once they are made.
+        changes: One for each file.
+        diffs: One for each file.
+        text: The result for the model once the changes are made.
     """
 
     changes: Sequence[Change]
@@ -82,12 +82,12 @@ class Planned:
 
     @property
     def diff(self) -> str:
-        """All diffs."""
+        """All diffs, joined."""
         return "".join(diff.text for diff in self.diffs)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many lines come and go."""
+        """The number of lines added and removed."""
         added, removed = sum(diff.added for diff in self.diffs), sum(diff.removed for diff in self.diffs)
         return {"additions": added, "deletions": removed}
 
@@ -101,8 +101,8 @@ class EditTools:
     """The tools that change files, bound to one root.
 
     Attributes:
-        settings: How they work.
-        seen: What sessions have read; shared with the tools that read.
+        settings: The plugin's settings.
+        seen: Which files sessions have read; shared with the tools that read.
     """
 
     settings: Settings = field(factory=Settings)
@@ -112,7 +112,7 @@ class EditTools:
         return str(root_place(self.settings.main_root, context.work_dir))
 
     def _preview(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> Preview:
-        """What a person is asked: the diff, or how long it is; a call that would fail says why."""
+        """Preview for the approval: the diff, or its length; for a call that would fail, the error."""
         try:
             with opened_roots(self.settings.roots, context.work_dir) as roots:
                 planned = self._plan(arguments, roots, session_of(context), read_first=False)
@@ -121,7 +121,7 @@ class EditTools:
         summary = "+{additions:,} -{deletions:,} lines".format_map(planned.counts)
         if len(planned.diff) > MOST_DETAILS:  # a longer preview is left out as a whole
             return Preview(f"{summary}; the diff is too long to be shown: {len(planned.diff):,} characters")
-        for change in planned.changes:  # who is shown the diff has seen the file
+        for change in planned.changes:  # showing the diff counts as reading the file
             self.seen.note(session_of(context), change.before.place, change.before.stamp, shown=True)
         return Preview(summary, planned.diff)
 
@@ -196,7 +196,7 @@ class EditTools:
         return self._run({"path": path, "edits": edits}, call)
 
     def tools(self) -> Iterator[Any]:
-        """Those of the set that the settings name."""
+        """The edit tools of the set chosen by the settings."""
         if self.settings.tools == "read-only":
             return
         yield from (self.write_file, self.edit_file, self.patch_tool())
@@ -204,7 +204,7 @@ class EditTools:
             yield self.multi_edit
 
     def patch_tool(self) -> Tool:
-        """The tool that applies patches: a freeform one, which models without such tools give its text as `input`."""
+        """`apply_patch`, a freeform tool; models without freeform tools pass the patch as the argument `input`."""
         options: Any = {**self._CHANGES, "concurrency": "exclusive", "preview": self._preview, "work_dir": self._folder}
         options |= {"title": "Apply a patch", "check": _faults, "permission_values": _named, "idempotent": False}
         options["meta"] = {EDITS_BY: "patch"}
@@ -232,7 +232,7 @@ class EditTools:
         with self._opened(call) as roots:
             planned = self._plan(arguments, roots, session_of(call), read_first=self.settings.read_first)
             stamps = commit(planned.changes, self._deadline())
-            for change, stamp in zip(planned.changes, stamps, strict=True):  # what a session has written, it knows
+            for change, stamp in zip(planned.changes, stamps, strict=True):  # a session knows what it wrote
                 self.seen.note(session_of(call), change.before.place, stamp)
         diff = planned.diff
         cut = diff if len(diff) <= MAX_DIFF else f"{diff[:MAX_DIFF]}\n[cut: {len(diff) - MAX_DIFF:,} more characters]\n"
@@ -243,13 +243,13 @@ class EditTools:
 
     @contextmanager
     def _opened(self, call: ToolContext) -> Generator[Roots]:
-        """The roots, open for one call: what rules deny to read or to edit can be neither."""
+        """The roots, open for one call, limited by the rules for reading and editing."""
         rules = (partial(call.allows, permission) for permission in ("read_file", "edit"))
         with opened_roots(self.settings.roots, call.work_dir, *rules) as roots:
             yield roots
 
     def _plan(self, arguments: Mapping[str, Any], roots: Roots, session: object, *, read_first: bool) -> Planned:
-        """What a call with these arguments would do; changes nothing."""
+        """Plans a call with these arguments; changes nothing."""
         if "input" in arguments:
             run = PatchRun(roots, partial(self.seen.check, session), self._deadline())
             return run.planned(read_patch(arguments["input"]))
@@ -264,10 +264,10 @@ class EditTools:
 
 
 def _faults(arguments: Mapping[str, Any]) -> list[str]:
-    """What keeps a text from being a patch."""
+    """The argument errors of a patch."""
     try:
         if len(arguments["input"]) > MAX_PATCH:
-            return [f"input: a patch has at most {MAX_PATCH:,} characters; make several of it"]
+            return [f"input: a patch has at most {MAX_PATCH:,} characters; split it into several"]
         read_patch(arguments["input"])
     except ToolError as error:
         return [f"input: {error.text}"]
@@ -275,15 +275,15 @@ def _faults(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _named(arguments: Mapping[str, Any], _context: ReadonlyContext) -> dict[str, list[str]]:
-    """The paths in a patch, for rules."""
+    """The paths in a patch, for the permission rules."""
     return {"path": [path for file in read_patch(arguments["input"]) for path in file.paths]}
 
 
 @frozen
 class EditToolChoice:
-    """Request processor that leaves each model the edit tools that it knows: `apply_patch`, or the others.
+    """Request processor that offers each model only the edit tools it was trained on: `apply_patch`, or the others.
 
-    Tools that a host or another plugin brings under these names stay.
+    Tools of the host or of other plugins stay, also under these names.
 
     Attributes:
         patch_models: Patterns for the names of the models that get `apply_patch`.
@@ -300,7 +300,7 @@ class EditToolChoice:
         patches = any(fnmatchcase(model, pattern.lower()) for pattern in self.patch_models)
         kinds = {tool.name: tool.spec.meta.get(EDITS_BY) for tool in request.tools}
         if {"patch", "replacement"} - set(kinds.values()):
-            return None  # there is no choice
+            return None  # only one kind of tool is offered
         left_out = "replacement" if patches else "patch"
         reason = f"model {model!r} {'knows' if patches else 'is not known to know'} apply_patch"
         return request.evolve(
@@ -318,7 +318,7 @@ def text_of_state(state: FileState) -> EditedText:
     """The text of a file that is to be changed.
 
     Raises:
-        ToolError: There is none, or it is binary.
+        ToolError: There is no such file, or it is binary.
     """
     if state.data is None:
         raise ToolError(f"there is no {state.name!r}. To make it, use write_file.")
@@ -329,7 +329,7 @@ def text_of_state(state: FileState) -> EditedText:
 
 
 def written(state: FileState, content: str) -> Planned:
-    """What writing a whole file would do; a file that is there keeps its encoding, mark and line ends."""
+    """Plans writing a whole file; an existing file keeps its encoding, byte order mark and line ends."""
     if state.data is None:
         before, data, what = None, content.encode(), "Created"
     else:
@@ -338,12 +338,12 @@ def written(state: FileState, content: str) -> Planned:
             content = content.replace("\n", "\r\n")
         before, data, what = text.text, text.bytes_of(content, state.name), "Wrote"
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    said = f"{what} {state.name!r}: {lines:,} {'line' if lines == 1 else 'lines'}."
-    return Planned([Change(state, data)], [diff_of(before, content, state.name)], said)
+    report = f"{what} {state.name!r}: {lines:,} {'line' if lines == 1 else 'lines'}."
+    return Planned([Change(state, data)], [diff_of(before, content, state.name)], report)
 
 
 def edited(state: FileState, edits: Sequence[Edit]) -> Planned:
-    """What replacements in one file would do."""
+    """Plans replacements in one file."""
     before = text = text_of_state(state)
     lines: list[int] = []
     for number, edit in enumerate(edits, 1):
@@ -358,8 +358,8 @@ def edited(state: FileState, edits: Sequence[Edit]) -> Planned:
     data = before.bytes_of(text.text, state.name)
     times = "1 replacement" if len(lines) == 1 else f"{len(lines):,} replacements"
     where = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
-    said = f"Edited {state.name!r}: {times}, at {'line' if len(lines) == 1 else 'lines'} {where}."
-    return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name)], said)
+    report = f"Edited {state.name!r}: {times}, at {'line' if len(lines) == 1 else 'lines'} {where}."
+    return Planned([Change(state, data)], [diff_of(before.text, text.text, state.name)], report)
 
 
 MAX_PATCHED: Final = 4 * MAX_EDITED
@@ -368,7 +368,7 @@ MAX_PATCHED: Final = 4 * MAX_EDITED
 
 @define(eq=False)
 class _PatchedFile:
-    """A file under a patch: as it is on disk, and as the patch has left it so far."""
+    """A file in a patch run: its state on disk, and its content after the parts applied so far."""
 
     before: FileState
     data: bytes | None
@@ -387,10 +387,10 @@ class _PatchedFile:
 
 @define(eq=False)
 class PatchRun:
-    """A patch that is being applied to what is on disk; nothing is written.
+    """Applies a patch to the files on disk in memory; nothing is written.
 
     Attributes:
-        roots: What can't be left.
+        roots: The folders that the paths must be in.
         check: Raises where a file isn't what the session has seen.
         deadline: When to give up.
     """
@@ -401,10 +401,10 @@ class PatchRun:
     _files: dict[str, _PatchedFile] = field(init=False, factory=dict[str, _PatchedFile])
 
     def planned(self, patch: Sequence[FilePatch]) -> Planned:
-        """What the patch would do.
+        """Plans the patch.
 
         Raises:
-            ToolError: A part of it can't be done, or nothing would change.
+            ToolError: A part of it can't be applied, or nothing would change.
         """
         try:
             for each in patch:
@@ -432,7 +432,7 @@ class PatchRun:
             self.check(state)
             self._files[place] = _PatchedFile(state, state.data)
             if sum(len(file.before.data or b"") for file in self._files.values()) > MAX_PATCHED:
-                raise ToolError("The patch changes too many large files: make several of it.")
+                raise ToolError("The patch changes too many large files: split it into several.")
         return self._files[place]
 
     def _absent(self, path: str) -> _PatchedFile:
@@ -444,8 +444,8 @@ class PatchRun:
     def _present(self, path: str) -> _PatchedFile:
         file = self._file(path)
         if file.data is None:
-            resolve(self.roots.of(path), path)  # names what looks like it
-            raise ToolError(f"there is no {file.before.name!r} any more: an earlier part of the patch takes it away.")
+            resolve(self.roots.of(path), path)  # raises for a missing file, with near misses
+            raise ToolError(f"there is no {file.before.name!r} any more: an earlier part of the patch removes it.")
         return file
 
     def _apply(self, patch: FilePatch) -> None:

@@ -1,7 +1,7 @@
-"""Texts that are edited: read and written back in their own encoding and line ends; exact replacements; diffs.
+"""Editing of texts in their own encoding and line ends: exact replacements, and diffs.
 
-Bytes that aren't UTF-8 are carried along as they are. What a model writes ends its lines in a line feed; where the file
-has carriage returns before them, so does what is looked for, and what takes its place.
+Bytes that aren't UTF-8 are preserved. A model ends lines with a line feed; where the file has CRLF, the text to find
+and its replacement are converted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pegboard_files.text import SNIFFED_BYTES, BinaryFileError
 if TYPE_CHECKING:
     from difflib import Match
 
-_MARKS: Final = (  # UTF-32's little-endian mark begins with UTF-16's, so it is looked for first
+_MARKS: Final = (  # UTF-32 little-endian starts with UTF-16's mark, so it comes first
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -33,10 +33,10 @@ _MARKS: Final = (  # UTF-32's little-endian mark begins with UTF-16's, so it is 
 
 @frozen
 class EditedText:
-    """The text of a file, and how it is written.
+    """The text of a file, with its encoding and byte order mark.
 
     Attributes:
-        text: Without its byte order mark, line ends as they are; a byte that isn't UTF-8 is half a surrogate pair.
+        text: Without its byte order mark, line ends as they are; a byte that isn't UTF-8 is a lone surrogate.
         encoding: Python's name of its encoding.
         mark: Its byte order mark, or `b""`.
     """
@@ -50,7 +50,7 @@ class EditedText:
         """The text in a file's bytes.
 
         Raises:
-            BinaryFileError: They are no text.
+            BinaryFileError: They aren't text.
         """
         mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "utf-8"))
         if encoding == "utf-8":
@@ -64,7 +64,7 @@ class EditedText:
 
     @property
     def ending(self) -> str:
-        """How its first line ends; a line feed where it has none."""
+        """The line end of its first line; a line feed by default."""
         end = self.text.find("\n")
         return "\r\n" if end > 0 and self.text[end - 1] == "\r" else "\n"
 
@@ -72,11 +72,11 @@ class EditedText:
         """The bytes of another text in the same encoding.
 
         Args:
-            text: What the file is to hold.
+            text: The new content of the file.
             name: The file's path, for an error.
 
         Raises:
-            ToolError: It would have two encodings.
+            ToolError: The file isn't UTF-8, and the new text would add UTF-8 characters to it.
         """
         if self.encoding != "utf-8":
             return self.mark + text.encode(self.encoding)
@@ -111,7 +111,7 @@ class Replaced:
 
     Attributes:
         text: The new text.
-        lines: The numbers of the lines in the old text at which they stand, 1-based.
+        lines: The line numbers of the replacements in the old text, 1-based.
     """
 
     text: str
@@ -119,35 +119,35 @@ class Replaced:
 
 
 MAX_EDITED: Final = 64 << 20
-"""Bytes of a file that is edited, before and after."""
+"""Bytes of an edited file, before and after."""
 
 MAX_REPLACED: Final = 100_000
-"""Places in which one text is replaced."""
+"""Occurrences that one edit replaces."""
 
 MAX_SHOWN: Final = 10
 """Line numbers that an error or a result names."""
 
 
 def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: bool = False) -> Replaced:
-    """A text with one part replaced, or each that is the same.
+    """Replaces the one occurrence of a part of a text, or all of them.
 
     Args:
-        text: The file's.
-        old: What is there, with line feeds, or line ends as the file has them.
-        new: What takes its place; its line ends become those of the lines that it replaces.
+        text: The file's text.
+        old: The part to replace, with line feeds, or line ends as the file has them.
+        new: The replacement; its line ends become those of the lines that it replaces.
         name: The file's path, for errors.
-        everywhere: Whether all of them are replaced; else there must be exactly one.
+        everywhere: Whether to replace all occurrences; else there must be exactly one.
 
     Raises:
-        ToolError: `old` isn't there, or several times, or is the same as `new`; the text says where to look.
+        ToolError: `old` isn't there, or is there several times, or equals `new`; the text says where to look.
     """
     if old == new:
         raise ToolError("old_string and new_string are the same: there is nothing to change.")
     found = list(islice(_places(text.text, old), MAX_REPLACED + 1))
     if everywhere and (len(found) > MAX_REPLACED or len(text.text) + len(found) * (len(new) - len(old)) > MAX_EDITED):
         raise ToolError(
-            f"To replace old_string wherever it is in {name!r} is too much: at most {MAX_REPLACED:,} places, and "
-            f"{MAX_EDITED:,} bytes afterwards. Give more of the lines round it."
+            f"Replacing every old_string in {name!r} is too much: at most {MAX_REPLACED:,} places, and "
+            f"{MAX_EDITED:,} bytes afterwards. Give more of the lines around it."
         )
     if not found:
         raise ToolError(_not_found(text, old, name))
@@ -157,7 +157,7 @@ def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: boo
         shown = ", ".join(map(str, lines[:MAX_SHOWN])) + (", ..." if len(lines) > MAX_SHOWN else "")
         raise ToolError(
             f"old_string is in {name!r} {times} times (lines {shown}), and has to be there once. Give more of "
-            "the lines round the one that you mean, or set replace_all=true to replace all of them."
+            "the lines around the one that you mean, or set replace_all=true to replace all of them."
         )
     pieces: list[str] = []
     at, new, has_crlf = 0, new.replace("\r\n", "\n"), "\r\n" in text.text
@@ -169,7 +169,7 @@ def replaced(text: EditedText, old: str, new: str, name: str, *, everywhere: boo
 
 
 def _places(text: str, old: str) -> Iterator[tuple[int, int]]:
-    """Where a part stands: start and end; none overlaps the one before."""
+    """Start and end of each occurrence of a part, without overlaps."""
     if "\n" not in old or "\r\n" not in text:
         wanted = old.replace("\r\n", "\n") if "\r\n" not in text else old
         at = text.find(wanted)
@@ -183,7 +183,7 @@ def _places(text: str, old: str) -> Iterator[tuple[int, int]]:
 
 
 def _with_endings(new: str, text: EditedText, start: int, end: int) -> str:
-    """What takes the place of a part of a text: lines that stay end as they did, others as those round them do."""
+    """A replacement with line ends: unchanged lines keep theirs, new ones get those of the lines around them."""
     old, after = text.text[start:end].split("\n"), new.split("\n")
     next_end = text.text.find("\n", end)
     next_is_crlf = text.text[next_end - 1 : next_end] == "\r" if next_end > 0 else text.ending != "\n"
@@ -207,29 +207,31 @@ def _line_numbers(text: str, places: Sequence[int]) -> Iterator[int]:
 
 
 _NUMBERED: Final = re.compile(r"\s*\d+\t")
-_MOST_COMPARED: Final = 200_000  # lines of a file in which a part is looked for that only looks the same
+_MOST_COMPARED: Final = 200_000  # lines of a file that are searched for a near miss
 
 
 def _not_found(text: EditedText, old: str, name: str) -> str:
-    """Why a part isn't found, as far as that can be said, and what to do."""
-    said = f"old_string isn't in {name!r}."
+    """Error text for a part that isn't found: the likely reason, and what to do."""
+    problem = f"old_string isn't in {name!r}."
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
     if all(map(_NUMBERED.match, wanted)):
-        return f"{said} Leave out the line numbers, and the tab behind each, that read_file shows."
+        return f"{problem} Leave out the line numbers, and the tab after each, that read_file shows."
     if "\ufffd" in old and not text.text.isascii():
-        return f"{said} It holds U+FFFD, which stands for bytes that aren't UTF-8. Give a part without it."
+        return f"{problem} It holds U+FFFD, which stands for bytes that aren't UTF-8. Give a part without it."
     squeezed = [" ".join(line.split()) for line in wanted]
     there = text.text.split("\n", _MOST_COMPARED)[:_MOST_COMPARED]
     at = position([" ".join(line.split()) for line in there], squeezed, 0)
     if at is None:
-        return f"{said} Read the file again, and give the text exactly as it stands there."
+        return f"{problem} Read the file again, and give the text exactly as it is there."
     same = "\n".join(line.rstrip("\r") for line in there[at : at + len(wanted)])
     shown = same if len(same) <= 1_000 else same[:1_000] + "…"
-    return f"{said} Line {at + 1} on is the same but for spaces and tabs. Give it exactly as it stands there:\n{shown}"
+    return (
+        f"{problem} The lines from {at + 1} on differ only in spaces and tabs. Give them exactly as they are:\n{shown}"
+    )
 
 
 def position(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None:
-    """The first place from `start` on where lines stand one behind the other; `None` where they don't."""
+    """Index of the first run of consecutive lines from `start` on; `None` if there is none."""
     try:
         while True:
             start = lines.index(wanted[0], start)
@@ -242,19 +244,19 @@ def position(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | N
 
 _CONTEXT: Final = 3
 _MOST_DIFFED: Final = 2_000
-"""Lines that are compared with each other, each with all: between the first and the last change, or two anchors."""
+"""Lines between the first and the last change, or two anchors, that difflib compares (in quadratic time)."""
 _MOST_ANCHORED: Final = 200_000
 """Lines between the first and the last change among which anchors are looked for; more are shown as replaced."""
 
 
 @frozen
 class Diff:
-    """How two texts differ.
+    """The difference of two texts.
 
     Attributes:
-        text: A unified diff; empty where they don't.
-        added: How many lines it adds.
-        removed: How many it removes.
+        text: A unified diff; empty for equal texts.
+        added: The number of lines it adds.
+        removed: The number of lines it removes.
     """
 
     text: str
@@ -266,10 +268,10 @@ def diff_of(before: str | None, after: str | None, name: str, new_name: str | No
     """The unified diff of two texts.
 
     Args:
-        before: The old one; `None`: there was no file.
-        after: The new one; `None`: there is none any more.
+        before: The old text; `None`: there was no file.
+        after: The new text; `None`: the file is removed.
         name: The old file's path.
-        new_name: The new one's, where it is another.
+        new_name: The new file's path, if it differs.
     """
     old, new = before or "", after or ""
     start = old.rfind("\n", 0, _same_at_start(old, new)) + 1
@@ -293,7 +295,7 @@ def diff_of(before: str | None, after: str | None, name: str, new_name: str | No
 
 
 def _same_at_start(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -302,7 +304,7 @@ def _same_at_start(one: str, other: str) -> int:
 
 
 def _same_at_end(one: str, other: str, most: int) -> int:
-    """How many characters two texts end with alike, at most so many."""
+    """Length of the common suffix, at most `most`."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -317,7 +319,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
-    """The hunks of a diff, whose lines stand behind `skipped` others."""
+    """The hunks of a diff of lines that follow `skipped` others."""
     from difflib import SequenceMatcher
 
     class AnchoredMatcher(SequenceMatcher[str]):
@@ -338,7 +340,7 @@ def _rows(old: list[str], new: list[str], skipped: int) -> Iterator[str]:
 
 
 def _matching_blocks(old: list[str], new: list[str]) -> list[Match]:
-    """What is the same in long texts, as difflib has it: the anchors, and what difflib finds between each two."""
+    """Matching blocks as of difflib for long texts: the anchors, and what difflib finds between them."""
     from difflib import Match, SequenceMatcher
 
     blocks = [Match(0, 0, 0)]
@@ -359,13 +361,13 @@ def _matching_blocks(old: list[str], new: list[str]) -> list[Match]:
 
 
 def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
-    """Where lines stand that are once in either text, as many of them as keep their order: those of a patience diff."""
+    """Anchors of a patience diff: the longest ordered chain of lines that occur exactly once in both texts."""
     in_old, in_new = Counter(old), Counter(new)
     places = {line: j for j, line in enumerate(new) if in_old[line] == in_new[line] == 1}
     pairs = [(i, places[line]) for i, line in enumerate(old) if line in places]
-    ends: list[int] = []  # for each length of a chain, the smallest place in the new text at which one ends
-    last: list[int] = []  # the pair of that place
-    before: list[int] = []  # for each pair, the one before it in its chain
+    ends: list[int] = []  # for each length of a chain, the smallest index in the new text at which one ends
+    last: list[int] = []  # the pair at that index
+    before: list[int] = []  # for each pair, the previous one in its chain
     for number, (_, j) in enumerate(pairs):
         at = bisect_left(ends, j)
         before.append(last[at - 1] if at else -1)

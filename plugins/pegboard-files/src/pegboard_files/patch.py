@@ -1,7 +1,7 @@
-"""Patches in the form that codex has made known: read, and applied to texts.
+"""Parser for patches in codex's format, and their application to texts.
 
     *** Begin Patch
-    *** Add File: PATH           its lines follow, each behind a "+"
+    *** Add File: PATH           its lines follow, each after a "+"
     *** Delete File: PATH
     *** Update File: PATH
     *** Move to: PATH            (optional)
@@ -12,9 +12,9 @@
     *** End of File              (optional) the lines above are the last of the file
     *** End Patch
 
-Lines are looked for from where the chunk before has ended: exactly, then without blanks at their ends, then without
-any round them, then with typographic characters as ASCII. They have to be there once, or once behind the line that
-`@@` names: of several places none is guessed.
+Lines are searched from the end of the previous chunk: exactly, then without trailing blanks, then without leading and
+trailing blanks, then with typographic characters as ASCII. They have to be there once, or once after the line that
+`@@` names; with several matches the patch is refused.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ MAX_LINES: Final = 2_000_000
 """Lines of a file that is patched."""
 
 Row: TypeAlias = tuple[Literal[" ", "-", "+"], str]
-"""A line of a chunk: whether it is there, goes or comes, and its text."""
+"""A line of a chunk: context, removed or added, and its text."""
 
 
 @frozen
 class Chunk:
-    """One place of a file that is changed.
+    """One changed place of a file.
 
     Attributes:
         heads: The lines that `@@` names.
@@ -77,20 +77,20 @@ class Chunk:
 
     @property
     def old(self) -> list[str]:
-        """The lines that have to be there."""
+        """The context and removed lines, which the file must have."""
         return [text for kind, text in self.rows if kind != "+"]
 
 
 @frozen
 class FilePatch:
-    """What a patch does with one file.
+    """The part of a patch about one file.
 
     Attributes:
-        kind: What.
+        kind: What is done with it.
         path: The file, as the model wrote it.
-        move: Where it goes, or `None`.
-        content: Of a new file.
-        chunks: Of one that is updated.
+        move: The path that it is moved to, or `None`.
+        content: The content of a new file.
+        chunks: The changes of an updated file.
     """
 
     kind: Literal["add", "delete", "update"]
@@ -115,19 +115,19 @@ _HEADERS: Final[dict[str, Literal["add", "delete", "update"]]] = {
 _MOVE: Final = "*** Move to: "
 _LAST: Final = "*** End of File"
 _RANGE: Final = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
-"""Line numbers of a unified diff, which don't count."""
+"""Line numbers of a unified diff, which are ignored."""
 
 _WRAPPERS: Final = ((re.compile(r"<<(['\"]?)EOF\1"), "EOF"), (re.compile(r"```\w*"), "```"))
-"""How what is round a patch begins and ends."""
+"""Start and end of a here-document or a fence around a patch."""
 
 
 def read_patch(text: str) -> tuple[FilePatch, ...]:
     """Reads a patch.
 
-    Blanks round it, and a here-document (`<<'EOF'`) or a fence (```` ``` ````) round it, don't count.
+    Blanks around it, and a here-document (`<<'EOF'`) or a fence (```` ``` ````) around it, are ignored.
 
     Raises:
-        ToolError: It isn't one; the text names the line and says what may stand there.
+        ToolError: It isn't a patch; the text names the line and what is expected there.
     """
     lines = text.strip().replace("\r\n", "\n").split("\n")
     offset = 0
@@ -142,13 +142,13 @@ def read_patch(text: str) -> tuple[FilePatch, ...]:
     if not files:
         raise ToolError("The patch names no file.")
     if len(files) > MAX_FILES:
-        raise ToolError(f"The patch names more than {MAX_FILES} files: make several of it.")
+        raise ToolError(f"The patch names more than {MAX_FILES} files: split it into several.")
     return files
 
 
 @define(eq=False)
 class _Reader:
-    """The lines of a patch, read one after the other."""
+    """Recursive-descent parser over the lines of a patch."""
 
     lines: list[str]
     offset: int
@@ -160,7 +160,7 @@ class _Reader:
         return ToolError(f"Line {at + self.offset} of the patch, {line[:100]!r}: {wanted}")
 
     def _taken(self, header: str) -> str | None:
-        """The rest of the next line, which is taken, if it begins so."""
+        """Consumes the next line if it starts with `header`; gives the rest of it, else `None`."""
         if self.at < len(self.lines) and self.lines[self.at].strip().startswith(header.rstrip()):
             rest = self.lines[self.at].strip()[len(header.rstrip()) :].strip()
             self.at += 1
@@ -191,7 +191,7 @@ class _Reader:
             path = self._taken(header)
             if path is not None:
                 return kind, path
-        raise self._fault(f"here has to stand one of {', '.join(f'{header}PATH' for header in _HEADERS)}.")
+        raise self._fault(f"expected one of {', '.join(f'{header}PATH' for header in _HEADERS)}.")
 
     def _content(self) -> str:
         lines: list[str] = []
@@ -211,7 +211,7 @@ class _Reader:
             begin, rows = self.at, list(self._rows())
             at_end = self._taken(_LAST) is not None
             if not rows:
-                raise self._fault("here has to stand a line that begins with ' ', '-' or '+'.", begin)
+                raise self._fault("expected a line that begins with ' ', '-' or '+'.", begin)
             yield Chunk(tuple(heads), tuple(rows), at_end)
 
     def _is_header(self) -> bool:
@@ -228,7 +228,7 @@ class _Reader:
                 case "":
                     yield " ", ""
                 case _:
-                    raise self._fault("a line of a chunk begins with ' ' (is there), '-' (goes) or '+' (comes).")
+                    raise self._fault("a line of a chunk begins with ' ' (context), '-' (removed) or '+' (added).")
             self.at += 1
 
 
@@ -249,7 +249,7 @@ _MOST_HITS: Final = MAX_SHOWN + 1
 
 @define(eq=False)
 class PatchedText:
-    """A text under a patch.
+    """A text that chunks of a patch are applied to.
 
     Attributes:
         text: The text.
@@ -271,14 +271,14 @@ class PatchedText:
         self._lines = self.text.text.split("\n")
         if self._lines[-1] == "":
             self._lines.pop()
-        else:  # it has an end as soon as a line follows
+        else:  # it gets a line end when a line follows
             self._lines[-1] += self.text.ending[:-1]
 
     def apply(self, chunks: Sequence[Chunk]) -> str:
-        """The text after these changes.
+        """Gives the text with these changes.
 
         Raises:
-            ToolError: Lines aren't there, or in several places.
+            ToolError: The lines of a chunk aren't there, or are there several times.
         """
         for chunk in chunks:
             self._apply(chunk)
@@ -294,7 +294,7 @@ class PatchedText:
         if not chunk.old:
             if chunk.heads:
                 raise ToolError(
-                    f"In {self.name!r}, it isn't clear where behind '@@ {chunk.heads[-1]}' the new lines belong. "
+                    f"In {self.name!r}, it isn't clear where after '@@ {chunk.heads[-1]}' the new lines belong. "
                     "Give a line above or below them as context, with a space before it."
                 )
             self._done.append((len(self._lines), 0, self._new(chunk.rows, len(self._lines))))
@@ -310,13 +310,13 @@ class PatchedText:
             shown = ", ".join(str(place + 1) for place in found[:MAX_SHOWN])
             raise ToolError(
                 f"In {self.name!r}, these lines are in several places (lines {shown}):\n{_quoted(chunk.old)}\n"
-                "Give more lines round them, or '@@ ' with the head of the class or function that they are in."
+                "Give more lines around them, or '@@ ' with the head of the class or function that they are in."
             )
         self._done.append((found[0], len(chunk.old), self._new(chunk.rows, found[0])))
         self._at = found[0] + len(chunk.old)
 
     def _places(self, wanted: Sequence[str], start: int, *, at_end: bool = False) -> list[int]:
-        """Where lines stand, by the strictest level that finds any; of very many places the first."""
+        """Indexes of the lines' matches by the strictest level that finds any, at most `_MOST_HITS`."""
         for level, form in enumerate(_LEVELS):
             if level not in self._views:
                 self._views[level] = [form(line.removesuffix("\r")) for line in self._lines]
@@ -347,11 +347,11 @@ class PatchedText:
     def _not_found(self, wanted: Sequence[str], start: int, what: str) -> ToolError:
         text = f"In {self.name!r}, {what} can't be found"
         if start and self._places(wanted, 0):
-            text += f" behind line {start}, though before it: chunks stand in the order of the file"
+            text += f" after line {start}, but are before it: chunks follow the order of the file"
         return ToolError(f"{text}:\n{_quoted(wanted)}\nRead the file again, and give the lines as they are.")
 
     def _new(self, rows: Sequence[Row], at: int) -> list[str]:
-        """The lines that take the place of those from `at` on; those that stay are the file's own."""
+        """The new lines from `at` on; context lines are copied from the file."""
         new: list[str] = []
         for kind, text in rows:
             if kind == "+":
@@ -371,7 +371,7 @@ class PatchedText:
         lines += self._lines[at:]
         if not lines:
             return ""
-        # Without a line end at the end the file goes on so as long as its last line is the same.
+        # A file without a final line end stays that way as long as its last line is unchanged.
         if self._lines and not self.text.text.endswith("\n") and lines[-1] == self._lines[-1]:
             return "\n".join(lines).removesuffix("\r")
         return "\n".join(lines) + "\n"

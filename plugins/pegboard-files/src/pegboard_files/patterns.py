@@ -1,7 +1,7 @@
-"""File name patterns: lines in the language of .gitignore, which ignore files and globs are both made of.
+"""File name patterns in .gitignore syntax, for ignore files and globs.
 
-pathspec translates a line into a regular expression, and RE2 runs all of them at once, in linear time: the lines
-come from a repository or from a model, and `*a*a*a*a*b` costs a backtracking engine years.
+pathspec translates a line into a regular expression, and RE2 matches all of them at once, in linear time: the lines
+come from a repository or a model, and `*a*a*a*a*b` takes a backtracking engine years.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SET_SIZE: Final = 500
 """Lines compiled together: RE2 refuses sets of several thousand."""
 
 
-# How pathspec's expressions end, and how they have to end here. Its own are for lists of files: there `foo` also
-# matches `foo/bar`. A walk asks for each entry by itself, after its directory, and then `*`, `!*/`, `!*.py` only
+# The ends of pathspec's expressions, and their replacements. pathspec's are for lists of files: there `foo` also
+# matches `foo/bar`. A walk matches each entry by itself, after its directory, and then `*`, `!*/`, `!*.py` only
 # works if no line matches an entry by a directory above it.
 _TAILS: Final = (
     ("(?:(?P<ps_d>/)|$)", "/?$"),  # foo: a file, or a directory (asked as "foo/")
@@ -37,8 +37,8 @@ class Rules:
     """The lines of one ignore file, or the globs of one call.
 
     Attributes:
-        sets: The later lines first, those together that RE2 matches at once: its set of expressions, and for each
-            whether it includes, or begins with `!`.
+        sets: Groups of lines, the last ones first: RE2's set of expressions, and for each whether it includes
+            (or begins with `!`).
     """
 
     sets: tuple[tuple[Any, tuple[bool, ...]], ...]
@@ -47,7 +47,7 @@ class Rules:
         """The verdict of the last line that matches.
 
         Args:
-            path: Relative to where the lines stand, in valid UTF-8; a directory ends in `/`.
+            path: Relative to the directory of the lines, in valid UTF-8; a directory ends in `/`.
 
         Returns:
             `True` where it matches, `False` where it begins with `!`, `None` where no line matches.
@@ -60,7 +60,7 @@ class Rules:
 
 
 def compiled(lines: Iterable[str]) -> Rules:
-    """The rules of these lines; an empty line or a comment is passed over, as git does."""
+    """Compiles lines to rules; empty lines and comments are skipped, as git does."""
     known = [found for line in lines if (found := translated(line)) is not None]
     starts = range(0, len(known), _SET_SIZE)
     return Rules(tuple(_rule_set(known[start : start + _SET_SIZE]) for start in reversed(starts)))
@@ -68,7 +68,7 @@ def compiled(lines: Iterable[str]) -> Rules:
 
 @lru_cache(maxsize=64)
 def rules_of(text: str) -> Rules:
-    """The rules of an ignore file's text; kept, since the next call reads the same files."""
+    """The rules of an ignore file's text; cached, since the next call reads the same files."""
     return compiled(text.removeprefix("\ufeff").split("\n"))
 
 
@@ -80,7 +80,7 @@ def translated(line: str) -> Line | None:
     if not line.removeprefix("!").strip("/ \t\r"):
         return None
     if line.rstrip().endswith("/**/"):
-        # The directories below; pathspec takes `a/**/` for `a/`.
+        # The directories below; pathspec treats `a/**/` as `a/`.
         line = line.rstrip() + "*/"
     try:
         regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
@@ -117,15 +117,15 @@ MAX_GLOB: Final = 1_000
 """Characters of a pattern."""
 
 MAX_BRACES: Final = 20
-"""Pairs of braces in one pattern; the library that takes them apart goes deeper for each."""
+"""Pairs of braces in one pattern; the library that expands them recurses for each."""
 
 MAX_BRANCHES: Final = 1_000
-"""How many patterns the braces of one may stand for."""
+"""Patterns that the braces of one pattern may expand to."""
 
 
 @frozen
 class Globs:
-    """Set of glob patterns that picks paths.
+    """Include and exclude patterns for paths.
 
     Attributes:
         wanted: A path has to match one of these; `None` wants all.
@@ -136,7 +136,7 @@ class Globs:
     unwanted: Rules | None = None
 
     def takes(self, path: str) -> bool:
-        """Whether a path is wanted.
+        """Whether a path is selected.
 
         Args:
             path: Relative to where the search starts; a directory ends in `/`.
@@ -146,7 +146,7 @@ class Globs:
         return self.unwanted is None or not self.unwanted.verdict(path)
 
     def prunes(self, directory: str) -> bool:
-        """Whether a directory (ending in `/`) is unwanted with all that is in it."""
+        """Whether a directory (ending in `/`) is excluded with everything in it."""
         return self.unwanted is not None and bool(self.unwanted.verdict(directory))
 
 
@@ -157,13 +157,13 @@ def globs(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Globs:
     """Globs from patterns such as `*.py`, `src/**/*.{ts,tsx}`, `/README.md`, `build/`.
 
     Raises:
-        ToolError: A pattern is broken, stands for too many, or climbs out with `..`.
+        ToolError: A pattern is invalid, expands to too many, or contains `..`.
     """
     return Globs(_glob_rules(include), _glob_rules(exclude))
 
 
 def names_hidden(pattern: str) -> bool:
-    """Whether a pattern asks for a hidden name by itself, as `.github/*.yml` does."""
+    """Whether a pattern names a hidden file or directory, as `.github/*.yml` does."""
     return any(part.startswith(".") and part not in {".", ".."} for part in pattern.split("/"))
 
 
@@ -172,7 +172,7 @@ def _glob_rules(patterns: Sequence[str]) -> Rules | None:
 
 
 def _lines(pattern: str) -> list[str]:
-    """A pattern as lines of an ignore file, one for each way through its braces."""
+    """A pattern as lines of an ignore file, with its braces expanded."""
     import bracex
 
     if ".." in pattern.split("/"):
@@ -182,8 +182,8 @@ def _lines(pattern: str) -> list[str]:
     try:
         lines = bracex.expand(pattern.removeprefix("./"), keep_escapes=True, limit=MAX_BRANCHES)
     except bracex.ExpansionLimitException:
-        raise ToolError(f"the braces in {pattern!r} stand for more than {MAX_BRANCHES:,} patterns.") from None
-    # `!` and `#` begin a line that means something else; in a pattern they are themselves.
+        raise ToolError(f"the braces in {pattern!r} expand to more than {MAX_BRANCHES:,} patterns.") from None
+    # A leading `!` or `#` has a meaning in ignore files; in a pattern it is literal.
     lines = [f"\\{line}" if line.startswith(("!", "#")) else line for line in lines]
     if not lines or not all(map(translated, lines)):
         raise ToolError(

@@ -1,4 +1,4 @@
-"""`read_text`: one page of a text file, with line numbers and the way to the next page."""
+"""Pages of text files: numbered lines, with the offset of the next page."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, descri
 
 MAX_LINES: Final = 2_000
 MAX_BYTES: Final = 50 << 10
-"""What one result may hold, its note included."""
+"""Bytes of one result, its note included."""
 
 _BLOCK: Final = 1 << 20
 _COUNTED_BYTES: Final = 64 << 20
-"""How much is read on behind a page, only to say how many lines there are."""
+"""Bytes that are read after a page to count the lines."""
 
 _NOTE_BYTES: Final = 512
-"""Kept free for the note below a page."""
+"""Reserved for the note below a page."""
 
 
 @define
 class Page:
-    r"""The lines that one call shows.
+    r"""The lines of one result.
 
     Attributes:
         first: The number of the first line, 1-based.
-        limit: How many lines it may hold.
-        rows: The lines as they are shown, with their numbers.
+        limit: The maximum number of lines.
+        rows: The lines as shown, with their numbers.
         size: Bytes of `rows` in UTF-8, line ends included.
         crlf: How many lines end in `\r\n`.
         undecodable: Whether a line holds bytes that aren't UTF-8.
-        cut: Whether a line was too long to be shown whole.
-        full: Whether there was one more line that had no place.
+        cut: Whether a line was truncated.
+        full: Whether there was a further line that didn't fit.
     """
 
     first: int
@@ -53,7 +53,7 @@ class Page:
         return self.first + len(self.rows) - 1
 
     def fill(self, lines: Iterable[Line]) -> None:
-        """Takes lines as long as there is place, whole ones only."""
+        """Adds whole lines as long as they fit."""
         for line in lines:
             row = f"{self.first + len(self.rows)}\t{line.text}"
             size = len(row.encode()) + 1
@@ -67,11 +67,11 @@ class Page:
             self.cut = self.cut or line.is_cut
 
     def text(self, encoding: str, total: int | None) -> str:
-        """What the model reads.
+        """The page as text for the model.
 
         Args:
             encoding: As in `Text`.
-            total: How many lines the file has, or `None` where they weren't counted.
+            total: The number of lines of the file, or `None` if they weren't counted.
         """
         notes = self._notes(encoding, total)
         return "\n".join([*self.rows, f"[{' '.join(notes)}]"] if notes else self.rows)
@@ -102,11 +102,11 @@ def read_text(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
         file: The file, just opened.
         name: Its path, as the model knows it.
         offset: The number of the first line, 1-based.
-        limit: How many lines at most.
+        limit: The maximum number of lines.
         deadline: When to give up.
 
     Raises:
-        ToolError: It is no text, or ends before `offset`.
+        ToolError: It isn't text, or ends before `offset`.
     """
     try:
         text = text_of(file)
@@ -117,24 +117,24 @@ def read_text(file: BinaryIO, name: str, offset: int, limit: int, deadline: Dead
 
 
 def page_of(text: Text, name: str, offset: int, limit: int, deadline: Deadline, *, counted: bool = True) -> str:  # noqa: PLR0913
-    """One page of a text; see `read_text`. `counted` says how many lines there are, where that is known."""
+    """One page of a text; see `read_text`. Without `counted`, its note leaves out the number of lines."""
     skipped = _skip(text.file, offset - 1, deadline)
     page = Page(offset, min(limit, MAX_LINES - 1))  # the note is a line too
     page.fill(lines_of(text.file, deadline))
     if not page.rows:
         if offset == 1:
             return "[The file is empty.]"
-        raise ToolError(f"{name!r} has {skipped:,} lines: nothing stands at offset={offset}.")
+        raise ToolError(f"{name!r} has {skipped:,} lines: there is nothing at offset={offset}.")
     total = None
     if page.full and counted:
         rest = _count(text.file, deadline)
-        # The line that had no place was read, and isn't among the rest.
+        # The line that didn't fit was already read, so it isn't in `rest`.
         total = None if rest is None else page.last + 1 + rest
     return page.text(text.encoding, total)
 
 
 def _skip(file: BinaryIO, lines: int, deadline: Deadline) -> int:
-    """Goes over so many lines; the number of those that were there."""
+    """Skips lines; gives how many there were."""
     skipped = 0
     ends_open = False
     while skipped < lines:
@@ -153,7 +153,7 @@ def _skip(file: BinaryIO, lines: int, deadline: Deadline) -> int:
 
 
 def _after(block: bytes, lines: int) -> int:
-    """The place in a block that is behind so many line ends."""
+    """The index in a block after the given number of line ends."""
     place = 0
     for _ in range(lines):
         place = block.index(b"\n", place) + 1
@@ -161,7 +161,7 @@ def _after(block: bytes, lines: int) -> int:
 
 
 def _count(file: BinaryIO, deadline: Deadline) -> int | None:
-    """How many lines follow; `None` where that would take too long to find out."""
+    """The number of remaining lines; `None` if counting would take too long."""
     count, read, last = 0, 0, b"\n"
     while block := file.read(_BLOCK):
         count += block.count(b"\n")

@@ -1,8 +1,8 @@
-"""The one folder that the tools can reach: opened for a call, with paths resolved inside of it, and a time limit.
+"""Sandbox of the file tools: a root directory, opened for a call, and path resolution that can't leave it.
 
 A path is resolved first (`resolve`): component by component, links included, into parts below the root. Then it is
-opened (`OpenRoot.directory`, `OpenRoot.open_file`): from the root's own descriptor downwards, one component at a time,
-never through a link. Whatever is swapped in between, opening can't leave the root: at worst it fails.
+opened (`OpenRoot.directory`, `OpenRoot.open_file`): from the root's descriptor downwards, one component at a time,
+never through a link. If something is swapped in between, opening fails, but doesn't leave the root.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pegboard.tools.visible import printable
 
 @frozen
 class Deadline:
-    """A moment after which work stops with what it has.
+    """A time limit after which work stops with the results so far.
 
     Attributes:
-        seconds: The limit, from the making of this object.
+        seconds: The limit, from the creation of this object.
     """
 
     seconds: float
@@ -41,31 +41,31 @@ class Deadline:
         return time.monotonic() >= self._end
 
     def check(self, doing: str) -> None:
-        """Goes on in time.
+        """Checks the time limit.
 
         Raises:
-            ToolError: The time is over.
+            ToolError: It has passed.
         """
         if self.passed:
             raise ToolError(f"{doing} took longer than {self.seconds:g} seconds.")
 
 
 Kind: TypeAlias = Literal["file", "directory", "link", "other"]
-"""What a name stands for; `other` is a pipe, a socket or a device."""
+"""The type of a directory entry; `other` is a pipe, a socket or a device."""
 
 Parts: TypeAlias = tuple[str, ...]
 """A path below the root, component by component, links resolved; `()` is the root itself."""
 
 
 Allows: TypeAlias = Callable[[str], bool]
-"""Gets an absolute path; whether the rules allow it."""
+"""Whether the permission rules allow an absolute path."""
 
 
 def shown_path(parts: Iterable[str]) -> str:
     """The path relative to the root, with `/`, each name `printable`; `"."` for the root.
 
-    A name may hold anything but `/` and NUL: line ends that fake a second entry, terminal control, bytes
-    that are no UTF-8. `Root` finds files by their shown names too.
+    A name may hold anything but `/` and NUL: line ends that fake a second entry, terminal control sequences, bytes
+    that aren't UTF-8. `resolve` finds files by their shown names too.
     """
     return "/".join(map(printable, parts)) or "."
 
@@ -74,16 +74,16 @@ MAX_CHILDREN: Final = 200_000
 """Entries of one directory."""
 
 
-# Windows has none of these; there the plugin refuses to register.
+# Windows lacks these; there the plugin refuses to register.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
-# O_PATH passes through a directory that may be entered but not listed; macOS has no such thing.
+# O_PATH opens a directory that may be entered but not listed; macOS lacks it.
 _PASS: Final = _DIRECTORY | _NO_LINK | getattr(os, "O_PATH", 0)
 
 
-# Without O_NONBLOCK a pipe that is swapped in would be waited for.
+# Without O_NONBLOCK, opening a pipe that was swapped in would block.
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _KINDS: Final[dict[int, Kind]] = {
     stat.S_IFREG: "file",
@@ -101,16 +101,16 @@ class Child:
 
 
 def kind_of(mode: int) -> Kind:
-    """What a `st_mode` stands for."""
+    """The file type in a `st_mode`."""
     return _KINDS.get(stat.S_IFMT(mode), "other")
 
 
 @contextmanager
 def worded(name: str) -> Generator[None]:
-    """Words what the system refuses for the model: the path as it knows it and the reason.
+    """Converts an `OSError`, which would name paths of the host, to an error for the model.
 
     Raises:
-        ToolError: Instead of an `OSError`, which would name paths of the host.
+        ToolError: With the path as the model knows it, and the reason.
     """
     try:
         yield
@@ -125,15 +125,15 @@ def worded(name: str) -> Generator[None]:
 class OpenRoot:
     """The root, open for one call.
 
-    What the permission rules deny can neither be listed nor opened, by whichever path it was found.
+    What the permission rules deny can neither be listed nor opened, by any path.
 
     Attributes:
         fd: Its descriptor.
-        places: Absolute paths that mean the root: a model may write them, and links may lead there.
+        places: Absolute paths of the root: a model may write them, and links may lead there.
         allows: Whether the rules let a call read an absolute path; `None`: any.
-        may_edit: Whether they let it change one; `None`: any.
-        is_absolute: Whether a model knows what is below it by absolute paths.
-        denied: Whether they have kept something out of a directory.
+        may_edit: Whether the rules let a call change an absolute path; `None`: any.
+        is_absolute: Whether paths in it are shown to the model as absolute ones.
+        denied: Whether the rules have removed something from a listing.
     """
 
     fd: int
@@ -143,25 +143,25 @@ class OpenRoot:
     is_absolute: bool = False
     denied: bool = field(default=False, init=False)
     _allowed: dict[Parts, bool] = field(factory=dict[Parts, bool], init=False)
-    _kept_parts: Parts = field(default=(), init=False)
-    _kept_fd: int = field(default=-1, init=False)
+    _cached_parts: Parts = field(default=(), init=False)
+    _cached_fd: int = field(default=-1, init=False)
 
     def directory(self, parts: Parts) -> int:
-        """A descriptor of a directory below the root, good for `dir_fd=`; no link is followed.
+        """A descriptor of a directory below the root, for `dir_fd=`; no link is followed.
 
-        It is good until another directory is asked for: the last one is kept, since files of one directory are
-        opened one after the other.
+        It is valid until the next call for another directory: only the last one is cached, since files of one
+        directory are opened one after the other.
 
         Raises:
-            OSError: A component is missing, is no directory (a link is none), or may not be entered.
+            OSError: A component is missing, isn't a directory (a link isn't one), or may not be entered.
         """
         if not parts:
             return self.fd
-        if parts != self._kept_parts:
+        if parts != self._cached_parts:
             opened = self._walk_to(parts)
             self.close()
-            self._kept_parts, self._kept_fd = parts, opened
-        return self._kept_fd
+            self._cached_parts, self._cached_fd = parts, opened
+        return self._cached_fd
 
     def _walk_to(self, parts: Parts) -> int:
         """Opens one component after the other."""
@@ -176,55 +176,55 @@ class OpenRoot:
         return fd
 
     def close(self) -> None:
-        """Lets go of the directory that was kept."""
-        if self._kept_parts:
-            os.close(self._kept_fd)
-            self._kept_parts = ()
+        """Closes the cached directory."""
+        if self._cached_parts:
+            os.close(self._cached_fd)
+            self._cached_parts = ()
 
     def place(self, parts: Parts) -> str:
-        """The absolute path of what stands there."""
+        """The absolute path of these parts."""
         return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
 
     def shown(self, parts: Parts) -> str:
-        """The path by which a model knows what stands there: relative to the root, or absolute."""
+        """The path as shown to the model: relative to the root, or absolute."""
         return printable(self.place(parts)) if self.is_absolute else shown_path(parts)
 
     def pattern(self, written: str, start: Parts) -> str:
-        """A pattern for what is in a directory: one that begins with its absolute path goes on from there."""
+        """A pattern relative to a directory: the directory's absolute path is removed from its start."""
         heads = ("/".join((place.rstrip("/"), *start, "")) for place in self.places)
         return next((f"/{written.removeprefix(head)}" for head in heads if written.startswith(head)), written)
 
     def holds(self, path: str) -> bool:
-        """Whether an absolute path begins in it."""
+        """Whether an absolute path is in this root, as written."""
         return any(f"{path}/".startswith(place.rstrip("/") + "/") for place in self.places)
 
     def is_allowed(self, parts: Parts) -> bool:
-        """Whether the rules let what stands there be read."""
+        """Whether the rules let these parts be read."""
         if self.allows is not None and parts not in self._allowed:
             self._allowed[parts] = self.allows(self.place(parts))
         return self.allows is None or self._allowed[parts]
 
     def check(self, parts: Parts) -> None:
-        """Goes on where the rules let what stands there be read; raises `ToolError` where they don't."""
+        """Raises `ToolError` unless the rules let these parts be read."""
         _check_allowed(self, parts, self.shown(parts))
 
     def check_edit(self, parts: Parts) -> None:
-        """Goes on where they let it be changed; raises `ToolError` where they don't."""
+        """Raises `ToolError` unless the rules let these parts be changed."""
         if self.may_edit is not None and not self.may_edit(self.place(parts)):
             raise denied(self.shown(parts))
 
     def status(self, parts: Parts) -> os.stat_result:
-        """The status of what stands there; of a link, its own.
+        """The result of `lstat`.
 
         Raises:
-            OSError: It can't be had.
+            OSError: It failed.
         """
         if not parts:
             return os.fstat(self.fd)
         return os.stat(parts[-1], dir_fd=self.directory(parts[:-1]), follow_symlinks=False)
 
     def children(self, parts: Parts) -> list[Child]:
-        """The entries of a directory, in no order, but for those that the rules deny.
+        """The entries of a directory that the rules allow, in no order.
 
         Raises:
             OSError: It can't be listed.
@@ -248,10 +248,10 @@ class OpenRoot:
 
         Raises:
             OSError: It can't be opened.
-            ToolError: The rules deny it, or it is something else than a regular file.
+            ToolError: The rules deny it, or it isn't a regular file.
         """
         self.check(parts)
-        # Opening a device can do something by itself, so it is looked at first.
+        # Opening a device can have effects, so its type is checked first.
         _regular(self.shown(parts), self.status(parts))
         opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
         try:
@@ -263,17 +263,17 @@ class OpenRoot:
 
 
 def root_place(setting: str | None, work_dir: str | None) -> Path:
-    """The absolute path of the root, as `opened_root` takes it."""
+    """The absolute path of the root that `opened_root` opens."""
     return Path(work_dir or ".").absolute() / Path(setting or ".").expanduser()
 
 
 @define(eq=False)
 class Roots:
-    """The folders that a call can reach, each opened when it is asked for.
+    """The roots of a call, each opened on first use.
 
     Attributes:
-        main: Where relative paths start.
-        others: The paths of the others; what is in them has absolute paths.
+        main: The root that relative paths start in.
+        others: The paths of the other roots; files in them have absolute paths.
     """
 
     main: OpenRoot
@@ -282,7 +282,7 @@ class Roots:
     _opened: dict[str, OpenRoot | None] = field(factory=dict[str, "OpenRoot | None"], init=False)
 
     def of(self, path: str) -> OpenRoot:
-        """The root that a path is in: the main one, unless it is absolute and in another alone."""
+        """The root that a path is in: another than the main one only for an absolute path that is only in that."""
         if path.startswith("/") and not self.main.holds(path):
             for other in self.others:
                 root = self._open(other)
@@ -293,7 +293,7 @@ class Roots:
     def _open(self, other: str) -> OpenRoot | None:
         if other not in self._opened:
             self._opened[other] = None
-            with suppress(ToolError):  # one that isn't there holds nothing
+            with suppress(ToolError):  # a missing one contains nothing
                 root = self._stack.enter_context(opened_root(other, None, self.main.allows, self.main.may_edit))
                 root.is_absolute, self._opened[other] = True, root
         return self._opened[other]
@@ -303,7 +303,7 @@ class Roots:
 def opened_roots(
     roots: Sequence[str], work_dir: str | None = None, allows: Allows | None = None, may_edit: Allows | None = None
 ) -> Generator[Roots]:
-    """The roots, open for one call: the first where relative paths start, and others; see `opened_root`."""
+    """The roots, open for one call: the first is the main one; see `opened_root`."""
     with ExitStack() as stack:
         main = stack.enter_context(opened_root(roots[0] if roots else None, work_dir, allows, may_edit))
         yield Roots(main, roots[1:], stack)
@@ -317,9 +317,9 @@ def opened_root(
 
     Args:
         setting: Its path, `~` allowed; a relative one starts at `work_dir`. `None` is `work_dir` itself.
-        work_dir: By default the process's own at the time of the call.
+        work_dir: By default the working directory of the process at the time of the call.
         allows: Whether the rules let the call read an absolute path; by default any.
-        may_edit: Whether they let it change one; likewise.
+        may_edit: Whether the rules let the call change an absolute path; by default any.
 
     Raises:
         ToolError: It can't be opened.
@@ -342,7 +342,7 @@ def opened_root(
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
-    """What an entry is, by the directory's own entry."""
+    """The type of an entry, without a further system call where the directory has it."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
@@ -355,27 +355,27 @@ def _regular(name: str, found: os.stat_result) -> None:
     if kind == "directory":
         raise ToolError(f"{name!r} is a directory. Use list_directory or glob to look into it.")
     if kind != "file":
-        raise ToolError(f"{name!r} is no regular file (a pipe, socket, device or link): not opened.")
+        raise ToolError(f"{name!r} is not a regular file (a pipe, socket, device or link): not opened.")
 
 
 MAX_LINKS: Final = 40
-"""As many links in one path as Linux follows."""
+"""Links in one path: Linux's own limit."""
 
 MAX_PARTS: Final = 1_000
-"""Components of one path, or of where one link leads."""
+"""Components of one path, or of the target of one link."""
 
 
 def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
-    """The parts below the root that a path stands for, links resolved one by one.
+    """Resolves a path to its parts below the root, links one by one.
 
     Args:
-        root: What can't be left.
+        root: The root that it must stay in.
         asked: Relative to the root; or absolute and below it.
-        create: Whether its end need not exist; directories on the way are taken as written, and hold no `..`.
+        create: Whether its end need not exist; missing directories are taken as written, and must not include `..`.
 
     Raises:
-        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at; or the rules
-            deny it, which is said of what is there and of what isn't alike.
+        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be examined; or the rules
+            deny it, with the same error whether or not it exists.
     """
     _check_text(asked)
     done, links = list[str](), 0
@@ -408,7 +408,7 @@ def resolve(root: OpenRoot, asked: str, *, create: bool = False) -> Parts:
 
 
 def denied(asked: str) -> ToolError:
-    """What every file tool says of what the rules deny, whether or not it is there."""
+    """The error of every file tool for a path that the rules deny, whether or not it exists."""
     return ToolError(
         f"the permission rules of this program deny {asked!r}. Go on without it, or tell the user what you need."
     )
@@ -427,17 +427,19 @@ def _go_up(root: OpenRoot, done: list[str], asked: str) -> None:
 
 
 def _new_parts(root: OpenRoot, parts: Parts, asked: str) -> Parts:
-    """The parts of something that is to be made.
+    """The parts of a file or directory to create.
 
     Raises:
-        ToolError: Its path has `..` where nothing is yet or characters that can't be seen, or the rules deny it.
+        ToolError: Its path has `..` in a missing directory or unprintable characters, or the rules deny it.
     """
     if ".." in parts:
         raise ToolError(
             f"{printable(asked)!r} goes through a directory that doesn't exist. Give its path without '..'."
         )
     if odd := [part for part in parts if not part.isprintable()]:
-        raise ToolError(f"{printable(odd[0])!r} is no name for a new file: it holds characters that can't be printed.")
+        raise ToolError(
+            f"{printable(odd[0])!r} can't be the name of a new file: it has characters that can't be printed."
+        )
     _check_allowed(root, parts, asked)
     return parts
 
@@ -452,7 +454,7 @@ def _check_text(asked: str) -> None:
 
 
 def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
-    """The components of a path, the last first; those of an absolute one from the root on.
+    """The components of a path below the root, the last first.
 
     Raises:
         ToolError: It is absolute and not below the root, or too long.
@@ -476,7 +478,7 @@ def _outside(asked: str) -> ToolError:
 
 
 def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, str | None]:
-    """The name that a component stands for, and where it leads if it is a link."""
+    """The name of the entry that a component refers to, and its target if it is a link."""
     try:
         name, fd = part, root.directory(parent)
         try:
@@ -488,9 +490,9 @@ def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, st
             _check_allowed(root, (*parent, name), asked)
         return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
     except NotADirectoryError as error:
-        raise ToolError(f"{printable(asked)!r} leads through something that is no directory.") from error
+        raise ToolError(f"{printable(asked)!r} leads through something that isn't a directory.") from error
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it can't be looked at"
+        reason = os.strerror(error.errno) if error.errno else "it can't be examined"
         raise ToolError(f"{printable(asked)!r}: {reason}.") from error
 
 
@@ -500,16 +502,16 @@ def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
     if len(same) == 1:
         return same[0]
     near = [root.shown((*parent, name)) for name in suggest(part, _names(root, parent))]
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "See what is there by list_directory or glob."
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Use list_directory or glob to see what exists."
     raise MissingError(f"there is no {printable(asked)!r}. {hint}")
 
 
 class MissingError(ToolError):
-    """Something isn't there."""
+    """A file or directory doesn't exist."""
 
 
 def _names(root: OpenRoot, parent: Parts) -> list[str]:
-    """The names that may be read in a directory; none where it may not be listed."""
+    """The names in a directory that may be read; none if it may not be listed."""
     try:
         return [child.name for child in root.children(parent)] if root.is_allowed(parent) else []
     except OSError:

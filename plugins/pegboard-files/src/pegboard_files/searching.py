@@ -1,7 +1,7 @@
-"""Searches: lines of files that match a regular expression of RE2, with their context.
+"""Search in files: lines that match an RE2 regular expression, with their context.
 
-A pattern comes from a model, and `(a+)+$` costs a backtracking engine years. RE2 has no backtracking, and so neither
-look-around nor back-references, which is just what ripgrep's default engine offers.
+A pattern comes from a model, and `(a+)+$` takes a backtracking engine years. RE2 doesn't backtrack, and so has neither
+look-around nor back-references, like ripgrep's default engine.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ MAX_PATTERN: Final = 1_000
 """Characters of a pattern."""
 
 MAX_MEMORY: Final = 2 << 20
-"""Bytes that RE2 may use for one pattern; it keeps the last 128."""
+"""Bytes that RE2 may use for one pattern; it caches the last 128."""
 
 MAX_PROGRAM: Final = 10_000
-"""Instructions of a compiled pattern: a bound on what each byte can cost."""
+"""Instructions of a compiled pattern: a bound on the cost per byte."""
 
 _LINE_END: Final = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 _ESCAPE: Final = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|x\{[^}]*\}|.)", re.DOTALL)
 
 
 def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
-    """What a model looks for, compiled by RE2.
+    """Compiles a model's pattern by RE2.
 
     Args:
-        pattern: A regular expression, or a text.
-        literal: Whether it is a text.
-        case: Whether letter case counts; `smart`: only where the pattern holds an upper-case letter.
+        pattern: A regular expression, or a plain text.
+        literal: Whether it is a plain text.
+        case: Whether letter case counts; `smart`: only if the pattern has an upper-case letter.
 
     Raises:
-        ToolError: It is no valid expression, too costly, or can't match within one line.
+        ToolError: It isn't a valid expression, is too costly, or can't match within one line.
     """
     re2 = import_module("re2")
     if ("\n" in pattern) if literal else _LINE_END.search(pattern):
@@ -65,16 +65,16 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
 
 
 def lines_in(block: bytes, pattern: Any) -> Iterator[tuple[int, int]]:
-    r"""Start and end of the first match in each line that a pattern matches, as places in `block`.
+    r"""Start and end in `block` of the first match in each matching line.
 
     Args:
         block: Whole lines with `\n` at their ends.
-        pattern: As `line_pattern` gives it.
+        pattern: Compiled by `line_pattern`.
     """
     at = 0
     while at < len(block):
         match = pattern.search(block, at)
-        # Behind the last line end is no line.
+        # There is no line after the last line end.
         if match is None or (match.start() == len(block) and block.endswith(b"\n")):
             return
         start, end = match.span()
@@ -137,13 +137,13 @@ class FileCount:
 
 
 def with_context(matches: list[Match], file: BinaryIO, context: int, deadline: Deadline) -> list[Match]:
-    """The matches of one file, at least one, with the lines round them; no line is given twice.
+    """The matches of one file, at least one, with the lines around them; no line is given twice.
 
     Args:
         matches: In the order of their lines.
-        file: The file, standing at its first line.
-        context: How many lines before and after each.
-        deadline: When to stop looking for them.
+        file: The file, positioned at its first line.
+        context: The number of lines before and after each.
+        deadline: When to stop reading them.
     """
     near = _lines_near({match.line for match in matches}, file, context, deadline)
     complete: list[Match] = []
@@ -171,7 +171,7 @@ def _shortened(text: str) -> str:
 
 
 def _taken(near: dict[int, str], line: int, step: int, most: int) -> list[str]:
-    """Takes the lines out of `near` that follow each other from `line` on, in reading order."""
+    """Removes consecutive lines from `near`, starting next to `line`; gives them in reading order."""
     taken: list[str] = []
     number = line + step
     while len(taken) < most and number in near:
@@ -187,20 +187,20 @@ MAX_BYTES: Final = 48 << 10
 
 @define
 class Search:
-    """One search over many files: what it looks for, and what it has found so far.
+    """A search over many files, with its results so far.
 
     Attributes:
-        root: What can't be left.
-        pattern: What to look for, as `line_pattern` gives it.
+        root: The root that the files are in.
+        pattern: The pattern, compiled by `line_pattern`.
         mode: `matches`, `files` or `counts`.
-        limit: How many matches, or files, at most.
-        context: How many lines before and after each match.
+        limit: The maximum number of matches, or files.
+        context: The number of lines before and after each match.
         deadline: When to stop.
         matches: Found lines, for the mode `matches`.
         files: Found files, for the other modes.
-        searched: How many files were searched.
-        binary: How many files were left out since they aren't text.
-        unreadable: How many files couldn't be opened.
+        searched: The number of files searched.
+        binary: The number of files left out because they aren't text.
+        unreadable: The number of files that couldn't be opened.
         size: Bytes of the found lines.
         full: Whether there was more to find than `limit` or `MAX_BYTES` allow.
         stopped: Whether the deadline passed.
@@ -222,7 +222,7 @@ class Search:
     stopped: bool = field(default=False, init=False)
 
     def run(self, files: Iterable[Parts]) -> None:
-        """Searches files in their order, as long as there is time and place."""
+        """Searches files in order until a limit is reached."""
         for parts in files:
             try:
                 self.search(parts)
@@ -237,9 +237,9 @@ class Search:
         """Searches one file.
 
         Raises:
-            BinaryFileError: It is no text.
+            BinaryFileError: It isn't text.
             OSError: It can't be read.
-            ToolError: It is no regular file.
+            ToolError: It isn't a regular file.
         """
         with self.root.open_file(parts) as opened:
             file = text_of(opened).file
@@ -252,7 +252,7 @@ class Search:
             if self.context and found:
                 file.seek(begin)
                 found = with_context(found, file, self.context, self.deadline)
-            self._keep(found)
+            self._add(found)
 
     def _count(self, parts: Parts, file: BinaryIO) -> None:
         count = 0
@@ -267,7 +267,7 @@ class Search:
             self.files.append(FileCount(self.root.shown(parts), count if self.mode == "counts" else None))
 
     def _take(self, parts: Parts, file: BinaryIO) -> list[Match]:
-        """The matches of one file, without context, as far as there may be place for them."""
+        """The matches of one file, without context, within the limits."""
         found: list[Match] = []
         size = self.size
         for line, text in self._hits(file):
@@ -278,7 +278,7 @@ class Search:
             size += _size(text)
         return found
 
-    def _keep(self, found: list[Match]) -> None:
+    def _add(self, found: list[Match]) -> None:
         for match in found:
             self.size += sum(map(_size, (*match.before, match.text, *match.after)))
             if self.size > MAX_BYTES and self.matches:
@@ -304,5 +304,5 @@ class Search:
 
 
 def _size(text: str) -> int:
-    # Path and number of a line cost something too.
+    # Path and line number take space too.
     return len(text.encode()) + 16

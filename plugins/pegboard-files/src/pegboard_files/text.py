@@ -14,13 +14,13 @@ from attrs import frozen
 from pegboard_files.root import Deadline
 
 SNIFFED_BYTES: Final = 8_192
-"""A NUL byte among the first so many makes a file binary, as in git and ripgrep."""
+"""Bytes at the start of a file in which a NUL byte makes it binary, as in git and ripgrep."""
 
 MAX_DECODED_BYTES: Final = 16 << 20
 """Files in UTF-16 and UTF-32 are decoded as a whole; larger ones count as binary."""
 
 
-# UTF-32's little-endian mark begins with UTF-16's, so it is looked for first.
+# UTF-32 little-endian starts with UTF-16's mark, so it comes first.
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -35,11 +35,11 @@ class BinaryFileError(Exception):
 
 @frozen
 class Text:
-    """A text file, standing at its first line.
+    """A text file, positioned at its first line.
 
     Attributes:
-        file: Its bytes in UTF-8, as far as they are text.
-        encoding: What it is written in: `"utf-8"`, `"utf-16"` or `"utf-32"`.
+        file: Its bytes, as UTF-8 (invalid bytes included).
+        encoding: Its own encoding: `"utf-8"`, `"utf-16"` or `"utf-32"`.
     """
 
     file: BinaryIO
@@ -47,10 +47,10 @@ class Text:
 
 
 def text_of(file: BinaryIO) -> Text:
-    """The text in a file that was just opened; its byte order mark is left out.
+    """The text in a file that was just opened, without its byte order mark.
 
     Raises:
-        BinaryFileError: It holds a NUL byte near its beginning.
+        BinaryFileError: It has a NUL byte near its beginning, or is in UTF-16 or UTF-32 and too large.
     """
     start = file.read(SNIFFED_BYTES)
     for mark, encoding in _MARKS:
@@ -63,7 +63,7 @@ def text_of(file: BinaryIO) -> Text:
 
 
 def described(file: BinaryIO, name: str) -> str:
-    """What a binary file is, for an error: `"image/png, 1,234 bytes"`."""
+    """Description of a binary file for an error: `"image/png, 1,234 bytes"`."""
     import mimetypes
 
     kind = mimetypes.guess_type(name)[0] or ""
@@ -84,7 +84,7 @@ MAX_COLUMNS: Final = 2_000
 """Characters of one line that are shown."""
 
 KEPT_BYTES: Final = 4 * MAX_COLUMNS + 8
-"""Bytes of one line that are kept: enough for `MAX_COLUMNS` characters and whatever ends in the middle of one."""
+"""Bytes of one line that are read into memory: enough for `MAX_COLUMNS` characters and a partial one."""
 
 _SKIPPED_BYTES: Final = 1 << 16
 
@@ -95,7 +95,7 @@ class Line:
 
     Attributes:
         data: Its bytes, at most `KEPT_BYTES`.
-        dropped: How many more bytes it has.
+        dropped: The number of further bytes.
         crlf: Whether it ended in `\r\n`.
     """
 
@@ -105,7 +105,7 @@ class Line:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether its bytes can be decoded; a character that was cut in two is no fault."""
+        """Whether its bytes can be decoded; a character cut in two at the end is accepted."""
         try:
             codecs.getincrementaldecoder("utf-8")().decode(self.data, final=not self.dropped)
         except UnicodeDecodeError:
@@ -119,7 +119,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """What can be shown of it; bytes that aren't UTF-8 become U+FFFD, and a cut is marked."""
+        """The line as shown: bytes that aren't UTF-8 become U+FFFD, and a truncation is marked."""
         text = self.data.decode(errors="replace")
         if not self.is_cut:
             return text
@@ -129,7 +129,7 @@ class Line:
 
 
 def lines_of(file: BinaryIO, deadline: Deadline) -> Iterator[Line]:
-    """The lines of a file from where it stands.
+    """The lines of a file from its current position.
 
     Raises:
         ToolError: The deadline passed inside one enormous line.
@@ -139,13 +139,13 @@ def lines_of(file: BinaryIO, deadline: Deadline) -> Iterator[Line]:
         while not end.endswith(b"\n") and (more := file.readline(_SKIPPED_BYTES)):
             deadline.check("Reading one line")
             dropped += len(more)
-            # A `\r` may be the last byte of one piece and its `\n` the whole of the next.
+            # A `\r` may be the last byte of one piece and its `\n` the only one of the next.
             end = (end + more)[-2:]
         yield _line(kept, end, dropped)
 
 
 def _line(kept: bytes, end: bytes, dropped: int) -> Line:
-    """A line from its kept bytes, its last two bytes, and how many bytes weren't kept."""
+    """A line from its first bytes, its last two bytes, and the number of dropped bytes."""
     crlf = end.endswith(b"\r\n")
     ending = 2 if crlf else int(end.endswith(b"\n"))
     whole = len(kept) + dropped - ending
@@ -154,7 +154,7 @@ def _line(kept: bytes, end: bytes, dropped: int) -> Line:
 
 
 MAX_LINE: Final = 1 << 17
-"""A longer line comes in pieces that overlap, so that nothing is cut in two unless it is longer than that."""
+"""A longer line is split into overlapping pieces, so that a match shorter than the overlap is never cut in two."""
 
 _OVERLAP: Final = 1 << 12
 _FIRST: Final = 1 << 16
@@ -164,9 +164,9 @@ _QUICK: Final = 0.05
 
 
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
-    r"""The rest of a file, `\r\n` as `\n`; blocks get smaller where the caller takes long over each.
+    r"""The rest of a file, `\r\n` as `\n`, in blocks that shrink if the caller takes long over each.
 
-    So a deadline that is checked between two blocks is checked often, whatever a pattern costs.
+    So a deadline that is checked between blocks is checked often, even with a costly pattern.
     """
     size, rest = _FIRST, b""
     while read := file.read(size):
@@ -187,13 +187,13 @@ def blocks_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def line_at(block: bytes, start: int, end: int, most: int) -> str:
-    """The line in which `start` and `end` lie; of a long one the part round `start`, its ends marked by `…`.
+    """The line that `start` and `end` are in; of a long one the part around `start`, truncation marked by `…`.
 
     Args:
         block: Whole lines.
-        start: Where a match starts.
-        end: Where it ends, in the same line.
-        most: Characters to show.
+        start: The start of a match.
+        end: The end of the match, in the same line.
+        most: The maximum number of characters.
     """
     first = block.rfind(b"\n", 0, start) + 1
     last = block.find(b"\n", end)

@@ -1,4 +1,4 @@
-"""The tools that read, their settings and their answers. Docstrings and parameters are what a model reads."""
+"""The tools that read files, their settings and results. Models read the docstrings and parameters of the tools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pegboard_files.writing import SeenFiles, session_of, stamp_of
 
 
 def _are_paths(value: Any) -> bool:
-    """Whether it is a list of texts that aren't empty."""
+    """Whether it is a list of non-empty texts."""
     texts = cast("list[Any]", value) if isinstance(value, list | tuple) else []
     return bool(texts) and all(isinstance(text, str) and text != "" and "\0" not in text for text in texts)
 
@@ -56,14 +56,14 @@ class Settings:
     """Settings of the file tools.
 
     Attributes:
-        root: The folder that can't be left, or several, `~` allowed: relative paths start in the first, and the others
-            are reached by absolute ones. `None` is the working directory at the time of a call.
+        root: The folder that the tools are confined to, or several, `~` allowed: relative paths start in the first,
+            and the others are reached by absolute ones. `None` is the working directory at the time of a call.
         tools: Which tools there are: `"read-only"`, `"coding"` (each job once) or `"all"`.
-        patch_models: The models that get `apply_patch` in place of `edit_file` and `multi_edit`, by patterns for their
-            names; `*` stands for anything.
+        patch_models: The models that get `apply_patch` instead of `edit_file` and `multi_edit`, by patterns for their
+            names; `*` matches anything.
         hidden: Whether hidden files are always listed and searched, not only when a call asks for it.
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
-        time_limit: Seconds after which a call stops with what it has.
+        time_limit: Seconds after which a call stops with the results so far.
         read_first: Whether a session must have read a file before it replaces all of it.
     """
 
@@ -77,17 +77,17 @@ class Settings:
 
     @property
     def roots(self) -> Sequence[str]:
-        """All of them."""
+        """All roots."""
         return [self.root] if isinstance(self.root, str) else self.root or []
 
     @property
     def main_root(self) -> str | None:
-        """The one where relative paths start."""
+        """The root that relative paths start in."""
         return next(iter(self.roots), None)
 
 
 def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
-    """What to know of a page of a directory."""
+    """The note on a page of a directory."""
     notes = [_stopped(walk)]
     if shown < total:
         notes.append(f"Entries {offset + 1}-{offset + shown} of {total:,}.")
@@ -99,7 +99,7 @@ def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
 
 
 def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
-    """What to know of a page of what a glob found."""
+    """The note on a page of a glob's results."""
     notes = [_stopped(walk), _unreadable(walk.unreadable)]
     if more:
         notes.append(f"There are more: read on with offset={offset + shown}, or narrow the pattern.")
@@ -110,7 +110,7 @@ def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
 
 
 def grep_note(walk: Walk, search: Search) -> str:
-    """What to know of a search."""
+    """The note on a search's results."""
     found = len(search.matches) or len(search.files)
     what = "matching lines" if search.mode == "matches" else "files"
     notes: list[str] = []
@@ -130,7 +130,7 @@ def _stopped(walk: Walk) -> str:
 
 
 def _left_out(walk: Walk) -> str:
-    """How many entries a call could still ask for; what is in a directory that was left out isn't counted."""
+    """The number of hidden and ignored entries; those in a directory that was left out aren't counted."""
     left = [
         f"{count:,} {what} ({flag}=true shows them)"
         for count, what, flag in (
@@ -159,10 +159,10 @@ def _joined(*notes: str) -> str:
 
 
 class Answer(attrs.AttrsInstance, Protocol):
-    """Data that can also be read as text."""
+    """Structured result that also has a text form."""
 
     def text(self) -> str:
-        """The whole of it for a model, in fewer words than JSON."""
+        """All of it for a model, shorter than JSON."""
         ...
 
 
@@ -272,8 +272,8 @@ class FileTools:
     """The four tools that read, bound to one root.
 
     Attributes:
-        settings: How they work.
-        seen: Notes which files sessions have read.
+        settings: The plugin's settings.
+        seen: Records which files sessions have read.
     """
 
     settings: Settings = field(factory=Settings)
@@ -327,7 +327,7 @@ class FileTools:
                 return shown
 
     @tool(title="List a directory", **_READS)
-    def list_directory(  # noqa: PLR0913  (what a model may say)
+    def list_directory(  # noqa: PLR0913  (the tool's parameters)
         self,
         path: PathText = ".",
         *,
@@ -358,7 +358,7 @@ class FileTools:
             return answer(DirectoryListing(root.shown(start), entries, total, note))
 
     @tool(title="Find files by name", **_READS)
-    def glob(  # noqa: PLR0913  (what a model may say)
+    def glob(  # noqa: PLR0913  (the tool's parameters)
         self,
         pattern: Annotated[str, MinLen(1), MaxLen(MAX_GLOB)],
         path: PathText = ".",
@@ -396,7 +396,7 @@ class FileTools:
             return answer(GlobResult(files, more or walk.stopped, note))
 
     @tool(title="Search in files", **_READS)
-    def grep(  # noqa: PLR0913  (what a model may say)
+    def grep(  # noqa: PLR0913  (the tool's parameters)
         self,
         pattern: Annotated[str, MinLen(1), MaxLen(MAX_PATTERN)],
         path: PathText = ".",
@@ -477,7 +477,7 @@ def _files(walk: Walk, start: Parts, wanted: Globs) -> Iterable[Parts]:
 
 
 def _search_one(search: Search, parts: Parts) -> None:
-    """Searches the file that was named, whatever ignore files and globs say of it."""
+    """Searches a file given by its path, regardless of ignore files and globs."""
     try:
         search.search(parts)
     except BinaryFileError:

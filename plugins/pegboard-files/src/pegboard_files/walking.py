@@ -1,12 +1,12 @@
-"""Directory walks: which entries are hidden or ignored, as ripgrep decides it, and pages of what was found.
+"""Directory walks with ripgrep's rules for hidden and ignored entries, and pages of their results.
 
-Sources of ignore rules, the first one that has a say wins: .rgignore, .ignore, .gitignore, .git/info/exclude, the
-user's global excludes; within one source the deepest directory first. Where the root lies inside a git repository, the
-ignore files from the repository's top down to the root hold too.
+Sources of ignore rules, the first match wins: .rgignore, .ignore, .gitignore, .git/info/exclude, the user's global
+excludes; within one source the deepest directory first. If the root is inside a git repository, the ignore files from
+the repository's top down to the root apply too.
 
 The rules are ripgrep's (https://github.com/BurntSushi/ripgrep/blob/master/GUIDE.md#automatic-filtering) with two
-exceptions: .gitignore counts outside of repositories too, and ignore files that are links, pipes or enormous
-don't count, since reading them could leave the root, wait forever or fill the memory.
+exceptions: .gitignore applies outside of repositories too, and ignore files that are links, pipes or enormous
+are skipped, since reading them could leave the root, block forever or fill the memory.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of,
 
 MAX_IGNORE_BYTES: Final = 1 << 18
 MAX_IGNORE_LINES: Final = 5_000
-"""What one ignore file may hold: each line costs memory, and a while for every entry."""
+"""Limits of one ignore file: each line costs memory, and time for every entry."""
 
 IGNORE_FILES: Final = frozenset({".git", ".rgignore", ".ignore", ".gitignore"})
-"""The names that decide what is ignored; `.git` marks a repository's top."""
+"""The names of ignore files; `.git` marks a repository's top."""
 
 
 @frozen
@@ -40,8 +40,8 @@ class Layer:
 
     Attributes:
         rules: Its rules.
-        depth: How many components of a path below the root lead to its directory; 0 for the root and above.
-        prefix: For a directory above the root: the way from it down to the root, ending in `/`; else `""`.
+        depth: The depth of its directory below the root; 0 for the root and above.
+        prefix: For a directory above the root: the path from it down to the root, ending in `/`; else `""`.
     """
 
     rules: Rules
@@ -49,19 +49,19 @@ class Layer:
     prefix: str = ""
 
     def verdict(self, parts: Parts, *, directory: bool) -> bool | None:
-        """`True` ignores the entry, `False` keeps it by a `!` line, `None` has no say."""
+        """`True`: the entry is ignored; `False`: a `!` line includes it; `None`: no line matches."""
         path = self.prefix + "/".join(parts[self.depth :]) + ("/" if directory else "")
         return self.rules.verdict(path)
 
 
 @frozen
 class Ignoring:
-    """Everything that has a say in one directory. Each tuple holds the deepest directory first.
+    """All ignore rules of one directory, in each tuple the deepest directory first.
 
     Attributes:
         rgignore: From .rgignore files.
         ignore: From .ignore files.
-        gitignore: From .gitignore files, no further up than the repository's top.
+        gitignore: From .gitignore files, up to the repository's top.
         exclude: From .git/info/exclude.
         everywhere: From the user's global excludes.
     """
@@ -73,14 +73,14 @@ class Ignoring:
     everywhere: tuple[Layer, ...] = ()
 
     def verdict(self, parts: Parts, *, directory: bool) -> bool | None:
-        """Whether an entry is ignored; asked for one whose directory isn't.
+        """Whether an entry of a directory that isn't ignored is ignored itself.
 
         Args:
-            parts: Its path below the root, in names fit for matching (see `matchable`).
+            parts: Its path below the root, in `matchable` names.
             directory: Whether it is a directory.
 
         Returns:
-            `True` ignored, `False` kept by a `!` line (even if hidden), `None` no rule matches.
+            `True`: ignored; `False`: included by a `!` line (even if hidden); `None`: no rule matches.
         """
         for source in (self.rgignore, self.ignore, self.gitignore, self.exclude, self.everywhere):
             for layer in source:
@@ -90,10 +90,10 @@ class Ignoring:
         return None
 
     def below(self, read: Callable[[str], str | None], depth: int, prefix: str = "", *, is_top: bool) -> Ignoring:
-        """What holds in a directory: its own ignore files on top of what holds above it.
+        """The rules of a directory in this one: its own ignore files before these.
 
         Args:
-            read: Gives the text of an ignore file by its path in the directory; `None` where there is none to read.
+            read: Gives the text of an ignore file by its path in the directory, or `None`.
             depth: As in `Layer`.
             prefix: As in `Layer`.
             is_top: Whether it is a repository's top.
@@ -116,14 +116,14 @@ NOTHING_IGNORED: Final = Ignoring()
 
 
 def matchable(name: str) -> str:
-    """A name as ignore rules see it: stray bytes and line ends, which RE2 can't match, replaced."""
+    """A name for matching: invalid UTF-8 and line ends, which RE2 can't match, are replaced."""
     if name.isprintable():
         return name
     return os.fsencode(name).decode(errors="replace").replace("\n", "\ufffd")
 
 
 def ignoring_above(place: str) -> Ignoring:
-    """What holds in the root before its own ignore files: from the repository around it and the user's excludes.
+    """The rules that the root inherits: from the repository around it and the user's global excludes.
 
     Args:
         place: The absolute path of the root, links resolved.
@@ -133,7 +133,7 @@ def ignoring_above(place: str) -> Ignoring:
     root = Path(place)
     for above in _repository_around(root):
         prefix = "/".join(map(matchable, root.relative_to(above).parts)) + "/"
-        # It may be read anywhere: the operator chose the root, and so what is around it.
+        # Reading above the root is fine: the operator chose the root.
         holding = holding.below(
             lambda name, above=above: _read_anywhere(f"{above}/{name}"), 0, prefix, is_top=(above / ".git").exists()
         )
@@ -141,12 +141,12 @@ def ignoring_above(place: str) -> Ignoring:
 
 
 def ignoring_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
-    """What holds in a directory below the root, which isn't left.
+    """The rules of a directory below the root.
 
     Args:
-        root: What can't be left.
+        root: The root; only files in it are read.
         parts: The directory.
-        above: What holds above it.
+        above: The rules of its parent.
     """
 
     def read(name: str) -> str | None:
@@ -164,7 +164,7 @@ def ignoring_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
 
 
 def _repository_around(root: Path) -> Sequence[Path]:
-    """The directories from the top of the repository that the root lies in down to the root's parent."""
+    """The directories from the top of the repository that contains the root down to the root's parent."""
     if (root / ".git").exists():
         return ()
     for index, above in enumerate(root.parents):
@@ -190,7 +190,7 @@ def _text(file: BinaryIO) -> str | None:
 
 
 def _global_excludes() -> str:
-    """Where the user's global excludes stand: git's `core.excludesFile`, or git's default place for them."""
+    """The path of the user's global excludes: git's `core.excludesFile`, or its default."""
     home = os.environ.get("HOME", "")
     config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     for place in (f"{home}/.gitconfig", f"{config}/git/config"):
@@ -200,10 +200,10 @@ def _global_excludes() -> str:
     return f"{config}/git/ignore"
 
 
-# ripgrep reads git's configuration in the same way: one key, whatever its section.
+# ripgrep reads git's configuration in the same way: one key, in any section.
 _EXCLUDES_FILE: Final = re.compile(r'(?im)^[ \t]*excludesfile[ \t]*=[ \t]*"?(?P<path>[^"\n]*[^"\s])')
 MAX_DEPTH: Final = 200
-"""How deep below the root a walk goes; each level costs a little more time."""
+"""The maximum depth of a walk below the root; each level takes a little more time."""
 
 
 @frozen
@@ -211,8 +211,8 @@ class Entry:
     """Entry of a walk: a file or a directory.
 
     Attributes:
-        parts: Where it is, below the root.
-        kind: What it is; links are met, but not followed.
+        parts: Its path below the root.
+        kind: Its type; links are given, but not followed.
     """
 
     parts: Parts
@@ -221,17 +221,17 @@ class Entry:
 
 @define
 class Walk:
-    """One walk, and what it had to leave out.
+    """A directory walk, with counts of what it left out.
 
     Attributes:
-        root: Where it can't get out of.
+        root: The root that it stays in.
         deadline: When it stops.
-        hidden: Whether names with a leading dot are walked too.
-        no_ignore: Whether ignore files count for nothing.
-        globs: Directories that they prune aren't entered; relative to where the walk starts.
-        left_hidden: How many entries were left out as hidden.
-        left_ignored: How many entries were left out by ignore files.
-        unreadable: How many directories couldn't be listed.
+        hidden: Whether to include names with a leading dot.
+        no_ignore: Whether to disregard ignore files.
+        globs: Directories that these prune aren't entered; relative to the start of the walk.
+        left_hidden: The number of entries left out as hidden.
+        left_ignored: The number of entries left out by ignore files.
+        unreadable: The number of directories that couldn't be listed.
         stopped: Whether the deadline passed before the end.
     """
 
@@ -250,7 +250,7 @@ class Walk:
 
         Args:
             start: A directory. It is walked even if it is hidden or ignored itself, since it was named.
-            deep: Whether to go on into directories.
+            deep: Whether to descend into directories.
 
         Raises:
             OSError: `start` itself can't be listed.
@@ -278,7 +278,7 @@ class Walk:
         return self.globs.unwanted is None or not self.globs.prunes(shown_path(parts[len(start) :]) + "/")
 
     def _ignoring_above(self, start: Parts) -> Ignoring:
-        """What holds in the parent of `start`, read from above the root downwards."""
+        """The rules of the parent of `start`, read from above the root downwards."""
         if self.no_ignore:
             return NOTHING_IGNORED
         ignoring = ignoring_above(self.root.places[0])
@@ -294,7 +294,7 @@ class Walk:
             return iter(())
 
     def _inside(self, parts: Parts, ignoring: Ignoring) -> Iterator[tuple[Entry, Ignoring]]:
-        """What is to be met in one directory, with what holds there."""
+        """The entries of one directory, each with the directory's rules."""
         children = sorted(self.root.children(parts), key=lambda child: os.fsencode(child.name))
         if not self.no_ignore and any(child.name in IGNORE_FILES for child in children):
             ignoring = ignoring_in(self.root, parts, ignoring)
@@ -303,16 +303,16 @@ class Walk:
             [
                 (Entry((*parts, child.name), child.kind), ignoring)
                 for child in children
-                if self._is_met(child, above, ignoring)
+                if self._is_included(child, above, ignoring)
             ]
         )
 
-    def _is_met(self, child: Child, above: Parts, ignoring: Ignoring) -> bool:
+    def _is_included(self, child: Child, above: Parts, ignoring: Ignoring) -> bool:
         verdict = ignoring.verdict((*above, matchable(child.name)), directory=child.kind == "directory")
         if verdict:
             self.left_ignored += 1
             return False
-        # A `!` line shows a hidden name, as in ripgrep; what git keeps for itself is never shown.
+        # A `!` line includes a hidden name, as in ripgrep; .git is never included.
         hidden = child.name == ".git" or (child.name.startswith(".") and verdict is None and not self.hidden)
         self.left_hidden += hidden
         return not hidden
@@ -365,7 +365,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
 
 
 def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
-    """A page of a directory's entries, and how many there are in all."""
+    """A page of a directory's entries, and the number of all of them."""
     with worded(walk.root.shown(start)):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
@@ -375,7 +375,7 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
 
 
 def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
-    """A page of what globs match below a directory, and whether there is more."""
+    """A page of the entries below a directory that globs match, and whether there are more."""
     with worded(walk.root.shown(start)):
         matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
         page = list(islice(matching, offset, offset + limit + 1))
@@ -392,7 +392,7 @@ def _matches(entry: Entry, start: Parts, globs: Globs) -> bool:
 
 
 def size_of(root: OpenRoot, entry: Entry) -> int | None:
-    """The bytes of a file; `None` for anything else, or where it has gone."""
+    """The bytes of a file; `None` for anything else, or if it was removed."""
     if entry.kind != "file":
         return None
     try:

@@ -1,12 +1,12 @@
-"""Changes of files, all or nothing: staged beside their targets, checked, then renamed into place.
+"""Atomic changes of several files: staged next to their targets, checked, then renamed into place.
 
-Nothing is written into a file that is there: a new one is made beside it, and takes its name once it is complete. So
-whenever the process ends, a file is what it was or what it was to become. Where several files change, each that is
-replaced keeps a second name (or a copy has it) until all of them are in place, and a journal in the user's state folder
-says which: an error takes everything back at once, and what a killed process has left is taken back by the next change.
+An existing file is never written to: a new one is created next to it, and renamed over it once it is complete. So
+whenever the process ends, a file has its old or its new content. If several files change, each replaced one keeps a
+backup (a hard link, else a copy) until all of them are in place, and a journal in the user's state folder lists them:
+an error rolls everything back at once, and the next change rolls back what a killed process has left.
 
-Directories are opened from the root downwards and never through a link, and are locked meanwhile: two writers, in one
-process or several, take turns.
+Directories are opened from the root downwards and never through a link, and are locked during the change, against
+other writers in this process and in others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALL_RIGHTS: Final = 0o7777
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 Stamp: TypeAlias = tuple[int, int, int, int]
-"""What changes whenever a file's content does: device, inode, size, time of the last change."""
+"""Fingerprint of a file's content: device, inode, size, time of the last change."""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -46,13 +46,13 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 @frozen
 class FileState:
-    """A file as it was read, or a place where there is none.
+    """A file as it was read, or a path without a file.
 
     Attributes:
-        root: What it is below.
-        parts: Where.
+        root: The root that it is in.
+        parts: Its path below the root.
         data: Its bytes; `None`: there is no file.
-        stamp: Its stamp; `None` likewise.
+        stamp: Its stamp; `None`: there is no file.
     """
 
     root: OpenRoot
@@ -62,7 +62,7 @@ class FileState:
 
     @property
     def name(self) -> str:
-        """Its path, as a model reads it."""
+        """Its path, as shown to the model."""
         return self.root.shown(self.parts)
 
     @property
@@ -72,16 +72,16 @@ class FileState:
 
 
 def read_state(root: OpenRoot, parts: Parts) -> FileState:
-    """Reads a file that is to be changed, or finds that there is none.
+    """Reads a file for a change; it may be missing.
 
     Raises:
-        ToolError: It is no regular file, is larger than `MAX_EDITED`, may not be changed, or the rules deny it.
+        ToolError: It isn't a regular file, is larger than `MAX_EDITED`, may not be changed, or the rules deny it.
     """
     name = root.shown(parts)
     if not parts:
         raise ToolError(f"{name!r} is a directory. Give the path of a file.")
     if any(part.casefold() == ".git" for part in parts):
-        raise ToolError(f"{name!r} can't be changed: what is in .git belongs to git. Use git itself.")
+        raise ToolError(f"{name!r} can't be changed: .git belongs to git. Use git itself.")
     root.check_edit(parts)
     try:
         status = root.status(parts)
@@ -103,12 +103,12 @@ def read_state(root: OpenRoot, parts: Parts) -> FileState:
 
 @frozen
 class Change:
-    """What becomes of one file.
+    """The change of one file.
 
     Attributes:
-        before: As it was read.
-        data: Its bytes afterwards; `None`: it is removed.
-        like: The file whose rights a new one gets, where it is moved.
+        before: The file as it was read.
+        data: Its new bytes; `None`: it is removed.
+        like: For a moved file, the one whose mode and attributes the new one gets.
     """
 
     before: FileState
@@ -118,13 +118,13 @@ class Change:
 
 @define(eq=False)
 class _Slot:
-    """One change under way.
+    """One change in progress.
 
     Attributes:
         change: The change.
         folder: A descriptor of its directory.
-        staged: Whether its new file stands beside it, complete.
-        kept: Whether its old file has a second name.
+        staged: Whether there may be a staged file.
+        kept: Whether there may be a backup of the old file.
         put: The stamp of the new file, once it may be in place; `()`: the old one may be removed.
     """
 
@@ -146,25 +146,25 @@ class _Slot:
 
     @property
     def old(self) -> str:
-        """The second name of the old file."""
+        """The name of the backup."""
         return beside(self.name, "old")
 
     def stamp(self) -> Stamp | None:
-        """What stands at the target now; `None`: nothing."""
+        """The stamp of the target now; `None`: there is no file."""
         return _stamp_at(self.folder, self.name)
 
     def check(self) -> None:
-        """Goes on where the target is what was read.
+        """Checks that the target is still what was read.
 
         Raises:
             ToolError: It has changed.
         """
         if self.stamp() != self.change.before.stamp:
             name = self.change.before.name
-            raise ToolError(f"{name!r} was changed by another program meanwhile. Read it again, and repeat the call.")
+            raise ToolError(f"{name!r} was changed by another program. Read it again, and repeat the call.")
 
     def stage(self) -> None:
-        """Writes the new file beside the target, with the rights of the old one."""
+        """Writes the new file next to the target, with the mode and attributes of the old one."""
         remove(self.folder, self.new)
         if self.change.data is None:
             return
@@ -182,7 +182,7 @@ class _Slot:
             os.fsync(fd)
 
     def keep(self) -> None:
-        """Gives the old file a second name; where the file system knows no such, a copy has it."""
+        """Backs up the old file by a hard link, or by a copy on a file system without them."""
         remove(self.folder, self.old)
         before = self.change.before
         if before.data is None:
@@ -196,7 +196,7 @@ class _Slot:
             self._write(self.old, before.data, before)
 
     def put_in_place(self) -> None:
-        """Renames the new file into place, or removes the old one. Never over a file that wasn't there."""
+        """Renames the new file into place, or removes the old one. A new file never replaces an existing one."""
         self.check()
         self.put = self.staged_stamp()
         if self.change.data is None:
@@ -207,13 +207,13 @@ class _Slot:
             os.replace(self.new, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
     def staged_stamp(self) -> Stamp | tuple[()]:
-        """The stamp of the staged file; nothing where the old one is to be removed."""
+        """The stamp of the staged file; `()` for a removal."""
         if self.change.data is None:
             return ()
         return stamp_of(os.stat(self.new, dir_fd=self.folder, follow_symlinks=False))
 
     def undo(self) -> None:
-        """Puts back what was there, unless another program has changed it since."""
+        """Restores the old file, unless another program has changed the target since."""
         if self.put is None or (self.stamp() or ()) != self.put:
             return
         if self.change.before.stamp is None:
@@ -224,14 +224,14 @@ class _Slot:
         self.put = None
 
     def clean(self) -> None:
-        """Removes what stands beside the target."""
+        """Removes the staged file and the backup."""
         for there, name in ((self.staged, self.new), (self.kept, self.old)):
             if there:
                 remove(self.folder, name)
 
 
 def beside(name: str, kind: str) -> str:
-    """The name of a file that stands beside another for a while: the same each time, so that none is left for good."""
+    """The name of a temporary file next to another: the same each time, so that leftovers are replaced."""
     return f".pegboard-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
 
 
@@ -249,21 +249,24 @@ def remove(folder: int, name: str) -> None:
 
 
 def _copy_rights(like: FileState, fd: int) -> None:
-    """Gives a new file the owner, the rights and the extended attributes of another, as far as this user may."""
+    """Gives a new file the owner, mode and extended attributes of another, as far as this user may."""
     with like.root.open_file(like.parts) as file:
         old = file.fileno()
         status, new = os.fstat(old), os.fstat(fd)
+        mode = status.st_mode & _ALL_RIGHTS
         if (status.st_uid, status.st_gid) != (new.st_uid, new.st_gid):
-            with suppress(PermissionError):
+            try:
                 os.fchown(fd, status.st_uid, status.st_gid)
-        os.fchmod(fd, status.st_mode & _ALL_RIGHTS)
+            except PermissionError:  # set-user-ID and set-group-ID would apply to another owner
+                mode &= ~(stat.S_ISUID | stat.S_ISGID)
+        os.fchmod(fd, mode)
         for attribute in os.listxattr(old) if hasattr(os, "listxattr") else ():
             with suppress(OSError):
                 os.setxattr(fd, attribute, os.getxattr(old, attribute))
 
 
 def _link_or_rename(source: str, target: str, folder: int) -> None:
-    """Gives a staged file its name, where nothing has that name."""
+    """Gives a staged file its name, if no file has it."""
     try:
         os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
@@ -275,14 +278,14 @@ def _link_or_rename(source: str, target: str, folder: int) -> None:
 
 
 def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
-    """Makes changes of files: all of them, or none. Gives the stamp of each file as it was written.
+    """Commits changes of files: all of them, or none. Gives the stamp of each file as it was written.
 
     Args:
         changes: At most one for a file.
         deadline: When to give up waiting for another writer.
 
     Raises:
-        ToolError: One of them can't be made, and so none was.
+        ToolError: One of them failed, and so none was made.
     """
     recover()
     made: list[FileState] = []
@@ -316,10 +319,10 @@ def commit(changes: Sequence[Change], deadline: Deadline) -> list[Stamp | None]:
 
 
 def _undo(slots: Sequence[_Slot]) -> None:
-    """Puts back everything, and removes what stands beside it.
+    """Rolls all changes back, and removes the temporary files.
 
     Raises:
-        ToolError: Something can't be put back: it says where the old content is.
+        ToolError: A file can't be restored: it says where the old content is.
     """
     lost: list[str] = []
     for slot in reversed(slots):
@@ -330,7 +333,7 @@ def _undo(slots: Sequence[_Slot]) -> None:
             slot.kept = False
     _clean(slots)
     if lost:
-        raise ToolError(f"The system refused a change, and then to take these back: {', '.join(lost)}. Tell the user.")
+        raise ToolError(f"A change failed, and these files couldn't be restored: {', '.join(lost)}. Tell the user.")
 
 
 def _clean(slots: Iterable[_Slot]) -> None:
@@ -347,7 +350,7 @@ _DONE: Final = ".done"
 
 
 def _noted(slots: Iterable[_Slot]) -> Path | None:
-    """The note of what is about to change, for a process that finds it half done; `None`: none can be kept here."""
+    """Writes the journal of a change for a process that finds it unfinished; `None`: it can't be written here."""
     entries = [
         {"root": state.root.places[0], "parts": state.parts, "had": state.stamp is not None, "put": slot.staged_stamp()}
         for slot in slots
@@ -365,7 +368,7 @@ MAX_JOURNAL: Final = 1 << 20
 
 
 def recover() -> None:
-    """Takes back what killed processes have left half done; a writer that is alive still has its directories locked."""
+    """Rolls back what killed processes have left; a running writer still has its directories locked."""
     try:
         journals = sorted(path for path in _journal_folder().iterdir() if path.suffix in {".json", _DONE})
     except OSError:
@@ -390,7 +393,7 @@ def recover() -> None:
 
 @contextmanager
 def _reporting(changes: Sequence[Change]) -> Generator[None]:
-    """Words what the system refuses, and says that nothing has come of it."""
+    """Converts an `OSError` to an error for the model that says that nothing was changed."""
     try:
         yield
     except OSError as error:
@@ -400,7 +403,7 @@ def _reporting(changes: Sequence[Change]) -> Generator[None]:
 
 
 def _folder_of(state: FileState, made: list[FileState], stack: ExitStack) -> int:
-    """A descriptor of the directory that a file is in, which is made where there is none yet."""
+    """A descriptor of a file's directory, which is created if it is missing."""
     root, above = state.root, state.parts[:-1]
     for depth in range(1, len(above) + 1):
         try:
@@ -414,17 +417,17 @@ def _folder_of(state: FileState, made: list[FileState], stack: ExitStack) -> int
 
 
 def _lock(folders: Iterable[int], deadline: Deadline, stack: ExitStack) -> None:
-    """Locks directories against other writers, in an order that keeps two of them from waiting for each other.
+    """Locks directories against other writers, in a fixed order that avoids deadlocks.
 
     Raises:
-        ToolError: Another writer has one for too long.
+        ToolError: Another writer holds a lock for too long.
     """
     by_inode = {(status.st_dev, status.st_ino): fd for fd in folders for status in (os.fstat(fd),)}
     for _, fd in sorted(by_inode.items()):
         try:
             lock = os.open(".", os.O_RDONLY | getattr(os, "O_DIRECTORY", 0), dir_fd=fd)
         except PermissionError:
-            continue  # it may be written but not read: then its files are checked, but not locked
+            continue  # writable but not readable: its files are checked, but not locked
         stack.callback(os.close, lock)
         while not _locked(lock):
             deadline.check("Waiting for another program that writes there")
@@ -446,24 +449,24 @@ MAX_SEEN: Final = 10_000
 
 
 def session_of(call: ToolContext | ReadonlyContext | None) -> object:
-    """Whose files are remembered: one user's in one session."""
+    """Key of `SeenFiles`: one user's session."""
     return (None, None) if call is None else (call.user, call.session)
 
 
 @define(eq=False)
 class SeenFiles:
-    """What each session has seen of files: a change is refused where a file isn't any more what was seen."""
+    """Record of the files that sessions have read, to refuse changes of files that changed since."""
 
     _seen: dict[tuple[object, str], tuple[Stamp, bool]] = field(factory=dict[tuple[object, str], tuple[Stamp, bool]])
 
     def note(self, session: object, place: str, stamp: Stamp | None, *, shown: bool = False) -> None:
-        """Notes what a session has seen.
+        """Records that a session has read a file.
 
         Args:
-            session: Whose it is.
+            session: The session.
             place: The file's absolute path.
-            stamp: Its stamp; `None`: it is gone.
-            shown: Whether a person was only shown what would change in it; then what was noted before stays.
+            stamp: Its stamp; `None`: it was removed.
+            shown: Whether the user was only shown the diff; this never replaces an earlier record.
         """
         key = session, place
         if shown and (key in self._seen or stamp is None):
@@ -475,22 +478,22 @@ class SeenFiles:
             self._seen.pop(next(iter(self._seen)), None)
 
     def check(self, session: object, state: FileState, *, read_first: bool = False) -> None:
-        """Goes on where a file is what the session has seen.
+        """Checks that a file is still what the session has read.
 
         Args:
-            session: Whose change it is.
+            session: The session that changes it.
             state: The file as it is now.
-            read_first: Whether the session must have read it, or a person have been shown it.
+            read_first: Whether the session must have read it, or the user have been shown the diff.
 
         Raises:
-            ToolError: It has changed since; or it wasn't read.
+            ToolError: It has changed since, or wasn't read.
         """
         if state.stamp is None:
             return
         key = session, state.place
         stamp, read = self._seen.get(key, (None, False))
         if stamp not in (None, state.stamp):
-            if not read:  # it is shown anew with the next call
+            if not read:  # the next call shows a new diff
                 del self._seen[key]
             seen = "read" if read else "shown for approval"
             raise ToolError(f"{state.name!r} was changed since it was {seen}. Read it again before you change it.")
