@@ -207,8 +207,8 @@ def test_what_is_no_tool_costs_only_itself():
     tools, problems = check_tools("t", ["x", tool, None])
     assert tools == [tool]
     assert [str(problem) for problem in problems] == [
-        "toolset 't': item 0 is no Tool but str; of a function that @tool decorates it is tool_of(function)",
-        "toolset 't': item 2 is no Tool but NoneType; of a function that @tool decorates it is tool_of(function)",
+        "toolset 't': item 0 isn't a Tool but str; for a function that @tool decorates, return tool_of(function)",
+        "toolset 't': item 2 isn't a Tool but NoneType; for a function that @tool decorates, return tool_of(function)",
     ]
 
 
@@ -227,7 +227,7 @@ def test_many_problems_are_cut_short():
 
 def test_a_list_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TOOLS", 3)
-    with pytest.raises(ValueError, match="3 tools, and gave more"):
+    with pytest.raises(ValueError, match="at most 3 tools"):
         check_tools("t", [None] * 4)
 
 
