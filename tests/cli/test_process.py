@@ -249,7 +249,7 @@ class TestPrints:
             line = f"'{sys.executable}' -m pegboard {words} >&-"
             ran = subprocess.run(["sh", "-c", line], env=noisy, stderr=subprocess.PIPE, text=True, check=False)
             assert ran.returncode == 1
-            assert ran.stderr == "error: standard output is closed; to be rid of it, send it to /dev/null\n"
+            assert ran.stderr == "error: standard output is closed; to discard it, redirect it to /dev/null\n"
 
 
 @pytest.mark.parametrize("tool", ["wait", "wait_async"])

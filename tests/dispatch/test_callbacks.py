@@ -168,7 +168,7 @@ def test_where_it_cant_be_said_whether_a_callback_is_about_a_tool_the_call_fails
 
 @pytest.mark.parametrize("stage", ["before_model", "observe", "repair_call"])
 def test_a_callback_that_is_about_no_tool_cant_be_limited_to_some(stage):
-    with pytest.raises(RegistrationError, match="where= chooses among tools"):
+    with pytest.raises(RegistrationError, match="where= selects tools"):
         ToolRegistry().add_callback(stage, nothing, where="read_only")
 
 

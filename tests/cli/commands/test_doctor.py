@@ -81,7 +81,7 @@ def pegboard_register_tools(register, settings):
 def test_what_a_plugin_changes_in_the_process_is_named(say, empty_site, demo_manifest, has_manifest):
     code = f"import os\nos.environ['EVIL'] = '1'\n{DEMO}"
     empty_site.add("demo", code, manifest=demo_manifest if has_manifest else None)
-    note = "as it was loaded, it changed the environment: EVIL"
+    note = "while it was loaded, it changed the environment: EVIL"
     if has_manifest:
         assert found(say)["distribution pegboard-demo"] == [f"plugin 'demo': {note}"]
     else:
@@ -108,7 +108,7 @@ def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(s
     given = {"type": "object", "requierd": ["a"]}
     monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
-    misspelt = "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
+    misspelt = "its input schema: (root): unknown keyword 'requierd'; did you mean 'required'?"
     assert found(say) == {"tool 'odd'": [misspelt, "its input schema: title: no"]}
 
 
@@ -121,11 +121,11 @@ ASYNC = "async def odd(tool, context):\n    return True\n"
     ("code", "cause"),
     [
         (DEMO.replace("@hookimpl\n", ""), "pegboard_register_tools is never called: put @hookimpl above it"),
-        (f"{HOOK}tools(register):\n    yield\n", "pegboard_register_tools gives back a generator"),
-        (f"{HOOK}tools():\n    return []\n", "pegboard_register_tools gives back a list"),
+        (f"{HOOK}tools(register):\n    yield\n", "pegboard_register_tools returns a generator"),
+        (f"{HOOK}tools():\n    return []\n", "pegboard_register_tools returns a list"),
         (f"{HOOK}tools():\n    pass\n", "it registers nothing"),
         ("", "it registers nothing"),
-        (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "predicate 'odd' has to answer at once"),
+        (f"{ASYNC}{HOOK}predicates(register):\n    register('odd', odd)\n", "'odd' has to be a plain function"),
         (f"{HOOK}predicates(register):\n    register('tag', print)\n", "'tag' can't name a predicate"),
         (f"{DIAGNOSE}(report):\n    report('its file is damaged', 'Restore it.')\n", "its file is damaged"),
         (f"{DIAGNOSE}():\n    raise OSError('no luck')\n", "pegboard_diagnose: OSError: no luck"),

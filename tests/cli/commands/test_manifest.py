@@ -113,7 +113,7 @@ def test_a_package_that_is_not_found_has_no_manifest(say, site):
     record.write_text("")
     code, _, err = say("manifest", "check", "pegboard-demo")
     assert code == 1
-    assert "can't find where module 'demo_tools' lies" in err
+    assert "can't find the file of module 'demo_tools'" in err
     assert "ModuleNotFoundError" in say("doctor")[1]
 
 
