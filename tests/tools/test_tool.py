@@ -63,7 +63,7 @@ def test_a_check_takes_any_mapping(made):
 def test_without_its_code_a_tool_is_checked_by_its_schema(handler):
     made = Tool(ToolSpec("a"), handler)
     assert made.check({}) == ()
-    assert made.check({"x": 1}) == ("x: unknown key (none is known here)",)
+    assert made.check({"x": 1}) == ("x: unknown key (no keys are known here)",)
 
 
 def test_a_changed_tool_is_judged_anew(made):
@@ -487,7 +487,7 @@ def test_a_raw_schema_has_a_handler_on_a_mapping():
 def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
     made = Tool.from_schema("raw", schema, lambda arguments: arguments)
     assert made.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
-    assert made.validator.problems({"a": 1}) == ("a: unknown key (none is known here)",)
+    assert made.validator.problems({"a": 1}) == ("a: unknown key (no keys are known here)",)
 
 
 ATOMIC = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?>x)y"}}}

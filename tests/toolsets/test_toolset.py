@@ -113,10 +113,10 @@ def test_those_speak_that_have_instructions_or_else_those_inside():
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"input_schema": BOMB}, "input_schema is refused: it comes to more than 100000 schemas"),
-        ({"output_schema": BOMB}, "output_schema is refused: it comes to more than 100000 schemas"),
+        ({"input_schema": BOMB}, "input_schema is refused: it expands to more than 100000 schemas"),
+        ({"output_schema": BOMB}, "output_schema is refused: it expands to more than 100000 schemas"),
         ({"input_schema": {"type": "string"}}, "input_schema is refused: its root must be"),
-        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it is no JSON"),
+        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it isn't JSON"),
         ({"input_schema": {"type": "object", "patternProperties": 5}}, "input_schema is refused: patternProperties"),
         ({"input_schema": {"type": "object", "$ref": "http://x"}}, "input_schema is refused: its reference 'http://x'"),
     ],
@@ -256,7 +256,7 @@ def test_an_unsound_tool_costs_only_itself():
     tools, problems = check_tools("t", [bad, good])
     assert tools == [good]
     assert [(each.tool, type(each.error)) for each in problems] == [("bad", SchemaError)]
-    assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it comes to more than")
+    assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it expands to more than")
 
 
 def filter_now(tools, predicate, context):

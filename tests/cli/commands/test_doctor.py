@@ -108,7 +108,7 @@ def test_a_misspelt_keyword_of_a_schema_and_one_that_another_validator_refuses(s
     given = {"type": "object", "requierd": ["a"]}
     monkeypatch.setattr(check, "second_opinion", lambda schema, _: "title: no" if schema == given else None)
     registry.register(Tool(ToolSpec("plain")), Tool(ToolSpec("odd", input_schema=given)))
-    misspelt = "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
+    misspelt = "its input schema: (root): unknown keyword 'requierd'; did you mean 'required'?"
     assert found(say) == {"tool 'odd'": [misspelt, "its input schema: title: no"]}
 
 

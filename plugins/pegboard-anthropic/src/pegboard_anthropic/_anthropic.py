@@ -67,15 +67,15 @@ class AnthropicLimits:
     """Limits of the provider; known from the types of its SDK, its pages and its error reports.
 
     Attributes:
-        name: What a tool's name has to match, as a regular expression.
+        name: The pattern of tool names, as a regular expression.
         max_tokens: How long an answer may be by default: the API wants a number.
-        strict: How much of a request may be held to schemas.
-        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
+        strict: Limits on strict tools in one request.
+        reasoning: The members of a request's body for each value of `ModelConfig.reasoning`.
         sampling: Whether `temperature` and `top_p` are sent: older models take them, the SDK's `create` no longer does.
         images: Media types of pictures.
-        call_id: Characters of a call's id.
-        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
-        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+        call_id: Maximum length of a call's id.
+        argument_text: Characters of one call's arguments in a stream; a call with more is invalid.
+        answer_text: Characters of a streamed answer in total; an answer with more isn't complete.
     """
 
     name: str = "[A-Za-z0-9_-]{1,64}"
@@ -113,7 +113,7 @@ def error_of(body: JsonMapping) -> ModelError:
     """The error of a body that is no answer."""
     error = object_in(body, "error")
     code = text_in(error, "type")
-    message = text_in(error, "message") or (f"{code}" if code else "what came is no answer")
+    message = text_in(error, "message") or (f"{code}" if code else "the body is not an answer")
     return ModelError(
         message[:2_000],
         provider=FAMILY,
@@ -179,11 +179,11 @@ class AnthropicAnswer(AnsweredBlocks):
     """Reads the blocks of one answer."""
 
     def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
-        """A block; `None` where it is nothing that could be kept.
+        """Converts a block to a part; `None` if it can't be read.
 
         Args:
             block: As the provider wrote it.
-            fault: Why it can't run, if it is a call.
+            fault: Why it can't run, for a call.
         """
         kind = block.get("type")
         if kind == "text":
@@ -270,18 +270,18 @@ class AnthropicBlock(StreamedBlock):
 
     @property
     def can_go_back(self) -> bool:
-        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
         return self.ended or self.kind in _OWN
 
     def start(self) -> Delta | None:
-        """What came with its beginning."""
+        """The delta of its start, or `None`."""
         if self.call >= 0:
             return self.called("")
         text = text_in(self.begun, "text") if self.kind == "text" else ""
         return TextDelta(text) if text else None
 
     def take(self, delta: JsonMapping) -> Delta | None:
-        """Takes in more of it, and gives what came with it."""
+        """Adds a piece of it; returns its delta."""
         match delta.get("type"):
             case "text_delta":
                 text = self.grown.add(delta.get("text"))
@@ -299,7 +299,7 @@ class AnthropicBlock(StreamedBlock):
         return None
 
     def whole(self) -> JsonObject | None:
-        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        """The block as in an answer that isn't streamed; `None` if its input must be an object and isn't."""
         block = dict(self.begun)
         if self.kind == "text":
             block["text"] = text_in(block, "text") + self.grown.text
@@ -327,9 +327,9 @@ class AnthropicReader:
     """Reads one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`.
 
     Attributes:
-        answer: Gives what reads the blocks once they are whole.
-        limits: How much is read.
-        names: What tools are called here, by what the provider calls them, where that differs.
+        answer: Makes the reader of the complete blocks.
+        limits: Limits on what is read.
+        names: The tools' names here, by their names at the provider, where they differ.
     """
 
     answer: Callable[[], AnthropicAnswer]
@@ -346,7 +346,7 @@ class AnthropicReader:
         self._blocks = StreamedBlocks(AnthropicBlock, self.names, self._budget, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
+        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
         if self._end.reached or not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
             return ()
         match chunk.get("type"):
@@ -361,7 +361,7 @@ class AnthropicReader:
         return () if came is None else (came,)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where `message_stop` hasn't come.
+        """The answer as received so far; interrupted if `message_stop` hasn't come.
 
         Args:
             broken: Why the stream ended early.

@@ -83,7 +83,7 @@ STRICT_SIZE: Final = Counts(optional=24, unions=16)
 """How much a strict schema may hold (Anthropic's error reports); a request may hold no more in all."""
 
 PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
-"""What is taken as a property's name."""
+"""The property names that the provider accepts."""
 
 ANTHROPIC: Final = Dialect("anthropic", (*READ, root_object(*UNIONS), named_definitions, property_names(PROPERTY_NAME)))
 """Anthropic's tools, not strict: draft 2020-12 with a plain root."""
@@ -210,8 +210,8 @@ class AnthropicWire:
 
     Attributes:
         ids: The ids of its calls.
-        limits: What the provider takes.
-        names: What the provider calls a tool, where that differs from the tool's name.
+        limits: The limits of the provider.
+        names: The tools' names at the provider, where they differ.
     """
 
     ids: SentIds
@@ -232,7 +232,7 @@ class AnthropicWire:
         return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
 
     def text(self, text: str) -> JsonObject:
-        """Words."""
+        """A text block."""
         return {"type": "text", "text": text}
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
@@ -242,7 +242,7 @@ class AnthropicWire:
             blocks[-1][_CACHE] = options[_CACHE]
 
     def is_result(self, block: JsonObject) -> bool:
-        """Whether it answers a call."""
+        """Whether it is the result of a call."""
         return block["type"] == "tool_result"
 
     def is_thought(self, block: JsonObject) -> bool:
@@ -425,7 +425,7 @@ class Anthropic:
     """The messages API: bodies as the SDK's `messages.create` takes them, answers as `model_dump()` gives them.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
     """
 
     limits: AnthropicLimits = DEFAULT_LIMITS
@@ -476,7 +476,7 @@ class Anthropic:
         """An answer.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
         if not isinstance(body.get("content"), list) or none_readable(body, "content"):
@@ -485,7 +485,7 @@ class Anthropic:
         return answered(body, answer, answer.parts(objects_in(body, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
-        """What reads the events of a stream."""
+        """A parser for the events of a stream."""
         return AnthropicReader(self._answer(request), self.limits, self._names(request))
 
     def _names(self, request: ModelRequest | None) -> dict[str, str]:
@@ -550,5 +550,5 @@ class Anthropic:
 
 @cache
 def exporter() -> Anthropic:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Anthropic()

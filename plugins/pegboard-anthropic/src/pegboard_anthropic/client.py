@@ -34,11 +34,11 @@ _NEVER: Final = frozenset({"contract_spend_limit_reached", "enforced_spend_limit
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     from anthropic import APIConnectionError, APIStatusError
     from httpx2 import TransportError
@@ -78,7 +78,7 @@ def _answered(error: APIStatusError, provider: str) -> ModelError:
 
 
 KEY: Final = "ANTHROPIC_API_KEY"
-"""The environment variable that the key is taken from."""
+"""The environment variable of the key."""
 
 _VARIABLES: Final = {"api_key": KEY, "auth_token": "ANTHROPIC_AUTH_TOKEN"}
 """Options that are keys, and the variables that the SDK takes them from, the earlier before the later."""
@@ -90,7 +90,7 @@ _CREDENTIALS: Final = (*_VARIABLES, "credentials", "config", "profile")
 def _made_client(
     provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]
 ) -> AsyncAnthropic:
-    """A client. The SDK is imported here.
+    """Makes a client, importing the SDK.
 
     What stands for a key, the SDK finds by itself: `ANTHROPIC_AUTH_TOKEN`, a profile, an identity of the machine's.
 
@@ -113,7 +113,7 @@ def _made_client(
 
 
 def secrets_of(client: AsyncAnthropic) -> list[str]:
-    """The secrets that a client sends."""
+    """The secrets in a client's requests."""
     keys = [key for key in (client.api_key, client.auth_token) if key]
     return [*keys, *secrets_in(client.default_headers)]
 
@@ -182,19 +182,19 @@ class AnthropicModel(ProviderModel):
 
     Args:
         model: Its name, such as `"claude-sonnet-5"`.
-        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
-            themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"anthropic"`, and for models that are older, or
-            another maker's, one that writes as those want it:
+        client: An existing client, which is not closed; make it with `max_retries=0`, as turns retry themselves. By
+            default one is made.
+        exporter: Writes requests and reads answers; by default the built-in `"anthropic"`, or for models that are older
+            or another maker's:
             `Anthropic(AnthropicLimits(reasoning=thinking_budgets(), sampling=True))`.
         api_key: By default what the environment variable `ANTHROPIC_API_KEY` holds.
         base_url: By default Anthropic's, or what `ANTHROPIC_BASE_URL` holds.
-        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name has it.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default, depends on its name.
         options: What else `anthropic.AsyncAnthropic` takes, such as `timeout` or `default_headers`.
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(  # noqa: PLR0913  facets of one client, by name
@@ -228,7 +228,7 @@ class AnthropicModel(ProviderModel):
         breaks off, what has come is the answer, and is marked so.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
             ExportError: The request can't be written for it.
         """
         body = self._body(request)
@@ -244,7 +244,7 @@ class AnthropicModel(ProviderModel):
         """The names of the provider's models.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return [model.id async for model in self._method.clients.now().models.list()]

@@ -89,17 +89,17 @@ class BedrockLimits:
     """Limits of the provider; known from botocore's model of the service, its pages and its error reports.
 
     Attributes:
-        name: What a tool's name has to match, as a regular expression.
-        strict: How much of a request may be held to schemas.
-        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
+        name: The pattern of tool names, as a regular expression.
+        strict: Limits on strict tools in one request.
+        reasoning: The members of a request's body for each value of `ModelConfig.reasoning`.
         images: Media types of pictures, and what each is called.
         documents: Media types of documents, and what each is called.
         videos: Media types of videos, and what each is called.
         audio: Media types of sounds, and what each is called.
-        call_id: Characters of a call's id.
+        call_id: Maximum length of a call's id.
         document_name: Characters of a document's name.
-        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
-        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+        argument_text: Characters of one call's arguments in a stream; a call with more is invalid.
+        answer_text: Characters of a streamed answer in total; an answer with more isn't complete.
     """
 
     name: str = "[a-zA-Z0-9_-]{1,64}"
@@ -150,7 +150,7 @@ def error_of(body: JsonMapping) -> ModelError:
     text = text_in(error, "Message") or text_in(error, "message") or text_in(body, "message")
     status = count_in(about, "HTTPStatusCode") or known
     return ModelError(
-        (text or code or "what came is no answer")[:2_000],
+        (text or code or "the body is not an answer")[:2_000],
         provider=FAMILY,
         status=status,
         code=code or None,
@@ -198,11 +198,11 @@ class BedrockAnswer(AnsweredBlocks):
     """Reads the blocks of one answer."""
 
     def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
-        """A block; `None` where it is nothing that could be kept.
+        """Converts a block to a part; `None` if it can't be read.
 
         Args:
             block: As the provider wrote it: one member, which is its kind.
-            fault: Why it can't run, if it is a call.
+            fault: Why it can't run, for a call.
         """
         if isinstance(block.get("text"), str):
             return TextPart(text_in(block, "text"))
@@ -297,15 +297,15 @@ class BedrockBlock(StreamedBlock):
 
     @property
     def can_go_back(self) -> bool:
-        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        """Whether it is usable though incomplete; blocks of the provider's own tools must be complete."""
         return self.ended or (self.kind in _OWN and (self.kind != "toolUse" or self.call >= 0))
 
     def start(self) -> Delta | None:
-        """What came with its beginning."""
+        """The delta of its start, or `None`."""
         return self.called("") if self.call >= 0 else None
 
     def take(self, delta: JsonMapping) -> Delta | None:
-        """Takes in more of it, and gives what came with it."""
+        """Adds a piece of it; returns its delta."""
         if "toolUse" in delta:
             text = self.grown.add(object_in(delta, "toolUse").get("input"))
             return self.called(text) if text and self.call >= 0 else None
@@ -319,7 +319,7 @@ class BedrockBlock(StreamedBlock):
         return None
 
     def whole(self) -> JsonObject | None:
-        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        """The block as in an answer that isn't streamed; `None` if its input must be an object and isn't."""
         match self.kind:
             case "toolUse":
                 return self._use()
@@ -369,9 +369,9 @@ class BedrockReader:
     """Reads one streamed answer: `messageStart`, the events of each block, `messageStop`, `metadata`.
 
     Attributes:
-        answer: Gives what reads the blocks once they are whole.
-        limits: How much is read.
-        names: What tools are called here, by what the provider calls them, where that differs.
+        answer: Makes the reader of the complete blocks.
+        limits: Limits on what is read.
+        names: The tools' names here, by their names at the provider, where they differ.
     """
 
     answer: Callable[[], BedrockAnswer]
@@ -387,7 +387,7 @@ class BedrockReader:
         self._blocks = StreamedBlocks(BedrockBlock, self.names, self._budget, self.limits.argument_text)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
+        """Parses one event; returns its deltas. Never raises: unreadable events are skipped."""
         if not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
             return ()
         came: Delta | None = None
@@ -404,7 +404,7 @@ class BedrockReader:
         return () if came is None else (came,)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where `messageStop` hasn't come.
+        """The answer as received so far; interrupted if `messageStop` hasn't come.
 
         Args:
             broken: Why the stream ended early.

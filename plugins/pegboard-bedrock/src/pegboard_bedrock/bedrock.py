@@ -105,7 +105,7 @@ class BedrockMedia:
     """Writes the media of one request: each document in it needs a name of its own.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
     """
 
     limits: BedrockLimits
@@ -222,8 +222,8 @@ class BedrockWire:
 
     Attributes:
         ids: The ids of its calls.
-        limits: What the provider takes.
-        names: What the provider calls a tool, where that differs from the tool's name.
+        limits: The limits of the provider.
+        names: The tools' names at the provider, where they differ.
     """
 
     ids: SentIds
@@ -240,7 +240,7 @@ class BedrockWire:
         return blocks
 
     def text(self, text: str) -> JsonObject:
-        """Words."""
+        """A text block."""
         return {"text": text}
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
@@ -250,7 +250,7 @@ class BedrockWire:
             blocks.append({CACHE_POINT: point})
 
     def is_result(self, block: JsonObject) -> bool:
-        """Whether it answers a call."""
+        """Whether it is the result of a call."""
         return "toolResult" in block
 
     def is_thought(self, block: JsonObject) -> bool:
@@ -343,7 +343,7 @@ class Bedrock:
     """Converse: bodies as `boto3`'s `converse` and `converse_stream` take them, answers and events as it gives them.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
     """
 
     limits: BedrockLimits = DEFAULT_LIMITS
@@ -396,7 +396,7 @@ class Bedrock:
         """An answer.
 
         Raises:
-            ModelError: It is no answer, or the provider's error (`ClientError.response`).
+            ModelError: The body is not an answer, or is the provider's error (`ClientError.response`).
         """
         body = object_in({"body": raw}, "body")  # what a client got may be anything
         message = object_in(object_in(body, "output"), "message")
@@ -406,7 +406,7 @@ class Bedrock:
         return answered(body, answer, answer.parts(objects_in(message, "content")))
 
     def reader(self, request: ModelRequest | None = None) -> BedrockReader:
-        """What reads the events of a stream."""
+        """A parser for the events of a stream."""
         return BedrockReader(self._answer(request), self.limits, self._own_names(request))
 
     def _answer(self, request: ModelRequest | None) -> Callable[[], BedrockAnswer]:
@@ -485,5 +485,5 @@ _FORMATS: Final = re.compile(r"claude-[a-z]+-(4-([5-9]|\d\d)(?!\d)|([5-9]|\d\d)(
 
 @cache
 def exporter() -> Bedrock:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Bedrock()

@@ -24,11 +24,11 @@ KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     from botocore import exceptions as sdk  # pyright: ignore[reportMissingTypeStubs]  the SDK has none
     from urllib3.exceptions import HTTPError
@@ -66,7 +66,7 @@ def _answered(body: JsonMapping, provider: str) -> ModelError:
     )
 
 
-UNREAD: Final = "what came is no answer, or was cut off"
+UNREAD: Final = "the answer can't be read, or was cut off"
 _OPTIONS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 TOKEN: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105  a name
 """The environment variable of a key that stands for credentials."""
@@ -198,7 +198,7 @@ class Events:
         """The events; an exception among them is one as well, before it is raised.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error; or the stream broke off.
+            ModelError: The request failed, or the provider answered with an error; or the stream broke off.
         """
         try:
             await self.threads.run(self._open)
@@ -245,14 +245,14 @@ class BedrockModel(ProviderModel):
             ARN.
         client: A `boto3` client of `bedrock-runtime` that is used as it is, and is not closed; make it with one
             attempt, as turns try again themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"bedrock"`.
+        exporter: Writes requests and reads answers; by default the built-in `"bedrock"`.
         base_url: By default Amazon's address in the region.
         options: What else `boto3.Session().client` takes, such as `region_name`, `config`, or the credentials that the
             SDK finds by itself otherwise.
 
     Raises:
         ModelError: There is no region, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class BedrockModel(ProviderModel):
         made as the model's own by default: one that was given is of another service.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return await self._threads.run(_listed, self._make)

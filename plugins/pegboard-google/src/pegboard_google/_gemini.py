@@ -49,7 +49,7 @@ class GeminiLimits:
     """Limits of the provider.
 
     Attributes:
-        name: What a function's name has to match, as a regular expression.
+        name: The pattern of function names, as a regular expression.
         functions: How many functions one request may declare.
         result_media: Kinds of media that a function's result may hold, the first part of their type
             (`"image"`) or all of it.
@@ -287,7 +287,7 @@ def error_of(body: Any, *, status: int | None = None, retry_after: float | None 
     code = error.get("code")
     status = code if status is None and type(code) is int else status
     return ModelError(
-        text_in(error, "message") or f"an answer that can't be read: {type(body).__name__}",
+        text_in(error, "message") or "the body is not an answer",
         provider=FAMILY,
         status=status,
         code=text_in(error, "status") or None,

@@ -212,7 +212,7 @@ class AnswerParts:
     itself, as the signature is of that part (Gemini API: thought signatures).
 
     Attributes:
-        budget: What the answer may still bring, if it is streamed.
+        budget: The size budget of a streamed answer.
         streamed: Whether parts may be pieces of one.
     """
 
@@ -226,7 +226,7 @@ class AnswerParts:
     _open: OpenCall | None = field(default=None, init=False)
 
     def add(self, part: JsonMapping) -> list[Delta]:
-        """Takes in one part, and gives what came with it."""
+        """Adds one part; returns its deltas."""
         if isinstance(part.get("functionCall"), Mapping):
             return self._called(part)
         if isinstance(part.get("text"), str):
@@ -429,7 +429,7 @@ def response_of(raw: Any) -> ModelResponse:
     """An answer; of several candidates the first.
 
     Raises:
-        ModelError: It is no answer, or the provider's error.
+        ModelError: The body is not an answer, or is the provider's error.
     """
     candidate = first_candidate(as_object(raw))
     if not is_answer(raw) or none_readable(object_in(candidate, "content"), "parts"):
@@ -529,7 +529,7 @@ class GeminiReader:
     """Reads one streamed answer.
 
     Attributes:
-        budget: What the answer may still bring.
+        budget: The size budget of the answer.
     """
 
     budget: SizeBudget = field(factory=SizeBudget)
@@ -542,7 +542,7 @@ class GeminiReader:
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one chunk and gives what came with it. Never raises."""
+        """Parses one chunk; returns its deltas. Never raises."""
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
                 error = error_of(chunk)
@@ -556,7 +556,7 @@ class GeminiReader:
         return [delta for part in parts_of(candidate) for delta in self._spoken.add(part)]
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where no chunk had a finish reason.
+        """The answer as received so far; interrupted if no chunk had a finish reason.
 
         Args:
             broken: Why the stream ended early, for the operator.

@@ -29,11 +29,11 @@ _TRANSPORTS: Final = {
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, and whether and when to try again.
+    """Converts an exception of the SDK: status, the provider's code, and whether and when to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     if isinstance(error, ModelError):
         return error
@@ -90,7 +90,7 @@ _VERTEX_IN: Final = ("GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI")
 
 
 def made_client(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> Client:
-    """A client. The SDK is imported here.
+    """Makes a client, importing the SDK.
 
     Args:
         provider: For errors.
@@ -119,7 +119,7 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
 
 
 def secrets_of(client: Client) -> list[str]:
-    """The secrets that a client sends."""
+    """The secrets in a client's requests."""
     api: Any = client._api_client  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nothing public has it
     headers: Any = api._http_options.headers  # noqa: SLF001
     return [*([api.api_key] if api.api_key else []), *secrets_in(headers or {})]
@@ -194,8 +194,8 @@ class GoogleModel(ProviderModel):
         model: Its name, such as `"gemini-3-pro"`.
         client: A client that is used as it is, and is not closed; make it without `retry_options`, as turns try again
             themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"gemini"`. `"gemini-schema"` is for models and
-            proxies that take no JSON Schema.
+        exporter: Writes requests and reads answers; by default the built-in `"gemini"`. `"gemini-schema"` is for models
+            and proxies that take no JSON Schema.
         api_key: By default what the environment variable `GOOGLE_API_KEY` or `GEMINI_API_KEY` holds.
         base_url: By default Google's.
         options: What else `google.genai.Client` takes, such as `vertexai`, `project` and `location`, or
@@ -203,7 +203,7 @@ class GoogleModel(ProviderModel):
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class GoogleModel(ProviderModel):
         """The names of the provider's models that converse.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             found = [model async for model in await methods(self._client).list()]

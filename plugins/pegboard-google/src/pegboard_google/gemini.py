@@ -136,7 +136,7 @@ def no_empty_description(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 
 PROPERTY_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-"""What is taken as a property's name."""
+"""The property names that the provider accepts."""
 
 _GEMINI_READS: Final = {
     *SHAPE,
@@ -304,7 +304,7 @@ class Conversation:
     """Writes messages as contents; the results of one turn's calls stand together, in the order of the calls.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
         unvalidated: The signature for calls of other providers, or `None`.
         contents: What has been written.
     """
@@ -400,7 +400,7 @@ class Gemini:
     Answers are the JSON of a `GenerateContentResponse`; of the SDK's own model any `model_dump()` will do.
 
     Attributes:
-        limits: What the provider takes.
+        limits: The limits of the provider.
         output_schemas: Whether functions are declared with their output schemas.
     """
 
@@ -480,12 +480,12 @@ class Gemini:
         """An answer, from the JSON of a `GenerateContentResponse`.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
         return response_of(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
-        """What reads a streamed answer, whose chunks are each a `GenerateContentResponse`."""
+        """A parser for a streamed answer, whose chunks are each a `GenerateContentResponse`."""
         return GeminiReader()
 
     def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
@@ -555,7 +555,7 @@ def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:
 
 @cache
 def exporter() -> Gemini:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Gemini()
 
 
@@ -567,5 +567,5 @@ def earlier_exporter() -> Gemini:
 
 @cache
 def schema_exporter() -> GeminiSchema:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return GeminiSchema()

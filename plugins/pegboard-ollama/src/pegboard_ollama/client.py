@@ -35,14 +35,14 @@ class OllamaModel(ProviderModel):
     Args:
         model: Its name, such as `"qwen3:8b"`.
         client: A client that is used as it is, and is not closed. By default one is made.
-        exporter: What writes and reads; by default the shared `"ollama"`.
+        exporter: Writes requests and reads answers; by default the shared `"ollama"`.
         api_key: By default what the environment variable `OLLAMA_API_KEY` holds; none is needed.
         base_url: By default what `OLLAMA_HOST` holds, or this machine's port 11434.
         options: What else `ollama.AsyncClient` takes, such as `timeout` or `headers`.
 
     Raises:
         ModelError: The key can't be sent, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class OllamaModel(ProviderModel):
         """The names of the server's models.
 
         Raises:
-            ModelError: The server can't be asked, or answered with an error.
+            ModelError: The request failed, or the server answered with an error.
         """
         try:
             response = await self._http().get("/api/tags")
@@ -139,7 +139,7 @@ def _json(response: Any) -> Any:
 
 
 def _made(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> AsyncClient:
-    """A client. The SDK is imported here."""
+    """Makes a client, importing the SDK."""
     from ollama import AsyncClient
 
     key = usable_key(api_key or "", "api_key=...", provider)

@@ -118,7 +118,7 @@ class OllamaReader:
     """Reads one answer, whole or in lines: both have the same shape.
 
     Attributes:
-        budget: What the answer may still bring.
+        budget: The size budget of the answer.
     """
 
     budget: SizeBudget = field(factory=SizeBudget)
@@ -132,7 +132,7 @@ class OllamaReader:
     _end: StreamEnd = field(factory=StreamEnd, init=False)
 
     def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
-        """Takes in one line and gives what came with it. Never raises."""
+        """Parses one line; returns its deltas. Never raises."""
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
                 self._end.failed(None, error_of(chunk).message)
@@ -158,7 +158,7 @@ class OllamaReader:
         return CallDelta(len(self._calls) - 1, shown(call.arguments), call.id, call.name)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where no line was the last.
+        """The answer as received so far; interrupted if no line was the last.
 
         Args:
             broken: Why the stream ended early, for the operator.
@@ -188,7 +188,7 @@ def response_of(raw: Any) -> ModelResponse:
     """An answer that came whole.
 
     Raises:
-        ModelError: It is no answer, or the provider's error.
+        ModelError: The body is not an answer, or is the provider's error.
     """
     message = as_object(raw).get("message", {})
     content = as_object(message).get("content")
@@ -213,7 +213,7 @@ def error_of(body: Any, *, status: int | None = None, retry_after: float | None 
         status: The HTTP status.
         retry_after: Seconds, by a header.
     """
-    message = text_in(as_object(body), "error") or f"an answer that can't be read: {type(body).__name__}"
+    message = text_in(as_object(body), "error") or "the body is not an answer"
     return ModelError(message, provider=FAMILY, status=status, retryable=status in _RETRYABLE, retry_after=retry_after)
 
 
@@ -392,12 +392,12 @@ class Ollama:
         """An answer, from its body.
 
         Raises:
-            ModelError: It is no answer, or the provider's error.
+            ModelError: The body is not an answer, or is the provider's error.
         """
         return response_of(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
-        """What reads a streamed answer, line by line."""
+        """A parser for a streamed answer, line by line."""
         return OllamaReader()
 
 
@@ -412,5 +412,5 @@ def _think(config: ModelConfig) -> bool | str | None:
 
 @cache
 def exporter() -> Ollama:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return Ollama()

@@ -175,7 +175,7 @@ class Limits:
     Attributes:
         tools: Entries in a request's list of tools.
         description: Characters of a tool's description, or `None` where they are free.
-        call_id: Characters of a call's id.
+        call_id: Maximum length of a call's id.
         images: Media types of pictures.
         audio: Media types of sounds, and what each is called.
         files: Media types of files that are no text; text goes as text.
@@ -333,7 +333,7 @@ class Definition:
         description: `""` where there is none.
         parameters: Its schema; empty for a custom tool.
         strict: Whether calls shall be held to the schema.
-        losses: What was lost; refused where the provider can't be given the tool.
+        losses: What was lost; refused if the tool can't be sent.
     """
 
     description: str
@@ -455,7 +455,7 @@ def render_content(content: Content, limits: Limits, *, links: bool = False) -> 
 
     Args:
         content: The content.
-        limits: What the provider takes.
+        limits: The limits of the provider.
         links: Whether the provider may fetch a picture that is linked; not where a tool has named it.
     """
     if isinstance(content, TextContent):

@@ -72,7 +72,7 @@ class ChatAnswers:
 
     Attributes:
         key: Under which the provider's own facts are kept; also for errors.
-        limits: How much is read.
+        limits: Limits on what is read.
         strict: Gives the schemas of the tools that were to be strict.
     """
 
@@ -84,7 +84,7 @@ class ChatAnswers:
         """The answer: the first choice.
 
         Raises:
-            ModelError: It is no chat completion, or the provider's error.
+            ModelError: The body is not a chat completion, or is the provider's error.
         """
         body = object_or_none(raw)
         if body is None:
@@ -336,7 +336,7 @@ class ChatReader:
         self._calls = StreamedCalls(self._budget, limits.argument_text + 1)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
-        """Takes in a `chat.completion.chunk`, and gives what came with it. Never raises."""
+        """Parses a `chat.completion.chunk`; returns its deltas. Never raises."""
         body = object_or_none(chunk)
         if body is None:
             return []
@@ -389,7 +389,7 @@ class ChatReader:
             self._audio["id"] = text_in(audio, "id")
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come.
+        """The answer as received so far.
 
         Args:
             broken: Why the stream ended early.

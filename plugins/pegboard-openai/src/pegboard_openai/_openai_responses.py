@@ -280,7 +280,7 @@ class ResponsesAnswers:
         key: Under which the provider's own facts are kept; also for errors.
         strict: Gives the schemas of the tools that were to be strict.
         tool_of_type: Finds the tools that OpenAI defines and the host runs.
-        limits: How much is read.
+        limits: Limits on what is read.
     """
 
     key: str
@@ -292,7 +292,7 @@ class ResponsesAnswers:
         """The answer. One that has only begun (in the background) is partial.
 
         Raises:
-            ModelError: It is no response, or the provider's error.
+            ModelError: The body is not a response, or is the provider's error.
         """
         body = object_or_none(raw)
         if body is None:
@@ -503,7 +503,7 @@ class ResponsesReader:
         self._items = StreamedItems(self._budget, limits.argument_text + 1)
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
-        """Takes in an event, and gives what came with it. Never raises."""
+        """Parses an event; returns its deltas. Never raises."""
         event = object_or_none(chunk)
         if event is None:
             return []
@@ -562,7 +562,7 @@ class ResponsesReader:
         self._end.failed(None if code == "error" else code, message)
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come.
+        """The answer as received so far.
 
         Args:
             broken: Why the stream ended early.

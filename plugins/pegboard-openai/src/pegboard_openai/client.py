@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 def model_error(error: Exception, provider: str) -> ModelError:
-    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+    """Converts an exception of the SDK: status, the provider's code, request id, and whether to retry.
 
     Args:
-        error: Whatever the SDK, or the transport below it, has raised.
-        provider: Whose error it is.
+        error: Any exception of the SDK or its transport.
+        provider: The name of the provider.
     """
     from openai import APIError, APIStatusError
 
@@ -87,7 +87,7 @@ def _lost_connections() -> Iterator[type[Exception]]:
 
 
 KEY: Final = "OPENAI_API_KEY"
-"""The environment variable that the key is taken from."""
+"""The environment variable of the key."""
 
 NO_KEY: Final = "none"
 """What is sent to servers that want no key: the SDK insists on one."""
@@ -109,7 +109,7 @@ def clients_of(
 
     Raises:
         ModelError: There is no key, or none that can be sent; or the SDK refuses the options.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
     check_alone(client, options)
     given = {name: value for name, value in options.items() if value is not None}
@@ -146,7 +146,7 @@ def _key(given: Any, key_in: str, provider: str) -> Any:
 
 
 def secrets_of(client: AsyncOpenAI) -> list[str]:
-    """The secrets that a client sends."""
+    """The secrets in a client's requests."""
     keys = [key for key in (client.api_key, client.admin_api_key) if key and key != NO_KEY]
     return [*keys, *(header for header in secrets_in(client.default_headers) if not header.endswith(NO_KEY))]
 
@@ -156,7 +156,7 @@ class SDKModel(ProviderModel):
 
     Args:
         model: Its name.
-        exporter: What writes its requests and reads its answers.
+        exporter: Writes its requests and reads its answers.
         clients: Of whose the running loop's is asked.
         method: The client's method, such as `client.responses.create`.
     """
@@ -179,7 +179,7 @@ class SDKModel(ProviderModel):
         """The names of the provider's models.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error.
+            ModelError: The request failed, or the provider answered with an error.
         """
         try:
             return [model.id async for model in self._method.clients.now().models.list()]
@@ -251,10 +251,10 @@ class OpenAIChatModel(SDKModel):
 
     Args:
         model: Its name, such as `"gpt-5.4"`.
-        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
-            themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"openai"`, and for a server that isn't OpenAI's own
-            one that leaves out what few others know: `OpenAIChat(custom_tools=False, most_tokens="max_tokens")`.
+        client: An existing client, which is not closed; make it with `max_retries=0`, as turns retry themselves. By
+            default one is made.
+        exporter: Writes requests and reads answers; by default the built-in `"openai"`, or for a server that isn't
+            OpenAI's own one without what few others know: `OpenAIChat(custom_tools=False, most_tokens="max_tokens")`.
         api_key: By default what the environment variable holds.
         base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
         key_in: The environment variable that holds the key.
@@ -262,7 +262,7 @@ class OpenAIChatModel(SDKModel):
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(  # noqa: PLR0913  facets of one client, by name
@@ -296,17 +296,17 @@ class OpenAIModel(SDKModel):
 
     Args:
         model: Its name, such as `"gpt-5.4"`.
-        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
-            themselves. By default one is made.
-        exporter: What writes and reads; by default the built-in `"openai-responses"`.
+        client: An existing client, which is not closed; make it with `max_retries=0`, as turns retry themselves. By
+            default one is made.
+        exporter: Writes requests and reads answers; by default the built-in `"openai-responses"`.
         api_key: By default what the environment variable `OPENAI_API_KEY` holds.
         base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
-        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name has it.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default, depends on its name.
         options: What else `openai.AsyncOpenAI` takes, such as `timeout` or `organization`.
 
     Raises:
         ModelError: There is no key, or the client can't be made.
-        TypeError: A client is given together with what makes one.
+        TypeError: A client is given together with options for making one.
     """
 
     def __init__(  # noqa: PLR0913  facets of one client, by name

@@ -236,7 +236,7 @@ class OpenAIChat:
 
     Attributes:
         name: What it is found by.
-        limits: What the provider takes.
+        limits: The limits of the provider.
         custom_tools: Whether it knows tools that take free text; where not, they become functions.
         system_role: Who gives the instructions: `"system"`, or `"developer"`.
         reasoning: The member in which a server wants the model's reasoning back (`"reasoning_content"`), or `None`.
@@ -304,12 +304,12 @@ class OpenAIChat:
         """A chat completion, read.
 
         Raises:
-            ModelError: It is no chat completion, or the provider's error.
+            ModelError: The body is not a chat completion, or is the provider's error.
         """
         return ChatAnswers(self.name, strict_schemas(request), self.limits).read(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ChatReader:
-        """What reads the chunks of a streamed completion."""
+        """A parser for the chunks of a streamed completion."""
         return ChatReader(ChatAnswers(self.name, strict_schemas(request), self.limits))
 
     def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
@@ -356,5 +356,5 @@ class OpenAIChat:
 
 @cache
 def exporter() -> OpenAIChat:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return OpenAIChat()

@@ -405,7 +405,7 @@ class OpenAIResponses:
 
     Attributes:
         name: What it is found by, and where its own facts of calls and parts stand.
-        limits: What the provider takes.
+        limits: The limits of the provider.
         custom_tools: Whether its models know tools that take free text; where not, they become functions.
     """
 
@@ -459,12 +459,12 @@ class OpenAIResponses:
         """A `response`, read.
 
         Raises:
-            ModelError: It is no response, or the provider's error.
+            ModelError: The body is not a response, or is the provider's error.
         """
         return self._answers(request).read(raw)
 
     def reader(self, request: ModelRequest | None = None) -> ResponsesReader:
-        """What reads the events of a streamed response."""
+        """A parser for the events of a streamed response."""
         return ResponsesReader(self._answers(request))
 
     def _answers(self, request: ModelRequest | None) -> ResponsesAnswers:
@@ -533,5 +533,5 @@ class OpenAIResponses:
 
 @cache
 def exporter() -> OpenAIResponses:
-    """The one of this process, which keeps what it has written."""
+    """The shared exporter of this process, with its cache."""
     return OpenAIResponses()
