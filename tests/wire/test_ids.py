@@ -127,7 +127,7 @@ def made(arguments, **options):
     return MadeCalls("p", **options).call("t", arguments, "c", {})
 
 
-@pytest.mark.parametrize("given_", [nested(500), float("nan"), {"a": 10**5000}, [1], 3])
+@pytest.mark.parametrize("given_", [nested(500), float("nan"), {"a": [{"b": float("inf")}]}, {"a": 10**5000}, [1], 3])
 def test_arguments_that_are_no_object_mark_the_call_and_are_kept(given_):
     call = made(given_)
 

@@ -77,6 +77,9 @@ def test_a_chat_that_never_ends_isnt_complete():
     response = read(exporter, *calls, chunk("tool_calls"))
     assert (len(response.calls), response.complete) == (2, False)
     assert not read(exporter, *[chunk(annotations=[{"type": "url_citation"}])] * 9, chunk("stop")).complete
+    reader = exporter.reader()
+    names = [reader.feed(call_chunk(index=0, function={"name": name * 600}))[0].name for name in "abc"]
+    assert [len(name) for name in names] == [600, 1_000, 1_000]
 
 
 FUNCTION = {"name": st.sampled_from(["x", "y", ""]), "arguments": st.sampled_from(["{}", "{", "}", ""])}
