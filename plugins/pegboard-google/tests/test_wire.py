@@ -72,7 +72,7 @@ def test_every_reason_of_the_sdk_is_read(word):
         {},
     ],
 )
-def test_a_place_that_is_none_is_left_out(segment):
+def test_an_invalid_segment_has_no_place(segment):
     grounding = {
         "groundingChunks": [{"web": {"uri": "https://a"}}],
         "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
@@ -95,7 +95,7 @@ def test_a_delay_of_another_form(delay):
 # --- tools, and the SDK's client ---
 
 
-def test_an_output_schema_that_can_not_be_said_is_left_out():
+def test_an_output_schema_beyond_the_limits_is_left_out():
     deep = {"type": "object"}
     for _ in range(200):
         deep = {"type": "object", "properties": {"a": deep}}

@@ -53,7 +53,7 @@ def test_ten_levels_are_strict(levels, strict):
 
 
 @given(texts, calls)
-def test_what_is_said_in_a_chat_is_read_as_it_was(text, calls):
+def test_chat_messages_round_trip(text, calls):
     """But for texts that are empty, and lone surrogates, which no wire has."""
     message = Message.assistant(*([TextPart(text)] if text else []), *calls)
     said = OpenAIChat().request(ModelRequest([message]))["messages"]
@@ -102,7 +102,7 @@ def test_any_pieces_make_calls_with_ids_of_their_own(pieces):
 
 
 @given(texts.filter(bool), calls)
-def test_what_is_said_in_responses_is_read_as_it_was(text, calls):
+def test_response_items_round_trip(text, calls):
     facts = {KEY: {"type": "function_call", "id": "fc_1"}}
     thought = ReasoningPart("hm", {KEY: {"id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}})
     said = TextPart(text, provider_metadata={KEY: {"id": "msg_1", "status": "completed"}})
