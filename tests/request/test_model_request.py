@@ -37,7 +37,7 @@ USER = Message.user("a")
         ([ToolCall("add")], (Message.user(ToolCall("add")),)),
     ],
 )
-def test_hosts_write_messages_for_short(given, messages):
+def test_messages_have_shorthands(given, messages):
     assert ModelRequest(given).messages == messages
 
 
@@ -55,7 +55,7 @@ def test_the_system_text_leaves_out_what_is_empty():
     assert ModelRequest(instructions=["a", "", "b"]).system == "a\n\nb"
 
 
-def test_instructions_are_said_once():
+def test_instructions_arent_duplicated():
     request = ModelRequest(instructions="a")
     assert request.with_instructions("b", "a", "b", "").instructions == ("a", "b")
     assert request.with_instructions("a") is request

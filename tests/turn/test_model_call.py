@@ -69,7 +69,7 @@ class TestModelCallbacks:
         assert caught.value.outcome.ended == "failed"
 
     @pytest.mark.parametrize("stage", ["before_model", "after_model", "wrap_model"])
-    def test_an_answer_that_is_no_response_is_named(self, registry, turn, stage):
+    def test_a_callback_that_returns_another_type_is_named(self, registry, turn, stage):
         registry.add_callback(stage, quick(lambda: 5))
         with pytest.raises(CallbackError, match="int"):
             turn(["ok"] if stage == "after_model" else [])
@@ -97,7 +97,7 @@ class TestModelCallbacks:
         with pytest.raises(ModelError, match="model 'odd' returned str; it must return a ModelResponse"):
             asyncio.run(run_turn(model_of(lambda _: "text"), "Hi", registry))
 
-    def test_what_is_no_model_is_refused_at_once(self, registry):
+    def test_arguments_of_wrong_types_are_refused_at_once(self, registry):
         with pytest.raises(TypeError, match="is not a model: it has no provider, respond"):
             turn_of(SimpleNamespace(name="x"), "Hi", registry)
         with pytest.raises(TypeError, match=r"registry\.model\('openai/gpt-5'\) makes one$"):
@@ -114,7 +114,7 @@ class TestModelCallbacks:
             (ModelResponse("hi", partial=True), "returned a partial response"),
         ],
     )
-    def test_what_is_no_answer_is_named(self, turn, answer, text):
+    def test_an_invalid_response_is_named(self, turn, answer, text):
         with pytest.raises(ModelError, match=text):
             turn([answer])
 

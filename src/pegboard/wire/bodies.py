@@ -235,6 +235,9 @@ def _text(given: str | bytes | Mapping[str, Any]) -> str:
 ANSWER_TEXT: Final = 16 << 20
 """Characters that are read of one streamed answer, by default."""
 
+ITEM_COST: Final = 1_000
+"""Characters of the size budget that each item (a call, a picture, a citation) takes besides its text."""
+
 
 @define(eq=False)
 class SizeBudget:
@@ -254,6 +257,10 @@ class SizeBudget:
         self.left -= taken
         self.spent = self.spent or taken < wanted
         return taken
+
+    def take_item(self) -> bool:
+        """Takes the fixed cost of one item, so that their number is bounded; `False` if there is no room."""
+        return self.take(ITEM_COST) == ITEM_COST
 
 
 @define(eq=False)

@@ -56,7 +56,7 @@ REASONING: Final[Mapping[str, JsonMapping]] = {
 
 
 def thinking_budgets(low: int = 1_024, medium: int = 4_096, high: int = 16_384) -> Mapping[str, JsonMapping]:
-    """`AnthropicLimits.reasoning` for models that take a budget of tokens, which comes out of `max_tokens`."""
+    """`AnthropicLimits.reasoning` for models that take a budget of thinking tokens."""
     budgets = {"low": low, "medium": medium, "high": high}
     words = {word: {"thinking": {"type": "enabled", "budget_tokens": most}} for word, most in budgets.items()}
     return {"none": REASONING["none"], **words}
@@ -113,7 +113,7 @@ def error_of(body: JsonMapping) -> ModelError:
     """The error of a body that is no answer."""
     error = object_in(body, "error")
     code = text_in(error, "type")
-    message = text_in(error, "message") or (f"{code}" if code else "the body is not an answer")
+    message = text_in(error, "message") or code or "the body is not an answer"
     return ModelError(
         message[:2_000],
         provider=FAMILY,

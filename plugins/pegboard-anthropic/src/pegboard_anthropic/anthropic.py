@@ -542,6 +542,9 @@ class Anthropic:
         thinks = config.reasoning not in (None, "none") and not forced
         if config.reasoning is not None and (thinks or config.reasoning == "none"):
             body.update(passthrough({FAMILY: self.limits.reasoning.get(config.reasoning, {})}, KEYS))
+            budget = object_in(body, "thinking").get("budget_tokens")
+            if isinstance(budget, int) and budget >= body["max_tokens"]:
+                body["max_tokens"] += budget  # it counts thinking, too, and must be above the budget (public)
         chance = {name: getattr(config, name) for name in _CHANCE if self.limits.sampling and not thinks}
         body.update({name: value for name, value in chance.items() if value is not None})
         if config.stop:

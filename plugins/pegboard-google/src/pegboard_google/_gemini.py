@@ -275,24 +275,18 @@ def reason_of(word: str, *, calls: bool) -> FinishReason:
     return "tool_calls" if calls and reason == "stop" else reason
 
 
-def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
-    """The error of a provider's body.
-
-    Args:
-        body: `{"error": {"code", "message", "status", "details"}}`, or whatever came instead.
-        status: The HTTP status, where it is known otherwise.
-        retry_after: Seconds, by a header.
-    """
+def error_of(body: Any) -> ModelError:
+    """The error of a body, `{"error": {"code", "message", "status", "details"}}` or any other value."""
     error = object_in(as_object(body), "error")
     code = error.get("code")
-    status = code if status is None and type(code) is int else status
+    status = code if type(code) is int else None
     return ModelError(
         text_in(error, "message") or "the body is not an answer",
         provider=FAMILY,
         status=status,
         code=text_in(error, "status") or None,
         retryable=status in _RETRYABLE,
-        retry_after=_retry_after(error) if retry_after is None else retry_after,
+        retry_after=_retry_after(error),
     )
 
 

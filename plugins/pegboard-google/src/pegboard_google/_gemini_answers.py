@@ -231,6 +231,8 @@ class AnswerParts:
             return self._called(part)
         if isinstance(part.get("text"), str):
             return self._text(text_in(part, "text"), part)
+        if not self._has_room():
+            return []
         self._close_words()
         other = _other(part)
         if other is not None:
@@ -244,7 +246,7 @@ class AnswerParts:
 
     def _text(self, text: str, part: JsonMapping) -> list[Delta]:
         thinking, metadata = part.get("thought") is True, metadata_of(part)
-        alone = not self.streamed or bool(metadata[FAMILY].keys() - {"thought"})
+        alone = not self.streamed or (bool(metadata[FAMILY].keys() - {"thought"}) and self._has_room())
         if alone or thinking is not self._thinking:
             self._close_words()
         self._thinking = thinking
@@ -254,6 +256,10 @@ class AnswerParts:
             self._parts.append(_words(text, thinking=thinking, metadata=metadata))
             self._words = TextBuffer(self.budget)
         return [ReasoningDelta(text) if thinking else TextDelta(text)] if text else []
+
+    def _has_room(self) -> bool:
+        """Takes the cost of one more part; parts of an answer that isn't streamed are free."""
+        return not self.streamed or self.budget.take_item()
 
     def _close_words(self) -> None:
         text = self._words.text
@@ -270,6 +276,8 @@ class AnswerParts:
         if self._open is not None:  # another one begins
             self._parts.append(CallPart(self._open.broken_off()))
             self._open = None
+        if not self._has_room():
+            return []
         call_id, wire = self._ids.take(piece.get("id"))
         metadata = metadata_of(part) if wire is None else metadata_of(part, **{ORIGINAL: wire})
         self._calls += 1

@@ -110,7 +110,6 @@ def written(spec: ToolSpec, strict: bool | None) -> Entry:
 
 
 _REASONS: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "": "stop"}
-_RETRYABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 @define(eq=False)
@@ -141,13 +140,15 @@ class OllamaReader:
         if chunk.get("done") is True:
             self._last, self._end.reached = chunk, True
         message = object_in(chunk, "message")
-        self._media += [MediaPart(image) for raw in list_in(message, "images") if (image := image_of(raw)) is not None]
+        images = (image for raw in list_in(message, "images") if (image := image_of(raw)) is not None)
+        self._media += [MediaPart(image) for image in images if self.budget.take_item()]
         deltas: list[Delta] = []
         if thought := self._thoughts.add(message.get("thinking")):
             deltas.append(ReasoningDelta(thought))
         if text := self._text.add(message.get("content")):
             deltas.append(TextDelta(text))
-        return [*deltas, *(self._called(each) for each in objects_in(message, "tool_calls"))]
+        calls = objects_in(message, "tool_calls")
+        return [*deltas, *(self._called(each) for each in calls if self.budget.take_item())]
 
     def _called(self, raw: JsonMapping) -> CallDelta:
         call_id, wire = self._ids.take(raw.get("id"))
@@ -205,16 +206,9 @@ def is_answer(raw: Any) -> bool:
     return not read.get("error") and ("message" in read or "done" in read)
 
 
-def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
-    """The error of a body.
-
-    Args:
-        body: `{"error": "..."}`, or whatever came instead.
-        status: The HTTP status.
-        retry_after: Seconds, by a header.
-    """
-    message = text_in(as_object(body), "error") or "the body is not an answer"
-    return ModelError(message, provider=FAMILY, status=status, retryable=status in _RETRYABLE, retry_after=retry_after)
+def error_of(body: Any) -> ModelError:
+    """The error of a body, `{"error": "..."}` or any other value."""
+    return ModelError(text_in(as_object(body), "error") or "the body is not an answer", provider=FAMILY)
 
 
 @define(eq=False)

@@ -180,8 +180,8 @@ def _finish(given: Any, parts: tuple[Part, ...]) -> FinishReason:
     return "refusal" if any(isinstance(part, TextPart) and part.provider_metadata for part in parts) else "stop"
 
 
-COST: Final = 1_000
-"""Characters of an answer's room that each call takes beside its own: an answer can't bring calls without end."""
+_MOST_NAME: Final = 1_000
+"""Characters of a call's name and id; further ones are cut."""
 
 
 @define
@@ -209,12 +209,13 @@ class StreamedCall:
     def named(self, name: str) -> None:
         """Takes in some more of the name; servers that repeat the whole with each piece bring nothing new."""
         if name and name != self.name and not len(self.text):
-            self.name += name[:COST]
+            self.name = (self.name + name)[:_MOST_NAME]
 
     def add(self, piece: str) -> str:
         """Takes in some more of its text, and gives what was taken of it."""
         taken = self.text.add(piece)
-        self._unread.append(taken)
+        if taken:
+            self._unread.append(taken)
         return taken
 
     def is_whole(self) -> bool:
@@ -277,7 +278,7 @@ class StreamedCalls:
                 return known
             if current is None or current.id or known is not None:
                 return self._new(index, call_id)
-            current.id = call_id[:COST]
+            current.id = call_id[:_MOST_NAME]
             self._by_id[index, call_id] = current
             return current
         return current if current is not None and not _is_another(current, name, text) else self._new(index, "")
@@ -286,9 +287,9 @@ class StreamedCalls:
         return self.calls[-1] if self.calls else None
 
     def _new(self, index: int | None, call_id: str) -> StreamedCall | None:
-        if self.budget.take(COST) < COST:
+        if not self.budget.take_item():
             return None
-        call = StreamedCall(len(self.calls), TextBuffer(self.budget, self.most), call_id[:COST])
+        call = StreamedCall(len(self.calls), TextBuffer(self.budget, self.most), call_id[:_MOST_NAME])
         self.calls.append(call)
         self._at[index] = call
         self._by_id[index, call_id] = call
@@ -379,7 +380,7 @@ class ChatReader:
 
     def _annotate(self, message: JsonMapping) -> None:
         for annotation in objects_in(message, "annotations"):
-            if self._budget.take(COST) == COST:
+            if self._budget.take_item():
                 self._annotations.append(annotation)
 
     def _hear(self, audio: JsonMapping) -> None:

@@ -351,9 +351,6 @@ def _noted(body: JsonMapping, unread: list[str]) -> JsonObject:
     return noted
 
 
-COST: Final = 1_000
-"""Characters of an answer's room that each item and each part of one takes beside its own."""
-
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items whose text comes in pieces, and where it stands in them."""
 
@@ -418,7 +415,7 @@ class StreamedItems:
 
     def begin(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
         """An item begins; `None` where there is no room for it."""
-        if self.budget.take(COST) < COST:
+        if not self.budget.take_item():
             return None
         begun = StreamedItem(item)
         if text_in(item, "type") in CALLS:
@@ -453,7 +450,7 @@ class StreamedItems:
         """Takes in a piece of a text of an item, and gives what was taken of it."""
         gathered = item.texts.get((member, place))
         if gathered is None:
-            if self.budget.take(COST) < COST:
+            if not self.budget.take_item():
                 return ""
             gathered = TextBuffer(self.budget, self.most if member in CALLS.values() else None)
             item.texts[member, place] = gathered
@@ -543,7 +540,7 @@ class ResponsesReader:
     def _annotated(self, event: JsonMapping) -> None:
         item = self._items.of(event, "message")
         annotation = object_or_none(event.get("annotation"))
-        if item is not None and annotation is not None and self._budget.take(COST) == COST:
+        if item is not None and annotation is not None and self._budget.take_item():
             item.annotations.setdefault(place_in(event, "content_index") or 0, []).append(annotation)
 
     def _of_whole(self, event: JsonMapping, kind: str) -> None:

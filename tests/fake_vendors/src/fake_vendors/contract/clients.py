@@ -68,7 +68,7 @@ def test_one_model_serves_one_event_loop_after_the_other_and_may_be_asked_again(
         assert [asyncio.run(main()) for _ in range(loops)] == [["Hi.", "Hi."]] * loops
 
 
-def test_a_model_says_who_it_is(vendor):
+def test_a_model_has_a_name_provider_and_repr(vendor):
     model = bare(vendor, base_url=NOWHERE, **vendor.made)
     asyncio.run(model.aclose())
     asyncio.run(model.aclose())
@@ -76,7 +76,7 @@ def test_a_model_says_who_it_is(vendor):
     assert repr(model) == f"{vendor.kind.__name__}({vendor.model!r}, provider={vendor.provider!r})"
 
 
-def test_what_cannot_be_said_is_an_export_error(vendor):
+def test_an_unmet_tool_choice_is_an_export_error(vendor):
     async def main():
         async with vendor.at(NOWHERE) as model:
             await model.respond(HI.evolve(tool_choice=NamedTool("nothing")))
@@ -114,7 +114,7 @@ def test_without_a_key_the_error_names_the_variables(vendor, monkeypatch):
             assert (caught.value.code, caught.value.retryable) == ("missing_api_key", False)
 
 
-def test_keys_are_sent_without_the_space_around_them(vendor, monkeypatch):
+def test_keys_are_sent_stripped(vendor, monkeypatch):
     def sends(**options):
         with ModelServer([Round(text="Hi.")]) as server:
             asyncio.run(asked(vendor, server.url, **options))
@@ -260,7 +260,7 @@ async def _to_the_end(pieces):
         pass
 
 
-def test_a_turn_that_is_interrupted_keeps_what_was_said(vendor):
+def test_an_interrupted_turn_keeps_the_text_so_far(vendor):
     async def main():
         async with silent_model(vendor, begins=True) as (model, _):
             turn = turn_of(model, "Go on.", ToolRegistry())

@@ -49,7 +49,7 @@ def test_what_all_answers_used_is_added_up(way, registry):
     }
 
 
-def test_pieces_come_as_they_are_said(streaming, registry):
+def test_deltas_are_streamed(streaming, registry):
     thought = streaming.vendor.thoughts[0][0]
     look = Round(text=("It ", "is ", "noon."), reasoning=thought, calls=[Call("weather", {"city": "Oslo"})])
     played = streaming.play([look, Round()], registry=registry)
