@@ -301,7 +301,7 @@ def test_what_a_manifest_hides_is_escaped_and_agrees_with_the_code(site) -> None
     assert [(tool.name, "Greet\\u{202e}" in tool.spec.description) for tool in registry.tools()] == [
         ("greet_one", True)
     ]
-    assert "tool 'other': enum: '\\u{200b}' holds hidden characters" in [each.cause for each in registry.problems()]
+    assert "tool 'other': enum: '\\u{200b}' contains hidden characters" in [each.cause for each in registry.problems()]
     assert registry.call_sync("greet_one").text == "hello you"
 
 

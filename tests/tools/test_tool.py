@@ -246,7 +246,7 @@ def test_wrappers_keep_the_signature_and_run():
 
 
 def test_a_lambda_needs_a_name():
-    with pytest.raises(DefinitionError, match=r"a lambda has no name of its own\. Pass name="):
+    with pytest.raises(DefinitionError, match=r"a lambda has no name\. Pass name="):
         Tool.from_function(lambda a: a)
     assert Tool.from_function(lambda a: a, name="same").name == "same"
 
@@ -691,7 +691,7 @@ def test_what_the_spec_declares_counts_for_a_lazy_tool():
     assert called(Tool.lazy(spec, lambda: lambda a: {"a": a})).kind == "invalid_output"
     assert called(Tool.lazy(spec, lambda: lambda a: {"b": a})).structured_content == {"b": 1}
     failed = called(Tool.lazy(LATE, lambda: lambda b: b))
-    assert "'a': input_schema has it, the function doesn't" in failed.detail
+    assert "'a': the function has no such parameter" in failed.detail
 
 
 @pytest.mark.parametrize("load", ["module", ":f", "m:", 5, None])
