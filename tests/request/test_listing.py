@@ -84,14 +84,6 @@ def test_a_tool_that_a_provider_hosts_is_refused():
     assert MCP().tools([ToolSpec("s", kind="provider", provider_id="openai.web_search")]).refused == {"s"}
 
 
-def test_a_schema_beyond_every_bound_is_refused():
-    deep = {"type": "object"}
-    for _ in range(200):
-        deep = {"type": "object", "properties": {"a": deep}}
-
-    assert MCP().tools([ToolSpec("deep", input_schema=deep)]).refused == {"deep"}
-
-
 def test_it_writes_no_requests():
     for ask in (
         lambda: MCP().request(ModelRequest("x")),

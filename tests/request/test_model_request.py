@@ -7,7 +7,6 @@ import pytest
 from pegboard.errors import InvalidNameError
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import (
-    _DEFAULT_CONFIG,
     ModelConfig,
     ModelRequest,
     NamedTool,
@@ -94,11 +93,6 @@ def test_problems_are_kept_through_a_step_that_makes_a_request_anew():
     assert ModelRequest("b", problems=[third, first]).keeping_problems(earlier).problems == (first, second, third)
     later = earlier.with_problems(third)
     assert later.keeping_problems(earlier) is later
-
-
-def test_everything_is_left_to_the_provider_by_default():
-    assert ModelConfig() == _DEFAULT_CONFIG
-    assert (_DEFAULT_CONFIG.temperature, _DEFAULT_CONFIG.stop, _DEFAULT_CONFIG.strict) == (None, (), None)
 
 
 @pytest.mark.parametrize(("given", "stop"), [("END", ("END",)), (["a", "b"], ("a", "b")), ((), ())])

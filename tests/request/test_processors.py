@@ -398,18 +398,11 @@ def cut(request):
 
 @pytest.mark.parametrize(
     ("count", "keep", "stride", "old"),
-    [(3, 2, 1, 1), (2, 2, 1, 0), (3, 0, 1, 3), (12, 2, 5, 10), (11, 2, 5, 5), (6, 2, 5, 0), (0, 0, 1, 0)],
+    [(3, 2, 1, 1), (2, 2, 1, 0), (3, 0, 1, 3), (12, 2, 5, 10), (11, 2, 5, 5), (7, 2, 5, 5), (6, 2, 5, 0), (0, 0, 1, 0)],
 )
 def test_the_newest_rounds_keep_theirs_whole(count, keep, stride, old):
     step = LimitResults(keep=keep, most=300, stride=stride)
     assert cut(step(rounds(count)) or rounds(count)) == list(range(old))
-
-
-def test_what_is_old_moves_on_in_strides():
-    """So that a provider's cache of what was sent before stays good in between."""
-    step = LimitResults(keep=2, most=300, stride=5)
-    prefixes = {cut(step(rounds(count)) or rounds(count))[-1:] == [4] for count in range(7, 12)}
-    assert prefixes == {True}
 
 
 def test_by_default_only_long_conversations_are_touched():
@@ -425,7 +418,6 @@ def test_it_can_be_switched_off():
 def test_messages_that_nothing_is_cut_in_stay_the_same():
     request = rounds(3, ToolResult("short")).with_messages(*rounds(1).messages)
     made = EVERY(request)
-    assert made.messages[:-1] == request.messages[:-1]
     assert all(new is old for new, old in zip(made.messages[:-1], request.messages[:-1], strict=True))
 
 

@@ -212,11 +212,6 @@ def ids():
     return SentIds(REFUSED, 64)
 
 
-def test_an_id_that_the_provider_takes_stays_as_it_is(ids):
-    assert ids.call("toolu_1") == "toolu_1"
-    assert ids.result("toolu_1") == "toolu_1"
-
-
 def test_an_id_that_it_does_not_take_is_mapped_the_same_for_call_and_result(ids):
     mapped = ids.call("fc|1")
 

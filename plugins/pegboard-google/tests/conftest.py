@@ -62,7 +62,7 @@ GOOGLE = Vendor(
     keys=[("api_key", "GOOGLE_API_KEY"), ("api_key", "GEMINI_API_KEY")],
     sent=lambda request, key: request.headers["x-goog-api-key"] == key,
     unsendable="\0",
-    odd_options=[{"no_such_option": 1}, {"http_options": {"timeout": "soon"}}, {"http_options": 5}],
+    odd_options=[{"no_such_option": 1}, {"project": "p"}, {"http_options": {"timeout": "soon"}}, {"http_options": 5}],
     told=[
         {"name": "clock", "response": {"error": "The clock has stopped."}},
         {"name": "weather", "response": {"output": "It rains in Oslo."}},

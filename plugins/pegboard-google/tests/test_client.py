@@ -36,11 +36,6 @@ def test_vertex_needs_no_key(vendor, monkeypatch):
         made_client("gemini", None, None, {"vertexai": False})
 
 
-def test_options_of_another_api_are_refused(vendor):
-    with pytest.raises(ModelError, match="no client can be made"):
-        made_client("gemini", "x", None, {"project": "p"})
-
-
 def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise():
     assert http().retry_options.attempts == 1
     made = http(http_options=HttpOptions(retry_options=HttpRetryOptions(attempts=4), timeout=5))

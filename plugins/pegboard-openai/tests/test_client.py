@@ -164,11 +164,6 @@ def test_all_facts_of_an_error():
     assert model_error(error, "p") is error
 
 
-@pytest.mark.parametrize(("status", "said", "retryable"), [(500, "false", False), (400, "true", True), (500, "", True)])
-def test_the_provider_may_say_whether_to_try_again(status, said, retryable):
-    assert model_error(answered(status, {"x-should-retry": said}), "p").retryable is retryable
-
-
 @pytest.mark.parametrize("body", [{"message": 7, "type": ["x"]}, {"message": ""}, [1], "text", None])
 def test_odd_error_bodies_are_read(body):
     error = model_error(answered(400, body=body), "p")
