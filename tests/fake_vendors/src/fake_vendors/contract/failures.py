@@ -1,4 +1,4 @@
-"""Errors, streams that break off, and answers that are none: the turn tries again or ends, its history complete."""
+"""Errors, streams that break off, and invalid answers: the turn retries or ends, its history complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HALF = "Half a sentence that goes on for a while"
 
 
 def test_permanent_errors_end_the_turn(way, registry):
-    for status, code in way.vendor.stays.items():
+    for status, code in way.vendor.permanent.items():
         played = way.play([Round(error=Error(status, "So it is."))], registry=registry)
         error = played.error
         assert isinstance(error, ModelError)
@@ -28,7 +28,7 @@ def test_permanent_errors_end_the_turn(way, registry):
 
 
 def test_temporary_errors_are_retried(way):
-    for status in way.vendor.passes:
+    for status in way.vendor.temporary:
         played = way.play([Round(error=Error(status, "later", retry_after=0)), DONE])
         assert (played.outcome.text, len(played.server.requests)) == ("Done.", 2)
         (retried,) = played.of("ModelRetried")
@@ -36,7 +36,7 @@ def test_temporary_errors_are_retried(way):
 
 
 def test_temporary_errors_have_their_code(way):
-    for status, code in way.vendor.passes.items():
+    for status, code in way.vendor.temporary.items():
         played = way.play([Round(error=Error(status, "later"))], limits=ONCE)
         assert (played.error.status, played.error.code, played.error.retryable) == (status, code, True)
         assert len(played.server.requests) == 1  # the SDK doesn't try again by itself
@@ -87,7 +87,7 @@ def test_a_refused_connection_is_retryable(way):
 
 @pytest.mark.parametrize("how", ["break_after", "stop_after"])
 def test_a_stream_that_breaks_off_keeps_its_text(streaming, how):
-    played = streaming.play([Round(text=HALF, **{how: streaming.vendor.said_after})])
+    played = streaming.play([Round(text=HALF, **{how: streaming.vendor.text_after})])
     response = played.outcome.response
     assert (played.outcome.ended, response.interrupted, response.complete) == ("cut_off", True, False)
     assert response.text
@@ -101,7 +101,7 @@ def test_a_stream_that_breaks_off_keeps_its_text(streaming, how):
     "how", [{"break_after": 0}, {"break_after": 1}, {"stop_after": 1}, {"error": 0}, {"error": 1}], ids=str
 )
 def test_a_stream_that_breaks_off_before_its_first_text_is_retried(streaming, how, thought):
-    if streaming.vendor.said_after == 2 and thought is None:
+    if streaming.vendor.text_after == 2 and thought is None:
         how = dict.fromkeys(how, 0)  # its first event has words
     spoilt = {"error": Error(503, after=how["error"])} if "error" in how else how
     played = streaming.play([Round(text=HALF, reasoning=thought, **spoilt), DONE])
@@ -117,13 +117,13 @@ def test_an_answer_that_is_cut_in_half_is_tried_again(whole):
 @pytest.mark.parametrize("how", ["break_after", "stop_after"])
 def test_calls_of_a_stream_that_breaks_off_do_not_run(streaming, registry, how):
     calls = [Call("weather", {"city": city}) for city in ("Oslo", "Bergen")]
-    played = streaming.play([Round(calls=calls, **{how: streaming.vendor.called_after}), DONE], registry=registry)
+    played = streaming.play([Round(calls=calls, **{how: streaming.vendor.calls_after}), DONE], registry=registry)
     assert set(played.results) == {"cut_off"}
     assert played.outcome.text == "Done."
 
 
 def test_an_error_in_a_stream_after_its_first_text_ends_the_turn(streaming):
-    spoilt = Round(text=HALF, error=Error(503, "It broke.", after=streaming.vendor.said_after))
+    spoilt = Round(text=HALF, error=Error(503, "It broke.", after=streaming.vendor.text_after))
     played = streaming.play([spoilt])
     assert isinstance(played.error, ModelError)
     assert "It broke." in str(played.error)
@@ -132,7 +132,7 @@ def test_an_error_in_a_stream_after_its_first_text_ends_the_turn(streaming):
     assert HALF.startswith(played.messages[-1].text)
 
 
-@needs("stays_within")
+@needs("permanent_in_streams")
 def test_a_permanent_error_in_a_stream_is_not_retried(streaming):
     played = streaming.play([Round(text=HALF, error=Error(400, "The prompt is bad.", after=0))])
     assert "The prompt is bad." in str(played.error)
@@ -140,7 +140,7 @@ def test_a_permanent_error_in_a_stream_is_not_retried(streaming):
     assert not played.of("ModelRetried")
 
 
-# --- answers that are none ---
+# --- invalid answers ---
 
 
 def test_an_answer_of_nonsense_is_a_model_error(whole):
