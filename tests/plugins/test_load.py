@@ -270,7 +270,7 @@ def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> No
     (site.folder / "one_made_up.py").write_text("import nosuch_module")
     registry = pegboard.load()
     result = registry.call_sync("greet_one")
-    assert result.text == "greet_one can't be run: what brings it failed to load."
+    assert result.text == "greet_one can't be run: its plugin failed to load."
     assert "nosuch_module" in result.detail
     assert statuses(registry) == {"one": "quarantined"}
 
@@ -301,7 +301,7 @@ def test_hidden_characters_in_a_manifest_are_escaped_as_in_the_code(site) -> Non
     assert [(tool.name, "Greet\\u{202e}" in tool.spec.description) for tool in registry.tools()] == [
         ("greet_one", True)
     ]
-    assert "tool 'other': enum: '\\u{200b}' holds hidden characters" in [each.cause for each in registry.problems()]
+    assert "tool 'other': enum: '\\u{200b}' contains hidden characters" in [each.cause for each in registry.problems()]
     assert registry.call_sync("greet_one").text == "hello you"
 
 

@@ -269,7 +269,7 @@ def test_one_bad_registration_costs_only_itself() -> None:
     assert [each.name for each in loaded.tools] == ["greet", "again"]
     assert loaded.tools[1].spec.description == "a\\u{202e}b"
     assert list(loaded.extras["predicates"]) == ["mine"]
-    assert "tool 'odd': properties: '\\u{200b}' holds hidden characters" in loaded.faults
+    assert "tool 'odd': properties: '\\u{200b}' contains hidden characters" in loaded.faults
     assert len(loaded.faults) == 5
 
 

@@ -200,7 +200,7 @@ def test_a_registered_hook_wins_over_fields_where_a_schema_stands_beside(decorat
 
     cls: Any = decorate(Sum)
     annotation = Annotated[cls, {"type": "string"}]
-    with pytest.raises(DefinitionError, match=r"the schema beside Sum takes only .* register a hook for it"):
+    with pytest.raises(DefinitionError, match=r"the schema in Annotated allows only .* register a hook for it"):
         schema_of(annotation)
 
     converter().register_structure_hook(cls, lambda text, _: cls(cents=int(text)))

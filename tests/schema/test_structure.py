@@ -176,7 +176,7 @@ def test_values_are_made(annotation, value, expected):
         (list[int] | tuple[int] | UserId, 1, (), "must be an array or a string, got number 1"),
         (Nested | None, "a", (), 'must be an integer or an array, got string "a"'),
         (Annotated[str, Predicate(str.islower)], "A", (), "must pass str.islower"),
-        (Empty, {"x": 1}, ("x",), "unknown key (none is known here)"),
+        (Empty, {"x": 1}, ("x",), "unknown key (no keys are known here)"),
         (Wide, {"z": 1}, ("z",), "unknown key (known: " + ", ".join(f"f{n}" for n in range(20)) + " and 5 more)"),
         (Cat | Dog, {}, ("kind",), 'required, missing (one of "cat", "dog")'),
         (Cat | Dog, {"kind": "cow"}, ("kind",), 'must be one of "cat", "dog"'),
@@ -324,8 +324,8 @@ class Checked:
     [
         ({"even": 1}, ("even",), "must be even"),
         ({"parsed": "x"}, (), "invalid literal for int() with base 10: 'x'"),
-        ({"hidden": 10}, ("hidden",), "Checked refuses it (LookupError)"),
-        ({"even": 102}, (), "Checked refuses it (ValueError)"),
+        ({"hidden": 10}, ("hidden",), "Checked refused the value (LookupError)"),
+        ({"even": 102}, (), "Checked refused the value (ValueError)"),
         ({"even": 2, "parsed": "1", "own": 101, "strange": 1, "hidden": 1}, (), "a" * 200 + "..."),
     ],
 )

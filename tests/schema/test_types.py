@@ -590,9 +590,9 @@ class Outer:
 @pytest.mark.parametrize(
     ("annotation", "says"),
     [
-        (Right, "Right is made of flags, which JSON has no words for. Use a list of an Enum's members"),
+        (Right, "Right is a Flag, which has no JSON form. Use a list of an Enum's members"),
         (complex, "complex has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
-        (Callable[[int], int], "or use the name of what is called (Literal or an enum) instead."),
+        (Callable[[int], int], "or use the name of the function (Literal or an enum) instead."),
         (collections.deque[int], "deque[int] has no JSON Schema. Pass input_schema=..., or use a list instead."),
         (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use a class of attrs"),
         (collections.defaultdict[str, int], "or use a dict instead."),
@@ -600,12 +600,12 @@ class Outer:
         (typing.NoReturn, "NoReturn has no JSON Schema"),
         (json, "has no JSON Schema"),
         (re.Pattern[bytes], "Pattern[bytes] has no JSON Schema"),
-        (AbstractShape, "AbstractShape is abstract. Use a union of the classes that are meant."),
+        (AbstractShape, "AbstractShape is abstract. Use a union of its concrete subclasses."),
         (Unresolved, "the fields of Unresolved can't be read: name 'Nowhere' is not defined."),
         (OwnInit, "its constructor takes (other), its fields are (x)"),
         (list["Nowhere"], "isn't resolved"),  # noqa: F821
         (Self, "Self has no JSON Schema"),
-        (Endless, "Endless stands for itself without end"),
+        (Endless, "Endless is an alias of itself"),
         (Lost, "Lost can't be resolved: name 'Nowhere' is not defined"),
         (dict[tuple[int, int], int], "its keys can't be written as text"),
         (dict[Literal[1, "1"], int], "its keys can't be written as text"),
@@ -620,14 +620,14 @@ class Outer:
         (Literal[b"x"], "b'x' has no JSON form"),
         (Empty, "Empty has no members"),
         (Odd, "the value of Odd.PAIR has no JSON form"),
-        (Annotated[typing.Any, Marker(ge=1)], "can't be asked of Any"),
-        (Annotated[bool, Marker(ge=1)], "can't be asked of bool"),
-        (Annotated[int, Marker(min_length=1)], "can't be asked of int"),
-        (Annotated[int, Marker(pattern="a")], "can't be asked of int"),
-        (Annotated[bool, Marker(multiple_of=2)], "can't be asked of bool"),
+        (Annotated[typing.Any, Marker(ge=1)], "doesn't apply to Any"),
+        (Annotated[bool, Marker(ge=1)], "doesn't apply to bool"),
+        (Annotated[int, Marker(min_length=1)], "doesn't apply to int"),
+        (Annotated[int, Marker(pattern="a")], "doesn't apply to int"),
+        (Annotated[bool, Marker(multiple_of=2)], "doesn't apply to bool"),
         (Annotated[Literal["a"], Marker(min_length=2)], "leaves no value"),
         (Annotated[str, Marker(pattern="(")], "the pattern '(' can't be compiled"),
-        (Annotated[bool, Duck()], "Duck can't be asked of"),
+        (Annotated[bool, Duck()], "Duck doesn't apply to"),
         (Annotated[Custom, {"type": "string"}], "Custom has no JSON Schema"),
     ],
 )
@@ -650,5 +650,5 @@ def test_the_refusal_names_the_path_of_the_part_at_fault():
 
 
 def test_a_schema_beside_the_type_that_is_none_is_refused():
-    with pytest.raises(SchemaError, match="the mapping beside thing is refused"):
+    with pytest.raises(SchemaError, match="the schema in Annotated of thing is refused"):
         schema_of(Annotated[int, {"minimum": "x"}], tool="work", path="thing")

@@ -105,7 +105,7 @@ def test_a_bare_context_answers_as_the_test_says():
 
 
 def test_a_bare_context_has_no_other_tools_and_says_how_to_get_them():
-    with pytest.raises(LookupError, match=r"knows no tool 'add'.*ToolContext\(host=\.\.\.\)"):
+    with pytest.raises(LookupError, match=r"has no tool 'add'.*ToolContext\(host=\.\.\.\)"):
         asyncio.run(ToolContext().call("add", {"a": 1}))
 
 

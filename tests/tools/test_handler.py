@@ -332,7 +332,7 @@ def test_a_service_that_cannot_be_opened_is_told_so_too():
 
     with pytest.raises(ToolError) as caught:
         called(lookup, {}, {Database: fails})
-    assert caught.value.text == "lookup can't run now: something that it needs can't be opened."
+    assert caught.value.text == "lookup can't run now: a service that it needs can't be opened."
     assert isinstance(caught.value.__cause__, ConnectionError)
 
 

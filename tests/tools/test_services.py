@@ -206,7 +206,7 @@ def test_one_without_a_readable_signature_gets_nothing():
 def test_a_factory_that_asks_for_more_is_refused():
     def factory(url, context): ...
 
-    with pytest.raises(TypeError, match="the factory of Database takes url, context; it gets nothing but the context"):
+    with pytest.raises(TypeError, match="the factory of Database takes url, context; only the context is passed"):
         _provided(Database, factory)
 
 
@@ -599,7 +599,7 @@ def test_a_factory_that_asks_for_itself_is_refused():
         return context.service(A)
 
     services = Services({A: a, B: b})
-    with pytest.raises(MissingServiceError, match="a factory asks for what it makes: A -> B -> A"):
+    with pytest.raises(MissingServiceError, match="circular service factories: A -> B -> A"):
         call(services, A)
 
 

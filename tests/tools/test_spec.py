@@ -232,9 +232,9 @@ def test_lone_surrogates_elsewhere_are_refused(facts, said):
     [
         (["path"], TypeError, "must be a mapping of names to kinds"),
         ("path", TypeError, "must be a mapping of names to kinds"),
-        ({1: "path"}, TypeError, "1 is no argument's name"),
-        ({"a": "file"}, ValueError, "permission_arguments.a: 'file' is no kind of argument; there are text, command"),
-        ({"a": []}, ValueError, "permission_arguments.a: [] is no kind"),
+        ({1: "path"}, TypeError, "1 isn't an argument name"),
+        ({"a": "file"}, ValueError, "permission_arguments.a: unknown kind 'file'; must be one of text, command"),
+        ({"a": []}, ValueError, "permission_arguments.a: unknown kind []"),
     ],
 )
 def test_the_arguments_that_rules_look_at_are_of_known_kinds(given, kind, said):
@@ -247,7 +247,7 @@ def test_the_arguments_that_rules_look_at_are_of_known_kinds(given, kind, said):
 
 @pytest.mark.parametrize("definition", ["(", "(?=a)", "a{1000}{1000}{1000}"])
 def test_a_grammar_is_refused_that_no_engine_runs(definition):
-    with pytest.raises(ValueError, match="is no regular expression that runs in linear time"):
+    with pytest.raises(ValueError, match="isn't a regular expression that runs in linear time"):
         Grammar("regex", definition)
     assert Grammar("lark", definition).definition == definition
 

@@ -63,7 +63,7 @@ def test_a_check_takes_any_mapping(made):
 def test_without_its_code_a_tool_is_checked_by_its_schema(handler):
     made = Tool(ToolSpec("a"), handler)
     assert made.check({}) == ()
-    assert made.check({"x": 1}) == ("x: unknown key (none is known here)",)
+    assert made.check({"x": 1}) == ("x: unknown key (no keys are known here)",)
 
 
 def test_a_changed_tool_is_judged_anew(made):
@@ -246,7 +246,7 @@ def test_wrappers_keep_the_signature_and_run():
 
 
 def test_a_lambda_needs_a_name():
-    with pytest.raises(DefinitionError, match=r"a lambda has no name of its own\. Pass name="):
+    with pytest.raises(DefinitionError, match=r"a lambda has no name\. Pass name="):
         Tool.from_function(lambda a: a)
     assert Tool.from_function(lambda a: a, name="same").name == "same"
 
@@ -487,7 +487,7 @@ def test_a_raw_schema_has_a_handler_on_a_mapping():
 def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
     made = Tool.from_schema("raw", schema, lambda arguments: arguments)
     assert made.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
-    assert made.validator.problems({"a": 1}) == ("a: unknown key (none is known here)",)
+    assert made.validator.problems({"a": 1}) == ("a: unknown key (no keys are known here)",)
 
 
 ATOMIC = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?>x)y"}}}
@@ -691,7 +691,7 @@ def test_what_the_spec_declares_counts_for_a_lazy_tool():
     assert called(Tool.lazy(spec, lambda: lambda a: {"a": a})).kind == "invalid_output"
     assert called(Tool.lazy(spec, lambda: lambda a: {"b": a})).structured_content == {"b": 1}
     failed = called(Tool.lazy(LATE, lambda: lambda b: b))
-    assert "'a': input_schema has it, the function doesn't" in failed.detail
+    assert "'a': the function has no such parameter" in failed.detail
 
 
 @pytest.mark.parametrize("load", ["module", ":f", "m:", 5, None])

@@ -234,7 +234,7 @@ def test_an_own_schema_that_forgets_the_one_argument_is_refused():
 
         def call(self, context: ToolContext, value: int) -> int: ...
 
-    with pytest.raises(DefinitionError, match="'value': the function needs it"):
+    with pytest.raises(DefinitionError, match="'value': input_schema must require it"):
         Own().as_tool()
 
 

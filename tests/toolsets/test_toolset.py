@@ -114,10 +114,10 @@ def test_instructions_are_the_toolsets_or_else_those_of_inner_ones():
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        ({"input_schema": BOMB}, "input_schema is refused: it comes to more than 100000 schemas"),
-        ({"output_schema": BOMB}, "output_schema is refused: it comes to more than 100000 schemas"),
+        ({"input_schema": BOMB}, "input_schema is refused: it expands to more than 100000 schemas"),
+        ({"output_schema": BOMB}, "output_schema is refused: it expands to more than 100000 schemas"),
         ({"input_schema": {"type": "string"}}, "input_schema is refused: its root must be"),
-        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it is no JSON"),
+        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it isn't JSON"),
         ({"input_schema": {"type": "object", "patternProperties": 5}}, "input_schema is refused: patternProperties"),
         ({"input_schema": {"type": "object", "$ref": "http://x"}}, "input_schema is refused: its reference 'http://x'"),
     ],
@@ -209,7 +209,7 @@ def test_bad_items_and_repeated_names_are_left_out_with_a_problem_each():
         (f"toolset 't': item 3 isn't a Tool but NoneType; {advice}", None),
     ]
     assert (refused.tool, type(refused.error)) == ("bad", SchemaError)
-    assert str(refused).startswith("toolset 't': tool 'bad': input_schema is refused: it comes to more than")
+    assert str(refused).startswith("toolset 't': tool 'bad': input_schema is refused: it expands to more than")
 
 
 def test_the_number_of_problems_is_bounded():

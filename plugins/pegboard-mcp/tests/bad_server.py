@@ -1,4 +1,4 @@
-"""A server that breaks rules, for tests of clients: `bad_server.py FAULT`. It loads nothing but what Python brings."""
+"""A server that violates the protocol, for tests: `bad_server.py FAULT`. It only uses the standard library."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ ENDLESS = {"garbage_for_ever": "this is no message\n", "flood": json.dumps(LOG) 
 
 
 def call(id_, params):
-    """Answers a call, or breaks a rule instead."""
+    """Answers a call, or violates the protocol instead."""
     if FAULT in ENDLESS:
         endlessly(ENDLESS[FAULT])
     words = os.environ["KEY"] if params["name"] == "env" else params.get("arguments", {}).get("text", "")
@@ -105,7 +105,7 @@ def call(id_, params):
 
 
 def before_and_after(id_, result):
-    """Answers a call, with more round it than there should be."""
+    """Answers a call, with unexpected messages before or after the answer."""
     if FAULT == "twice":
         write(id=999, result=result)
         write(id="other", error={"code": 1, "message": "x"})
@@ -117,7 +117,7 @@ def before_and_after(id_, result):
 
 
 def before():
-    """Breaks a rule before anything is asked."""
+    """Misbehaves before the first request."""
     if FAULT == "garbage":
         sys.stdout.buffer.write(b"Welcome!\n\xff\xfe\x00\n{\n[]\n" + b'{"a":' * 1000 + b"\n\n")
         sys.stdout.flush()

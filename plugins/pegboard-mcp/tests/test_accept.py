@@ -60,8 +60,8 @@ def test_its_tools_are_listed_from_the_cache_once_it_was_started(registry, more,
     # Without the server it is listed all the same: neither does a listing start it.
     assert "real__echo" in registry("list", "--names", PATH="/nowhere")
     (tmp_path / "rules.toml").write_text('allow = ["real__echo", "real__ecko"]')
-    said = registry("call", "real__echo", "text=in", "--rules", "rules.toml")
-    assert ("is called 'real__ecko'" in said, "is called 'real__echo'" in said) == (True, False)
+    output = registry("call", "real__echo", "text=in", "--rules", "rules.toml")
+    assert ("is called 'real__ecko'" in output, "is called 'real__echo'" in output) == (True, False)
     assert "is called 'real__echo'" not in registry("serve", "--rules", "rules.toml")
     assert "hidden-key" in registry("call", "--yes", "real__env")
 
@@ -70,7 +70,7 @@ def test_what_was_accepted_on_first_use_is_shown_until_the_user_accepts_or_refus
     registry("mcp", "test")
     listed = registry("mcp")
     assert "2 tools accepted on first use" in listed
-    assert "what was accepted on first use is shown by 'registry mcp accept real'" in listed
+    assert "review what was accepted on first use: registry mcp accept real" in listed
     shown = registry("mcp", "accept", "real", code=1, answer="n\n")
     assert ('+  "description": "Echoes.",' in shown, "unchanged since" in shown) == (True, True)
     assert "none of its tools is accepted" in shown
@@ -88,7 +88,7 @@ def test_what_was_accepted_on_first_use_is_shown_whole_where_one_tool_has_change
     assert '+  "description": "Echoes.",' in shown.partition("All that real lists now:")[2]
 
 
-def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_path):
+def test_its_commands_report_wrong_settings(registry, tmp_path):
     file = tmp_path / "config" / "pegboard" / "pegboard.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[plugins.mcp]\nserver = 3\n")
@@ -107,7 +107,7 @@ def test_what_is_wrong_with_its_settings_is_told_by_its_commands(registry, tmp_p
     registry("mcp", "test", code=1)
 
 
-def test_servers_of_a_project_that_is_not_trusted_are_said_to_be_ignored(registry, tmp_path):
+def test_servers_of_an_untrusted_project_are_reported_as_ignored(registry, tmp_path):
     (tmp_path / "pegboard.toml").write_text('conflicts = "error"\n[plugins.mcp.servers.real]\ncommand = "x"\n')
     assert "ignored until you trust the file" in registry("mcp")
     served = registry("serve")
@@ -119,10 +119,10 @@ def test_servers_of_a_project_that_is_not_trusted_are_said_to_be_ignored(registr
 def test_a_definition_that_changed_is_offered_once_it_is_accepted_by_its_diff(registry, more):
     registry("mcp", "test")
     more.write_text(json.dumps([{"name": "echo", "description": "Now\u202eother.", "inputSchema": {"type": "object"}}]))
-    assert "defines it otherwise" in registry("call", "--yes", "real__echo", code=1)
+    assert "has changed its definition" in registry("call", "--yes", "real__echo", code=1)
     tested = registry("mcp", "test", code=1)
-    assert "what it lists isn't what was accepted (changed: echo)" in tested
-    shown = registry("mcp", "accept", "real", code=130)  # nobody answers
+    assert "its tools have changed since they were accepted (changed: echo)" in tested
+    shown = registry("mcp", "accept", "real", code=130)  # no answer
     assert '+  "description": "Now\\u{202e}other.",' in shown
     assert '-  "description": "Echoes.",' in shown
     assert "accepted: 2 tools" in registry("mcp", "accept", "real", "--yes")
@@ -138,10 +138,10 @@ def test_a_server_that_does_not_start_costs_only_its_own_tools(registry, more, t
     configuration = tmp_path / "config" / "pegboard" / "pegboard.toml"
     table = '[plugins.mcp]\nmcp_config = "../../servers.json"\n[plugins.mcp.servers.wrong]\ncomand = "x"\n'
     configuration.write_text(table + configuration.read_text())
-    said = registry("mcp", "test", code=1)
-    assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in said
-    assert "plugins.mcp.servers.wrong: comand: unknown key. Did you mean 'command'?" in said
-    assert "server 'x' is left out: the environment has no NOT_THERE" in said
+    output = registry("mcp", "test", code=1)
+    assert "gone: ServerError: the server 'gone' can't be reached: there is no program 'no-such-program'" in output
+    assert "plugins.mcp.servers.wrong: comand: unknown key. Did you mean 'command'?" in output
+    assert "server 'x' is left out: the environment has no NOT_THERE" in output
     assert "real__echo" in registry("list", "--names")
     (tmp_path / "fine.json").write_text(json.dumps({"servers": {"Other One": {**_server(more), "type": "stdio"}}}))
     assert "Other-One: 2 tools in" in registry("mcp", "test", "--mcp-config", "fine.json", code=1)
@@ -160,14 +160,14 @@ def test_a_file_of_servers_that_came_with_a_project_has_to_be_trusted_as_it_is(r
     assert "real__echo" in registry("list", "--names")
     servers.write_text(json.dumps({"mcpServers": {"other": _server(more)}}))
     assert "other" not in registry("list", "--names")
-    said = registry("mcp", code=1)
-    assert f"{servers} is ignored until you trust it as it is (registry config trust {servers})" in said
+    output = registry("mcp", code=1)
+    assert f"{servers} is ignored until you trust it as it is (registry config trust {servers})" in output
     registry("config", "trust", str(servers))
     registry("mcp", "test", "other")
     assert "other__echo" in registry("list", "--names")
     configuration.write_text('[plugins.mcp]\nmcp_config = "servers.json"\n')
     registry("config", "trust")
-    assert "begin it with './' where it lies beside this file" in registry("mcp", code=1)
+    assert "begin it with './' if it is next to this file" in registry("mcp", code=1)
 
 
 def test_a_list_of_servers_shows_no_secret(registry, tmp_path):
@@ -177,11 +177,11 @@ def test_a_list_of_servers_shows_no_secret(registry, tmp_path):
         '[plugins.mcp.servers.local]\ncommand = "serve"\nargs = ["here", "--token", "four", "--password=five"]\n'
     )
     (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(table)
-    said = registry("mcp", "list")
-    assert "https://example.com/mcp" in said
-    assert "here" in said
-    assert "local has listed no tools yet: 'registry mcp accept local' waits until it has started" in said
-    for text in (said.split("REACHED BY")[1], registry("mcp", "list", "--json")):
+    output = registry("mcp", "list")
+    assert "https://example.com/mcp" in output
+    assert "here" in output
+    assert "local has listed no tools yet: 'registry mcp accept local' waits until it has started" in output
+    for text in (output.split("REACHED BY")[1], registry("mcp", "list", "--json")):
         assert "serve here --token" in text
         assert not [word for word in ("ann", "one", "two", "three", "four", "five") if word in text]
 
@@ -192,7 +192,7 @@ urllib.request.urlopen(sys.argv[1]).read()
 """
 
 
-def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(registry, tmp_path):
+def test_a_login_is_stored_and_refreshed_and_a_missing_one_is_reported(registry, tmp_path):
     real = str(Path(__file__).with_name("real_server.py"))
     server = subprocess.Popen([sys.executable, real, "oauth"], stdout=subprocess.PIPE, text=True)
     try:
@@ -201,9 +201,9 @@ def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(regist
         (tmp_path / "config" / "pegboard" / "pegboard.toml").write_text(table)
         assert "it wants you to log in: run 'registry mcp login real'" in registry("mcp", "test", code=1)
         (tmp_path / "browser.py").write_text(BROWSER)
-        said = registry("mcp", "login", "real", BROWSER=f"{sys.executable} {tmp_path / 'browser.py'} %s")
-        assert "log in at http://127.0.0.1:" in said
-        assert "real: logged in" in said
+        output = registry("mcp", "login", "real", BROWSER=f"{sys.executable} {tmp_path / 'browser.py'} %s")
+        assert "log in at http://127.0.0.1:" in output
+        assert "real: logged in" in output
         (tokens,) = (tmp_path / "state" / "pegboard" / "mcp").glob("*.tokens.json")
         assert tokens.stat().st_mode & 0o077 == 0
         first = json.loads(tokens.read_text())["tokens"]["access_token"]
@@ -216,7 +216,7 @@ def test_a_login_is_kept_and_refreshed_and_without_one_the_server_says_so(regist
         server.stdout.close()
 
 
-def test_a_listing_leaves_no_server_behind_however_many_ignore_its_end(registry, tmp_path):
+def test_a_listing_leaves_no_server_running_even_if_several_ignore_its_end(registry, tmp_path):
     tables = ""
     for number in range(3):
         for fault in ("stays", "silent"):

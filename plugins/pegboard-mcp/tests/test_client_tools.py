@@ -61,18 +61,18 @@ async def ask(client, method, **params):
 
 @asynccontextmanager
 async def offering(client, extension, *tools):
-    """Offers tools; gives what the server says of it."""
+    """Offers tools; gives the server's notification."""
     task = asyncio.create_task(ask(client, "pegboard/tools/offer", tools=list(tools)))
-    told = asyncio.create_task(extension.offered.get())
+    notified = asyncio.create_task(extension.offered.get())
     try:
-        await asyncio.wait([task, told], timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, notified], timeout=60, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
-        yield (await told).model_dump()
+        yield (await notified).model_dump()
     finally:
-        for each in (task, told):
+        for each in (task, notified):
             each.cancel()
-        await asyncio.wait([task, told])
+        await asyncio.wait([task, notified])
 
 
 async def answer(client, extension, text):
@@ -109,9 +109,9 @@ async def test_a_call_of_a_clients_tool_goes_back_to_it(registry, mode, serving,
         connected(transport, ANN, mode, extensions=[extension]) as ann,
         connected(transport, BOB, mode) as bob,
     ):
-        async with offering(ann, extension, GREET) as told:
-            assert told["names"] == {"greet": "client_greet"}
-            assert told["refused"] == []
+        async with offering(ann, extension, GREET) as offer:
+            assert offer["names"] == {"greet": "client_greet"}
+            assert offer["refused"] == []
             assert await names(ann) == ["add", "client_greet"]
             call = asyncio.create_task(ann.call_tool("client_greet", {"name": "Eve"}))
             asked = await answer(ann, extension, "Hello, Eve")
@@ -135,10 +135,10 @@ async def test_a_call_of_a_clients_tool_goes_back_to_it(registry, mode, serving,
                 pass
 
 
-async def test_without_a_session_and_a_token_tools_would_be_everybodys(registry, serving, connected):
+async def test_offering_tools_needs_a_session_or_a_token(registry, serving, connected):
     extension = Offering()
     async with serving(registry) as transport, connected(transport, extensions=[extension]) as client:
-        with pytest.raises(MCPError, match="everybody's"):
+        with pytest.raises(MCPError, match="needs a session or a token"):
             async with offering(client, extension, GREET):
                 pass
 
@@ -162,7 +162,7 @@ async def test_a_call_that_is_in_flight_when_the_client_withdraws_its_tools_has_
 
 
 @BOTH
-async def test_a_client_that_doesnt_answer_in_time_is_told_and_the_call_fails(registry, mode):
+async def test_a_client_that_doesnt_answer_in_time_is_notified_and_the_call_fails(registry, mode):
     async with (
         in_process(registry, mode, server={"timeout": 0.1}) as (client, extension),
         offering(client, extension, GREET),
@@ -191,7 +191,7 @@ async def test_calls_of_a_clients_tool_ask_unless_a_rule_allows_them(registry, m
 
 
 @BOTH
-async def test_what_is_wrong_with_an_offered_tool_costs_that_tool_alone(registry, mode):
+async def test_only_the_invalid_ones_of_the_offered_tools_are_refused(registry, mode):
     wrong = [
         {"name": "a"},
         {"name": "b", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "https://example.com"}}}},
@@ -200,18 +200,18 @@ async def test_what_is_wrong_with_an_offered_tool_costs_that_tool_alone(registry
         GREET,
         {**GREET, "name": "hidden\u202e"},
     ]
-    async with in_process(registry, mode) as (client, extension), offering(client, extension, *wrong) as told:
+    async with in_process(registry, mode) as (client, extension), offering(client, extension, *wrong) as offer:
         assert "client_greet" in await names(client)
-        assert len(told["refused"]) >= 4
-        assert told["names"]["greet"] == "client_greet"
+        assert len(offer["refused"]) >= 4
+        assert offer["names"]["greet"] == "client_greet"
 
 
 @BOTH
 async def test_offers_tools_and_calls_are_bounded(registry, mode, monkeypatch):
     monkeypatch.setattr("pegboard_mcp.serving.client_tools.MOST_CALLS", 1)
     many = [{**GREET, "name": f"greet{number}"} for number in range(65)]
-    async with in_process(registry, mode) as (client, extension), offering(client, extension, *many) as told:
-        assert len(told["names"]) == 64
+    async with in_process(registry, mode) as (client, extension), offering(client, extension, *many) as offer:
+        assert len(offer["names"]) == 64
         async with (
             offering(client, extension, GREET),
             offering(client, extension),
@@ -222,6 +222,6 @@ async def test_offers_tools_and_calls_are_bounded(registry, mode, monkeypatch):
                     pass
             call = asyncio.create_task(client.call_tool("client_greet", {"name": "Eve"}))
             await asyncio.wait_for(extension.called.get(), 60)
-            assert "has 1 calls to answer" in (await client.call_tool("client_greet", {"name": "Eve"})).content[0].text
+            assert "has 1 unanswered calls" in (await client.call_tool("client_greet", {"name": "Eve"})).content[0].text
             call.cancel()
             await asyncio.wait([call])

@@ -1,4 +1,4 @@
-"""What a server's tools are declared as, and which of that was accepted."""
+"""The file of accepted definitions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pegboard_mcp.definitions import Accepted, Definitions
         lambda path: path.symlink_to(path.rename(path.with_name("elsewhere.json"))),
     ],
 )
-def test_of_a_file_that_cant_be_believed_no_tool_is_accepted(tmp_path, damage):
-    """It is no first use, after which whatever the server lists now would be accepted."""
+def test_a_damaged_file_accepts_no_tool(tmp_path, damage):
+    """It doesn't count as a first use, where all that the server lists now would be accepted."""
     path = tmp_path / "accepted.json"
-    kept = Accepted(str(path))
-    assert kept.read() is None
-    kept.write("notes", Definitions.of([{"name": "get", "inputSchema": {"type": "object"}}], 10))
-    assert [*kept.read().tools] == ["get"]
+    accepted = Accepted(str(path))
+    assert accepted.read() is None
+    accepted.write("notes", Definitions.of([{"name": "get", "inputSchema": {"type": "object"}}], 10))
+    assert [*accepted.read().tools] == ["get"]
     damage(path)
     registry = ToolRegistry()
     registry.register(mcp_toolset("notes", command="/nowhere", accepted=str(path)))
@@ -35,8 +35,8 @@ def test_of_a_file_that_cant_be_believed_no_tool_is_accepted(tmp_path, damage):
     assert ["accept it anew" in problem.cause for problem in resolved.problems] == [True]
 
 
-async def test_a_server_is_not_started_for_a_tool_of_quite_another_name(tmp_path):
-    """As long as it was never started; what was accepted of one is known without it."""
+async def test_a_server_is_not_started_for_a_tool_with_another_prefix(tmp_path):
+    """With accepted definitions, its tools' names are known, and there is no prefix."""
     toolset = mcp_toolset("never", command="/no/such/program", accepted=str(tmp_path / "accepted.json"))
     async with ToolRegistry() as registry:
         registry.register(toolset)

@@ -1,4 +1,4 @@
-"""Servers that break rules: each costs its own calls, with a clear error in result and log, and no other server's."""
+"""Servers that violate the protocol: only their own calls fail, with a clear error in result and log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def good_works(registry):
 
 
 @pytest.mark.parametrize("fault", ["garbage", "twice", "asks"])
-async def test_what_can_be_passed_over_is(fault, caplog):
+async def test_harmless_faults_are_ignored(fault, caplog):
     async with served(fault) as registry:
         assert (await called(registry)).text == "hi"
         assert (await called(registry, text="on")).text == "on"
@@ -52,14 +52,14 @@ async def test_what_can_be_passed_over_is(fault, caplog):
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("garbage_for_ever", "1,000 lines to standard output that are no messages"),
+        ("garbage_for_ever", "1,000 lines to standard output that aren't messages"),
         ("flood", "10,000 messages, and more than 500 a second"),
         ("progress", "10,000 messages, and more than 500 a second"),
         ("long_line", "a line of more than"),
         ("large_result", "a line of more than"),
     ],
 )
-async def test_what_is_too_much_ends_the_connection(fault, words, caplog):
+async def test_exceeding_a_limit_ends_the_connection(fault, words, caplog):
     async with served(fault, most_bytes=1_000_000) as registry:
         result = await called(registry)
         assert result.kind == "unknown_outcome"
@@ -86,7 +86,7 @@ async def test_a_call_that_is_never_answered_ends_at_its_limit():
         ("silent", {"start_timeout": 0.5}, "it didn't start within 0.5 s"),
         ("version", {}, "Unsupported protocol version"),
         ("no_such_file", {"cwd": "/nowhere"}, "no folder '/nowhere'"),
-        ("none", {"command": "python x.py"}, 'they stand in args: command = "python", args = ["x.py"]'),
+        ("none", {"command": "python x.py"}, 'put arguments into args: command = "python", args = ["x.py"]'),
     ],
 )
 async def test_a_server_that_does_not_start_is_named_with_the_cause(fault, settings, words):
@@ -112,7 +112,7 @@ async def test_tools_that_come_late_are_announced(tmp_path):
     await toolset.close()
 
 
-async def test_all_that_ask_at_once_wait_for_a_server_that_starts_slowly(tmp_path):
+async def test_concurrent_resolutions_wait_for_a_slow_server(tmp_path):
     file = tmp_path / "now"
     async with ToolRegistry(permissions=ALL) as registry:
         registry.register(mcp_toolset("late", command=sys.executable, args=("-I", SERVER, "late", str(file))))
@@ -131,7 +131,7 @@ async def test_a_server_that_starts_slowly_is_named_with_the_command_that_waits_
 
 
 @pytest.mark.parametrize(("name", "words"), [("client", "begin with 'client__'"), ("a__b", "single '_'")])
-def test_a_server_has_no_name_that_others_tools_could_have(name, words):
+def test_a_server_name_that_could_be_a_tools_prefix_is_refused(name, words):
     with pytest.raises(ValueError, match=words):
         mcp_toolset(name, command="x")
 
@@ -165,7 +165,7 @@ async def test_one_bad_tool_costs_one_tool():
 
 
 @pytest.mark.parametrize("fault", ["no_list", "wrong_item", "broken_base64", "number"])
-async def test_what_is_no_result_is_an_error_result(fault):
+async def test_an_invalid_result_is_an_error_result(fault):
     async with served(fault) as registry:
         result = await called(registry)
         assert (result.kind, "echo" in result.text) == ("invalid_output", True)
@@ -207,7 +207,7 @@ async def test_a_start_that_is_cancelled_at_any_moment_leaves_nothing_behind(tmp
             break
         await asyncio.sleep(0.01)
     else:
-        raise AssertionError("something lives on")
+        raise AssertionError("a process is still running")
     os.close(reading)
 
 
@@ -221,21 +221,21 @@ def is_held(pipe):
 
 async def test_a_call_that_comes_as_the_connection_is_closed_is_answered(monkeypatch):
     monkeypatch.setattr("pegboard_mcp.connection.FIRST_WAIT", 0.0)  # the server may be started again at once
-    held, goes_on = threading.Event(), threading.Event()
+    blocked, released = threading.Event(), threading.Event()
 
     async def hold(_client):
-        held.set()
-        goes_on.wait()
+        blocked.set()
+        released.wait()
 
     good = mcp_toolset("good", command=sys.executable, args=("-I", SERVER, "none"))
     missing = await mcp_toolset("missing", command="no-such-program").connection()
     with pytest.raises(ServerError, match="no program"):
         await missing.start()
-    holding = asyncio.create_task((await good.connection()).ask(hold))  # the thread that both live in
-    await asyncio.to_thread(held.wait, 60)
+    holding = asyncio.create_task((await good.connection()).ask(hold))  # blocks the thread of all connections
+    await asyncio.to_thread(blocked.wait, 60)
     answers = asyncio.gather(missing.start(), missing.close(), return_exceptions=True)
     await asyncio.sleep(0)
-    goes_on.set()
+    released.set()
     refused, closed = await asyncio.wait_for(answers, 60)
     assert ("connection to the server 'missing' was closed" in str(refused), closed) == (True, None)
     await holding

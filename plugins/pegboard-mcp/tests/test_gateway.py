@@ -1,4 +1,4 @@
-"""Servers and local tools behind one `ToolServer`, over real sockets on both sides."""
+"""A `ToolServer` as a gateway to other servers and local tools, over real sockets on both sides."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ FORM = {
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
     "required": ["name"],
 }
-ANSWERS = [  # what the client answers, and what the tool learns
+ANSWERS = [  # the client's answer, and the tool's result
     (ElicitResult(action="accept", content={"name": "Ann", "age": 30}), "True {'name': 'Ann', 'age': 30}"),
     (ElicitResult(action="accept", content={"name": 1}), "False None"),
     (ElicitResult(action="accept"), "False None"),
@@ -123,8 +123,8 @@ async def test_a_server_behind_it_asks_the_client_by_its_form_and_runs_once(mode
     async with serving(registry_of(greet)) as behind, serving(own) as transport:
         own.register(mcp_toolset("behind", url=behind.url, accept="always", elicitation=True))
         async with connected(transport, mode=mode, elicitation_callback=answered) as client:
-            for _, learnt in ANSWERS:
-                assert (await client.call_tool("behind__greet", {})).content[0].text == learnt
+            for _, result in ANSWERS:
+                assert (await client.call_tool("behind__greet", {})).content[0].text == result
     assert runs == ["greet"] * len(ANSWERS)
     assert {schema == FORM for _, schema in asked} == {True}
     assert asked[0][0].startswith("behind__greet: The MCP server 'behind' asks: greet: Who is it?")
@@ -175,7 +175,7 @@ async def test_a_search_finds_tools_of_the_servers_behind_it(mode, gateway, conn
         assert await names(client) == ["counts__count", "search_tools"]
 
 
-async def test_what_a_server_behind_it_changes_is_announced(gateway, connected):
+async def test_a_change_of_a_server_behind_it_is_announced(gateway, connected):
     async with gateway() as (transport, first, _own), connected(transport) as client:
         assert "sums__sub" not in await names(client)
 
@@ -190,7 +190,7 @@ async def test_what_a_server_behind_it_changes_is_announced(gateway, connected):
                 await anext(aiter(events))
 
 
-async def test_a_server_behind_it_that_has_gone_costs_its_own_calls_alone(serving, connected):
+async def test_a_stopped_server_behind_it_leaves_other_tools_working(serving, connected):
     own = registry_of(local)
     own.permissions = Permissions([Rule("*", "*", "allow")])
     async with serving(own) as transport:

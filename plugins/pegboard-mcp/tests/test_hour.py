@@ -1,4 +1,4 @@
-"""Attempts of a server to have its user open what is no address of the web."""
+"""Attempts of a server to make the user open something other than a web page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://example.org/login"])
 @pytest.mark.parametrize("rules", [(Rule("*", "*", "allow"),), ALLOWED], ids=["all allowed", "the tool allowed"])
-async def test_only_an_address_of_the_web_is_agreed_to(tmp_path, url, rules):
+async def test_only_a_web_address_is_accepted(tmp_path, url, rules):
     shown = []
 
     def approver(request, context):
@@ -50,4 +50,4 @@ async def test_only_an_address_of_the_web_is_agreed_to(tmp_path, url, rules):
         result = await registry.call("ev__a", {}, ANN, resolved=await registry.resolve(ANN))
     agreed = json.loads(result.text).get("result", {}).get("action") == "accept"
     assert agreed == url.startswith("https:")
-    assert len(shown) == (agreed and rules is ALLOWED), "a rule for all has agreed before anybody was asked"
+    assert len(shown) == (agreed and rules is ALLOWED), "a rule for all has allowed it without an approval"

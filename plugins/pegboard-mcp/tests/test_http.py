@@ -1,4 +1,4 @@
-"""`HttpTransport` over real sockets: clients of the SDK, and clients that break rules."""
+"""`HttpTransport` over real sockets: clients of the SDK, and misbehaving ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def delete(name: str) -> str:
 
 @tool
 def whoami(context: ToolContext) -> str:
-    """Says who asks."""
+    """Names the user."""
     return f"{context.user}, {context.state.get('claims.role')}"
 
 
@@ -231,7 +231,7 @@ async def test_predicates_see_the_claims_of_a_token_of_an_authorization_server(r
                 assert metadata.json()["authorization_servers"] == ["https://login.example.com"]
 
 
-WRONG = {  # what is wrong -> headers, status, what the answer says
+WRONG = {  # error -> headers, status, part of the answer
     "host": ({"Host": "evil.example.com"}, 421, "Host"),
     "origin": ({"Origin": "https://evil.example.com"}, 403, "Origin"),
     "token": ({"Authorization": "Bearer another-0123456789"}, 401, "invalid_token"),
@@ -244,7 +244,7 @@ WRONG = {  # what is wrong -> headers, status, what the answer says
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_session(registry, wrong, caplog, serving):
+async def test_a_wrong_request_is_refused_and_affects_no_other_session(registry, wrong, caplog, serving):
     headers, status, text = WRONG[wrong]
     settings = HttpSettings(tokens={"ann": ANN})
     async with serving(registry, settings) as transport, raw(transport) as client:
@@ -252,11 +252,11 @@ async def test_what_is_wrong_with_a_request_is_answered_and_costs_no_other_sessi
         await client.initialize(**right)
         answer = await client.post(client.call("add", a=1, b=2), **{**right, **headers})
         assert (answer.status_code, text in answer.text) == (status, True), answer.text
-        assert f"POST '/mcp' of 127.0.0.1 was answered with {status}" in caplog.text
+        assert f"POST '/mcp' from 127.0.0.1 was answered with {status}" in caplog.text
         assert await client.add(**right)
 
 
-async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(registry, serving):
+async def test_a_header_that_differs_from_its_argument_is_refused(registry, serving):
     region = {"type": "string", "x-mcp-header": "Region"}
     schema = {"type": "object", "properties": {"region": region}, "required": ["region"]}
     registry.register(Tool.from_schema("ask", schema, lambda arguments: arguments["region"]))
@@ -274,7 +274,7 @@ async def test_a_header_that_isnt_the_argument_that_it_stands_for_is_refused(reg
         assert answer.json()["result"]["content"][0]["text"] == "eu"
 
 
-async def test_anothers_session_is_not_there_for_whoever_shows_another_token(registry, caplog, serving):
+async def test_a_session_is_not_found_with_another_users_token(registry, caplog, serving):
     async with serving(registry, HttpSettings(tokens={"ann": ANN, "bob": BOB})) as transport, raw(transport) as client:
         await client.initialize(Authorization=f"Bearer {ANN}")
         bob = {"Authorization": f"Bearer {BOB}"}
@@ -314,16 +314,16 @@ async def test_a_body_and_headers_that_come_slowly_end_their_connection(registry
 
 
 async def test_a_connection_that_has_ended_isnt_kept_until_its_time_for_headers_is_over(registry, serving, monkeypatch):
-    kept: WeakSet[H11Protocol] = WeakSet()
+    alive: WeakSet[H11Protocol] = WeakSet()
     made = H11Protocol.connection_made
-    monkeypatch.setattr(H11Protocol, "connection_made", lambda self, way: (kept.add(self), made(self, way))[1])
+    monkeypatch.setattr(H11Protocol, "connection_made", lambda self, way: (alive.add(self), made(self, way))[1])
     async with serving(registry, HttpSettings(body_seconds=600)) as transport:
         for _ in range(3):
             async with raw(transport) as client:
                 await client.initialize()
         async with asyncio.timeout(60):
-            while kept:
-                gc.collect()  # nothing keeps it but it itself
+            while alive:
+                gc.collect()  # only reference cycles are left
                 await asyncio.sleep(0.01)
 
 
@@ -331,7 +331,7 @@ POST = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: a
 
 
 async def spoken(transport, text, *, once=False):
-    """What a connection is answered, until the server closes it, or in one piece."""
+    """The answer on a connection, until the server closes it, or only the first part."""
     host, port = transport.url.split("/")[2].split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(text)
@@ -342,7 +342,7 @@ async def spoken(transport, text, *, once=False):
 
 
 @pytest.mark.parametrize("sessions", [10, pytest.param(1_000, marks=pytest.mark.slow)])
-async def test_so_many_sessions_are_open_and_no_more(registry, caplog, sessions, serving):
+async def test_the_number_of_sessions_is_limited(registry, caplog, sessions, serving):
     async with serving(registry, HttpSettings(sessions=sessions)) as transport, raw(transport) as client:
         await client.initialize()
         for _ in range(sessions - 1):
@@ -382,7 +382,7 @@ async def test_a_session_that_is_not_used_ends(registry, serving):
 
 
 async def sessions_open(transport):
-    """How many sessions there are, in a moment."""
+    """The number of open sessions, after a moment."""
     await asyncio.sleep(0.02)
     return len(transport._server.server.session_manager._server_instances)
 
@@ -417,7 +417,7 @@ async def test_what_a_client_has_missed_is_sent_again(registry, serving):
         async with client.http.stream("POST", client.url, json=call, headers=client.headers) as answer:
             first = await anext(line async for line in answer.aiter_lines() if line.startswith("id: "))
             await asyncio.wait_for(begun.wait(), 60)
-        goes_on.set()  # the client has gone, and the call goes on
+        goes_on.set()  # the client has disconnected, and the call goes on
         headers = {**client.headers, "Last-Event-ID": first.removeprefix("id: ")}
         async with asyncio.timeout(30):
             while True:
@@ -434,7 +434,7 @@ async def test_what_a_client_has_missed_is_sent_again(registry, serving):
 
 
 @BOTH
-async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(registry, mode, serving, connected):
+async def test_on_shutdown_running_calls_are_answered_and_new_ones_refused(registry, mode, serving, connected):
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -446,20 +446,20 @@ async def test_at_the_end_what_is_in_flight_is_answered_and_no_more_is_taken(reg
 
     registry.register(slow)
     async with serving(registry) as transport, connected(transport, mode=mode) as client, raw(transport) as other:
-        await client.list_tools()  # else the client does so once it has the result
+        await client.list_tools()  # otherwise the client does so once it has the result
         call = asyncio.create_task(client.call_tool("slow", {}))
         await asyncio.wait_for(begun.wait(), 60)
         assert (await other.http.get(transport.url.replace("/mcp", "/health"))).json() == {"status": "ok"}
         transport.end()
         assert (await other.http.get(transport.url.replace("/mcp", "/health"))).status_code == 503
         assert (await other.post(INITIALIZE)).status_code == 503
-        with pytest.raises(MCPError, match="ending"):
+        with pytest.raises(MCPError, match="shutting down"):
             await client.call_tool("add", {"a": 1, "b": 2})
         goes_on.set()
         assert (await call).content[0].text == "done"
 
 
-async def test_a_call_that_takes_too_long_at_the_end_is_aborted_and_answered(registry, serving, connected):
+async def test_a_call_that_takes_too_long_on_shutdown_is_aborted_and_answered(registry, serving, connected):
     begun = asyncio.Event()
 
     @tool
@@ -505,7 +505,7 @@ async def test_a_call_is_cancelled_at_any_moment_and_other_sessions_work_on(regi
     ):
         call = asyncio.create_task(client.call_tool("wait", {}))
         if when != "at once":
-            await asyncio.wait_for((begun if when == "while it runs" else tidying).wait(), 10)
+            await asyncio.wait_for((begun if when == "while it runs" else tidying).wait(), 60)
         else:
             await asyncio.sleep(0)
         call.cancel()
@@ -519,11 +519,11 @@ async def test_a_call_is_cancelled_at_any_moment_and_other_sessions_work_on(regi
 @pytest.mark.parametrize(
     ("host", "settings", "text"),
     [
-        ("0.0.0.0", HttpSettings(), "have to show a token"),
-        ("192.0.2.1", HttpSettings(), "have to show a token"),
-        ("[::]", HttpSettings(), "have to show a token"),
-        ("[::]", HttpSettings(token=ANN), "the names that it is reached under"),
-        ("0.0.0.0", HttpSettings(token=ANN), "the names that it is reached under"),
+        ("0.0.0.0", HttpSettings(), "clients need a token"),
+        ("192.0.2.1", HttpSettings(), "clients need a token"),
+        ("[::]", HttpSettings(), "clients need a token"),
+        ("[::]", HttpSettings(token=ANN), "the host names of its URLs"),
+        ("0.0.0.0", HttpSettings(token=ANN), "the host names of its URLs"),
     ],
 )
 async def test_an_address_that_others_reach_needs_a_token_and_a_name(registry, host, settings, text):
@@ -531,7 +531,7 @@ async def test_an_address_that_others_reach_needs_a_token_and_a_name(registry, h
         HttpTransport(ToolServer(registry), f"{host}:0", settings)
 
 
-async def test_a_name_of_this_machine_needs_none_and_is_one_that_it_is_reached_under(registry, serving):
+async def test_localhost_needs_no_token_and_is_accepted_as_its_name(registry, serving):
     async with serving(registry, address="localhost:0") as transport, raw(transport) as client:
         await client.initialize(Host=transport.url.split("/")[2].replace("127.0.0.1", "localhost"))
 
@@ -559,7 +559,7 @@ def test_wrong_settings_are_refused_by_name(settings, text):
     assert text in str(error.value)
 
 
-def test_settings_of_the_server_are_none_of_the_servers_that_it_reaches():
+def test_the_settings_of_serve_are_not_a_server():
     assert servers_from({"serve": {"token": ANN}}).settings == {}
     with pytest.raises(ValueError, match=r"plugins\.mcp\.serv: unknown key"):
         servers_from({"serv": {}})
@@ -569,14 +569,14 @@ def test_the_token_of_the_environment_counts_before_that_of_the_settings(monkeyp
     monkeypatch.setenv("TOKEN_OF_A_TEST", ANN)
     assert read_http_settings({"token": BOB}, "TOKEN_OF_A_TEST").token == ANN
     assert read_http_settings({"token": {"env": "TOKEN_OF_A_TEST"}}).token == ANN
-    with pytest.raises(ConfigError, match="NOT_SET, which --token-env names"):
+    with pytest.raises(ConfigError, match="NOT_SET of --token-env"):
         read_http_settings({}, "NOT_SET")
 
 
 @pytest.mark.parametrize(
     "address", ["8000", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":8000", "no.such.host.invalid:1"]
 )
-async def test_what_is_no_address_is_refused(registry, address):
+async def test_an_invalid_address_is_refused(registry, address):
     with pytest.raises(ConfigError, match=r"--http"):
         HttpTransport(ToolServer(registry), address, HttpSettings())
 

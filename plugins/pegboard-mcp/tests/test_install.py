@@ -83,8 +83,8 @@ def test_the_entry_is_shown_with_the_file_that_it_belongs_in_and_nothing_is_writ
     assert not (folder / FILES[program]).exists()
 
 
-def test_what_lies_in_the_folder_that_a_program_starts_it_in_is_not_run(folder, capsys):
-    (folder / "work" / "pegboard.py").write_text("raise SystemExit('this is no installed package')")
+def test_a_module_in_the_current_folder_does_not_shadow_an_installed_one(folder, capsys):
+    (folder / "work" / "pegboard.py").write_text("raise SystemExit('not the installed package')")
     entry = read(run(capsys, "claude-code").partition("\n")[2], "claude-code")["mcpServers"]["pegboard"]
     command = [entry["command"], *entry["args"], "--help"]
     assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
@@ -103,7 +103,7 @@ def test_a_program_may_reach_it_by_a_url_with_a_token_of_its_environment(capsys,
     words = ["--http", "127.0.0.1:8000", "--token-env", "TOKEN"]
     key, _, url = ENTRIES[program]
     if url is None:
-        assert "leave --http out" in run(capsys, program, *words, code=2)
+        assert "omit --http" in run(capsys, program, *words, code=2)
     else:
         assert read(run(capsys, program, *words).partition("\n")[2], program) == {key: {"pegboard": url}}
 
@@ -118,7 +118,7 @@ def test_the_entry_has_the_settings_and_the_file_of_servers_of_this_run(folder, 
 
 
 @ALL
-def test_what_stands_in_the_file_is_kept(folder, capsys, program):
+def test_the_other_content_of_the_file_is_preserved(folder, capsys, program):
     file, (key, local, _) = folder / FILES[program], ENTRIES[program]
     file.parent.mkdir(parents=True, exist_ok=True)
     if program == "codex":
@@ -131,9 +131,9 @@ def test_what_stands_in_the_file_is_kept(folder, capsys, program):
     assert f"{file}.bak" in run(capsys, program, "--write", *ARGS)
     written = file.read_text(encoding="utf-8")
     before, after = read(text, program), read(written, program)
-    kept = before[key].get("pegboard", {})
-    kept.pop("url", None)
-    before[key]["pegboard"] = {**kept, **local}
+    entry = before[key].get("pegboard", {})
+    entry.pop("url", None)
+    before[key]["pegboard"] = {**entry, **local}
     assert after == before
     assert list(after) == list(before)
     assert (file.parent / f"{file.name}.bak").read_text(encoding="utf-8") == text
@@ -175,7 +175,7 @@ def left_alone(file, capsys, program, content):
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_link_stays_one(folder, capsys):
+def test_a_link_is_not_replaced(folder, capsys):
     real = folder / "dotfiles.json"
     real.write_text("{}")
     (folder / "work" / ".mcp.json").symlink_to(real)
@@ -197,13 +197,13 @@ def test_files_are_named_so_that_they_are_found_from_any_folder(folder, capsys):
 
 
 @ALL
-def test_settings_of_a_project_that_another_folder_hasnt_are_told(folder, capsys, program):
-    told = f"{folder / 'work' / 'pegboard.toml'} isn't read: add --config"
-    assert told not in run(capsys, program)
+def test_a_configuration_that_another_folder_lacks_is_reported(folder, capsys, program):
+    remark = f"{folder / 'work' / 'pegboard.toml'} isn't read: add --config"
+    assert remark not in run(capsys, program)
     (folder / "work" / "pegboard.toml").write_text('where = "read_only"')
     is_of_the_folder = FILES[program].startswith("work")
-    assert (told in run(capsys, program)) is not is_of_the_folder
-    assert told not in run(capsys, program, "--config", "pegboard.toml")
+    assert (remark in run(capsys, program)) is not is_of_the_folder
+    assert remark not in run(capsys, program, "--config", "pegboard.toml")
 
 
 def test_wrong_options_are_refused(capsys):

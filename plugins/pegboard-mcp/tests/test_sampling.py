@@ -122,7 +122,7 @@ async def test_a_turn_runs_on_the_clients_model(mode):
     assert seen[1].messages[1].content_as_list[0].input == {"a": 1, "b": 2}
 
 
-async def test_what_a_client_cant_be_asked_is_said_plainly():
+async def test_a_request_that_the_client_does_not_support_is_an_error_with_the_reason():
     async def sample(_context, _params):
         return ErrorData(code=-1, message="User rejected sampling request")
 
@@ -130,7 +130,7 @@ async def test_what_a_client_cant_be_asked_is_said_plainly():
         return (await ClientModel.of(context).respond(ModelRequest("Hello"))).text
 
     async with calling(ask) as text:
-        assert text == "ModelError: mcp: the client doesn't let tools ask its model"
+        assert text == "ModelError: mcp: the client doesn't let tools use its model"
     async with calling(ask, sample) as text:
         assert text == "ModelError: mcp: User rejected sampling request"
 
@@ -168,11 +168,11 @@ async def test_a_picture_of_the_clients_model_is_a_picture():
         assert text == "True"
 
 
-async def test_a_call_that_no_client_has_made_has_no_model():
+async def test_a_call_without_a_client_has_no_model():
     @tool
     async def ask(context: ToolContext) -> str:
         """Asks."""
-        with pytest.raises(ModelError, match="no client of MCP"):
+        with pytest.raises(ModelError, match="wasn't made by an MCP client"):
             ClientModel.of(context)
         return "none"
 

@@ -94,7 +94,7 @@ async def test_the_list_comes_in_pages_of_which_none_repeats_or_misses_a_tool(re
     async with connected(registry, mode, {"most_listed": 3}) as client:
         first = await client.list_tools()
         assert [tool.name for tool in first.tools] == ["add", "delete", "fail"]
-        registry.unregister("fail")  # the page before has named it
+        registry.unregister("fail")  # the last one of the previous page
         second = await client.list_tools(cursor=first.next_cursor)
         assert ([tool.name for tool in second.tools], second.next_cursor) == (["show"], None)
         with pytest.raises(MCPError, match="Invalid cursor"):
@@ -118,7 +118,7 @@ async def test_a_result_has_each_kind_of_content_and_data_beside_it(registry, mo
 
 
 @BOTH
-async def test_an_error_of_a_tool_is_a_result_and_an_unknown_tool_a_fault_of_the_protocol(registry, mode):
+async def test_an_error_of_a_tool_is_a_result_and_an_unknown_tool_a_protocol_error(registry, mode):
     async with connected(registry, mode) as client:
         failed = await client.call_tool("fail", {})
         assert (failed.is_error, failed.meta["pegboard/kind"]) == (True, "tool_failure")
@@ -130,7 +130,7 @@ async def test_an_error_of_a_tool_is_a_result_and_an_unknown_tool_a_fault_of_the
 
 
 @BOTH
-async def test_a_tool_that_the_user_may_not_use_is_as_unknown_as_one_that_there_isnt(registry, mode):
+async def test_a_forbidden_tool_gives_the_same_error_as_a_missing_one(registry, mode):
     server = {"where": "not name:add or user:ann", "context": ReadonlyContext(user="bob")}
     async with connected(registry, mode, server) as client:
         assert "add" not in [tool.name for tool in (await client.list_tools()).tools]
@@ -202,19 +202,19 @@ async def test_a_cancelled_call_ends_in_the_tool_and_others_go_on(registry, mode
         """Waits."""
         begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
-            await asyncio.sleep(0.01)  # tidying up takes a moment
+            await asyncio.sleep(0.01)  # the cleanup takes a moment
             ended.set()
         return "never"
 
     registry.register(wait)
     async with connected(registry, mode) as client:
         call = asyncio.create_task(client.call_tool("wait", {}))
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), 60)
         call.cancel()
         await asyncio.wait([call])
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 60)
         assert (await client.call_tool("add", {"a": 1, "b": 2})).structured_content == {"result": 3}
 
 
@@ -261,7 +261,7 @@ async def test_the_clients_user_reads_the_whole_call_and_decides(registry, mode,
 
 
 @BOTH
-async def test_a_client_that_cant_ask_its_user_is_refused_plainly(registry, mode):
+async def test_without_elicitation_a_call_that_needs_approval_is_denied(registry, mode):
     async with connected(registry, mode) as client:
         result = await client.call_tool("delete", {"name": "a.txt"})
         assert result.meta["pegboard/kind"] == "denied"
@@ -313,11 +313,11 @@ async def test_a_deferred_tool_is_listed_once_a_search_has_found_it(registry, mo
         assert (await client.call_tool("rarely", {})).content[0].text == "used"
 
 
-async def test_the_state_that_tools_note_is_kept_for_the_session_but_for_claims(registry):
+async def test_state_set_by_tools_lasts_for_the_session_except_claims(registry):
     @tool
     def count(context: ToolContext) -> str:
         """Counts its calls."""
-        assert "claims.role" not in context.state  # though an earlier call has noted it
+        assert "claims.role" not in context.state  # though an earlier call has set it
         context.state["claims.role"] = "admin"
         context.state["calls"] = context.state.get("calls", 0) + 1
         return str(context.state["calls"])
@@ -328,7 +328,7 @@ async def test_the_state_that_tools_note_is_kept_for_the_session_but_for_claims(
             assert [(await client.call_tool("count", {})).content[0].text for _ in range(2)] == ["1", "2"]
 
 
-async def test_what_waits_for_one_users_answer_pushes_out_no_others(registry, monkeypatch):
+async def test_the_waiting_calls_of_one_user_do_not_displace_anothers(registry, monkeypatch):
     monkeypatch.setattr("pegboard_mcp.serving.asking.MOST_OF_ONE", 2)
 
     async def ask(_context, _params):
@@ -423,7 +423,7 @@ async def test_always_holds_for_the_session(registry):
     assert len(asked) == 2
 
 
-async def test_an_approval_is_good_for_one_run_of_the_tool_that_it_was_asked_for(registry):
+async def test_an_approval_is_valid_for_one_run_of_its_tool(registry):
     from mcp_types import InputRequiredResult
 
     async def ask(_context, _params):
@@ -442,8 +442,8 @@ async def test_an_approval_is_good_for_one_run_of_the_tool_that_it_was_asked_for
             await client.session.call_tool("delete", {"name": "a"}, **again)
 
 
-def test_every_name_of_ours_is_one_of_the_protocols():
-    """The protocol takes 1 to 128 of `[A-Za-z0-9_.-]`; names are served as they are, so no two become one."""
+def test_every_mapped_name_is_valid_in_the_protocol():
+    """The protocol allows 1 to 128 of `[A-Za-z0-9_.-]`; names are served unchanged, so none collide."""
     from mcp.shared.tool_name_validation import validate_tool_name
 
     from pegboard.tools.spec import mapped_name

@@ -71,7 +71,7 @@ async def ask(client, method, id_):
 def registry():
     @tool(long_running=True)
     async def order(item: str) -> str:
-        """Orders something; it takes days."""
+        """Orders something, which takes days."""
         return f"ordered {item}"
 
     @tool(long_running=True)
@@ -111,7 +111,7 @@ async def test_a_long_running_call_is_a_task_until_its_result_is_there(registry)
         assert (await client.call_tool("work", {})).content[0].text == "worked"
 
 
-async def test_a_task_can_be_cancelled_where_nothing_here_goes_on_with_it(registry):
+async def test_a_task_without_background_work_can_be_cancelled(registry):
     extension = TakesTasks()
     async with in_process(registry, extensions=[extension]) as client:
         call = asyncio.create_task(client.call_tool("order", {"item": "tea"}))
@@ -131,17 +131,17 @@ async def test_a_client_without_tasks_asks_for_the_result(registry, mode):
         assert [each.name for each in (await client.list_tools()).tools] == ["order", "pending_result", "work"]
         first = await client.call_tool("order", {"item": "tea"})
         (operation,) = registry.operations()
-        assert f"ask for it by pending_result, with the operation {operation.id}" in first.content[-1].text
+        assert f"get it by pending_result with the operation {operation.id}" in first.content[-1].text
         asked = {"operation": operation.id}
-        assert "pending still" in (await client.call_tool("pending_result", asked)).content[0].text
+        assert "is still pending" in (await client.call_tool("pending_result", asked)).content[0].text
         registry.complete(operation.id, "it has arrived")
         for _ in range(2):
             assert (await client.call_tool("pending_result", asked)).content[0].text == "it has arrived"
         unknown = await client.call_tool("pending_result", {"operation": "op_1"})
-        assert (unknown.is_error, "is known" in unknown.content[0].text) == (True, True)
+        assert (unknown.is_error, "There is no operation" in unknown.content[0].text) == (True, True)
 
 
-async def test_a_users_task_is_no_other_users(registry, serving, connected):
+async def test_a_users_task_is_unknown_to_other_users(registry, serving, connected):
     tokens = {"ann": "token-of-ann-0123", "bob": "token-of-bob-0123"}
     extension, settings = TakesTasks(), HttpSettings(tokens=tokens)
     async with (
@@ -155,6 +155,6 @@ async def test_a_users_task_is_no_other_users(registry, serving, connected):
             await ask(bob, "get", extension.task.taskId)
         (operation,) = registry.operations()
         theirs = await bob.call_tool("pending_result", {"operation": operation.id})
-        assert "is known" in theirs.content[0].text
+        assert "There is no operation" in theirs.content[0].text
         registry.complete(operation.id, "it has arrived")
         assert (await asyncio.wait_for(call, 60)).content[0].text == "it has arrived"

@@ -54,7 +54,7 @@ def ended(process):
 
 async def event(path):
     """Waits until a file is there."""
-    while not path.exists():  # noqa: ASYNC110  the server tells of it in no other way
+    while not path.exists():  # noqa: ASYNC110  the server has no other way to signal
         await asyncio.sleep(0.01)
 
 
@@ -93,7 +93,7 @@ async def test_an_error_of_a_tool_and_a_result_against_its_schema_are_error_resu
         assert (await registry.call("real__wrong_data", {})).kind == "invalid_output"
 
 
-async def test_calls_ask_whatever_the_server_claims_unless_a_rule_names_the_tool_as_offered(tmp_path):
+async def test_calls_ask_despite_the_servers_hints_unless_a_rule_allows_the_offered_name(tmp_path):
     rules = [Rule("real__echo", "*", "allow"), Rule("data", "*", "allow")]
     async with served(tmp_path, Permissions(rules)) as registry:
         for name in ("real__read", "real__remove", "real__data"):
@@ -215,7 +215,7 @@ async def test_a_definition_that_changed_is_held_back_until_it_is_accepted(tmp_p
             await registry.call("again__change", {"tools": [other, new]}, resolved=before)
             await asyncio.wait_for(changed.wait(), 30)
         refused = await registry.call("again__echo", {"text": "a"}, resolved=before)
-        assert "defines it otherwise than it was accepted" in refused.text
+        assert "has changed its definition since it was accepted" in refused.text
         now = await registry.resolve()
         assert not {"again__echo", "again__added"} & set(now.names)
         assert "new: added; changed: echo" in str(now.problems[0])
@@ -226,7 +226,7 @@ async def test_a_definition_that_changed_is_held_back_until_it_is_accepted(tmp_p
 
 
 @REVISIONS
-async def test_a_server_may_ask_the_user_where_it_is_allowed_to(tmp_path, env):
+async def test_a_server_may_ask_the_user_if_the_settings_allow_it(tmp_path, env):
     asked = []
 
     def approver(answer):
@@ -257,9 +257,9 @@ async def test_a_server_may_ask_the_user_where_it_is_allowed_to(tmp_path, env):
 
 
 @REVISIONS
-async def test_a_server_that_several_users_share_asks_none_and_tells_none_of_its_log(tmp_path, env):
-    """Which call it is about isn't known, and another's question or words are nobody else's."""
-    asked, heard, begun = [], [], tmp_path / "begun"
+async def test_a_server_that_several_users_share_reaches_none_with_questions_or_logs(tmp_path, env):
+    """It isn't known which call they belong to, and they must not reach another user."""
+    asked, received, begun = [], [], tmp_path / "begun"
 
     def approve(request, context):
         asked.append(context.user)
@@ -268,22 +268,22 @@ async def test_a_server_that_several_users_share_asks_none_and_tells_none_of_its
     async with served(tmp_path, env=env, elicitation=True) as registry:
         offered, registry.approver = await registry.resolve(), approve
         waits = [ToolCall("real__wait", {"begun": str(begun), "ended": str(tmp_path / "ended")})]
-        batch = await registry.batch(waits, offered, ReadonlyContext(user="bob"), listener=heard.append)
+        batch = await registry.batch(waits, offered, ReadonlyContext(user="bob"), listener=received.append)
         bobs = asyncio.create_task(batch.run())
         await event(begun)
-        heard.clear()
+        received.clear()
         ann = ReadonlyContext(user="ann")
         answer = await registry.call("real__ask", {}, ann, resolved=offered)
         assert "Ann" not in answer.text
         await registry.call("real__say", {}, ann, resolved=offered)
-        assert (asked, heard) == ([], [])
+        assert (asked, received) == ([], [])
         batch.interrupt("cancelled", "abort")
         await bobs
         answer = await registry.call("real__ask", {}, ann, resolved=offered)
         assert (json.loads(answer.text), asked) == (["accept", {"name": "Ann"}], ["ann"])
 
 
-async def test_what_a_server_writes_before_it_ends_shows_no_secret_that_it_was_given():
+async def test_the_last_words_of_a_server_are_shown_without_its_secrets():
     fails = "import os, sys; sys.exit('reading\\nkeys\\nneeds one\\nno such key: ' + os.environ['KEY'])"
     settings = {"command": sys.executable, "args": ("-c", fails), "env": {"KEY": "sk-very-secret-1234"}}
     async with ToolRegistry() as registry:
@@ -294,7 +294,7 @@ async def test_what_a_server_writes_before_it_ends_shows_no_secret_that_it_was_g
 
 
 @REVISIONS
-async def test_a_server_may_ask_the_hosts_model_where_it_is_allowed_to(tmp_path, env):
+async def test_a_server_may_use_the_hosts_model_if_the_settings_and_rules_allow_it(tmp_path, env):
     model = ScriptedModel(["hi there"])
     allowed = Permissions([Rule("real__*", "*", "allow"), Rule("mcp_sampling", "real", "allow")])
     async with served(tmp_path, allowed, env=env, sampling=True) as registry:
@@ -314,7 +314,7 @@ async def test_a_server_may_ask_neither_by_default(tmp_path, name):
         assert (await registry.call(name, {})).is_error
 
 
-async def test_resources_prompts_and_instructions_are_there_where_they_are_wanted(tmp_path):
+async def test_resources_prompts_and_instructions_are_available_if_enabled(tmp_path):
     wanted = {"resources": True, "prompts": True, "instructions": True, "include": ()}
     async with served(tmp_path, **wanted) as registry:
         offered = await registry.resolve()
@@ -335,7 +335,7 @@ async def test_resources_prompts_and_instructions_are_there_where_they_are_wante
         assert "The MCP server 'real' says of its tools:\nEcho before you read." in request.system
 
 
-async def test_instructions_that_changed_are_held_back_and_told(tmp_path):
+async def test_instructions_that_changed_are_held_back_and_reported(tmp_path):
     file = tmp_path / "accepted.json"
     async with served(tmp_path, instructions=True, accepted=str(file)) as registry:
         assert (await registry.resolve()).problems == ()
@@ -345,7 +345,7 @@ async def test_instructions_that_changed_are_held_back_and_told(tmp_path):
         offered = await registry.resolve()
         request = await registry.process(ModelRequest("hi", tools=offered))
         assert ("Read first." in request.system, "Echo before" in request.system) == (True, False)
-        assert "isn't what was accepted (changed: its instructions)" in str(offered.problems[0])
+        assert "have changed since they were accepted (changed: its instructions)" in str(offered.problems[0])
     async with served(tmp_path, accepted=str(file)) as registry:  # where the model doesn't read them
         await registry.call("real__echo", {}, resolved=await registry.resolve())
         assert (await registry.resolve()).problems == ()

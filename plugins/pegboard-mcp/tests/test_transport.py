@@ -1,4 +1,4 @@
-"""HTTP servers that break rules, forget, or go away."""
+"""HTTP servers that violate the protocol, lose sessions, or disconnect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def about(session):
 
 
 class Web:
-    """A hand-written HTTP server; `call` says what it does with a call of a tool."""
+    """A hand-written HTTP server; `call` handles calls of tools."""
 
     def __init__(self, call, listed=ECHO):
         self.call = call
@@ -74,7 +74,7 @@ def reply(writer, answer, message, **headers):
 
 @asynccontextmanager
 async def served(call, listed=ECHO, **settings):
-    """A server that does this with calls, and lists these tools, and a registry with them."""
+    """A server with a handler of calls and a list of tools, and a registry with them."""
     web = Web(call, listed)
     async with await asyncio.start_server(web.serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
@@ -120,7 +120,7 @@ async def gone(web, message, headers, writer):
     ("call", "words"),
     [(large, ""), (compressed, ""), (large_event, "it sent a message of more than 100,000 bytes"), (gone, "")],
 )
-async def test_an_answer_that_is_too_much_or_never_comes_leaves_the_outcome_unknown(call, words):
+async def test_a_too_large_compressed_or_missing_answer_leaves_the_outcome_unknown(call, words):
     async with served(call, most_bytes=100_000) as (_, registry):
         result = await called(registry)
         assert (result.kind, words in result.text) == ("unknown_outcome", True), result.text
@@ -136,7 +136,7 @@ async def test_an_error_of_http_is_an_error_result(status):
         assert (result.kind, result.is_error) == ("tool_failure", True)
 
 
-async def test_a_session_that_the_server_has_forgotten_is_made_anew():
+async def test_a_session_that_the_server_has_lost_is_opened_again():
     async def call(web, message, headers, writer):
         if headers["mcp-session-id"] == "s1":
             write(writer, 404)

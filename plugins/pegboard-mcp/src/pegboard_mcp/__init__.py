@@ -1,6 +1,6 @@
-"""pegboard-mcp: a registry's tools for programs that speak the Model Context Protocol, and the tools of its servers.
+"""pegboard-mcp: a Model Context Protocol server for a registry's tools, and a client for the tools of other servers.
 
-Its names are imported at first use: listing tools loads no `mcp`.
+Its names are imported on first use, so that listing tools doesn't load `mcp`.
 """
 
 from __future__ import annotations

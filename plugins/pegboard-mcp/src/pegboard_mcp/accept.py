@@ -1,4 +1,4 @@
-"""`registry mcp`: the configured servers, what was accepted of them, and whether they work."""
+"""The command `registry mcp`: list, accept, log in to and test the configured servers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LOGIN_SECONDS: Final = 330.0
 SERVERS_KEYS: Final = ("", "plugins", "plugins.mcp")
-"""The keys of a configuration with which servers are ignored, where it isn't trusted."""
+"""The keys of an untrusted configuration whose servers are ignored."""
 
 
 def config_option(function: F) -> F:
-    """`--mcp-config`: for this run, what `mcp_config` is in `[plugins.mcp]`."""
-    text = "Take the servers of this JSON file ('mcpServers') too, for this run."
+    """`--mcp-config`: sets `mcp_config` of `[plugins.mcp]` for this run."""
+    text = "Add the servers of this JSON file ('mcpServers') for this run."
     return click.option("--mcp-config", type=FILE, metavar="FILE", help=text)(function)
 
 
@@ -39,7 +39,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 
 def with_servers(options: Options, mcp_config: str | None) -> Options:
-    """The options of a run, with the file that `--mcp-config` names."""
+    """The options of a run, with the file of `--mcp-config`."""
     if mcp_config is not None:
         options.settings += (f"mcp.mcp_config={os.path.abspath(mcp_config)}",)  # noqa: PTH100  a text is wanted
     return options
@@ -50,7 +50,7 @@ def with_servers(options: Options, mcp_config: str | None) -> Options:
 @registry_options()
 @click.pass_context
 def mcp_command(context: click.Context, *, mcp_config: str | None) -> Any:
-    """Look at the MCP servers whose tools are here, and accept what they offer."""
+    """List the configured MCP servers, and accept, test or log in to them."""
     with_servers(context.ensure_object(Options), mcp_config)
     return context.invoke(list_command) if context.invoked_subcommand is None else None
 
@@ -61,9 +61,9 @@ def mcp_command(context: click.Context, *, mcp_config: str | None) -> Any:
 @registry_options()
 @click.pass_obj
 def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> int:
-    """List the configured servers, and how many tools were accepted of each.
+    """List the configured servers, and the number of accepted tools of each.
 
-    A server whose settings are new is started once, for its list, as by every look at the tools.
+    A server with new settings is started once for its list, as by every command that lists tools.
     """
     servers = configured_servers(open_session(with_servers(options, mcp_config)))
     rows: list[tuple[str, str, str]] = []
@@ -74,7 +74,7 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
         accepted = Accepted.of(name, settings).read()
         state = "nothing accepted yet" if accepted is None else f"{counted(len(accepted.tools), 'tool')} accepted"
         if settings.accept == "always":
-            state = "whatever it lists"
+            state = "all that it lists"
         elif accepted is not None and accepted.is_unseen:
             state += " on first use"
             unseen.append(name)
@@ -90,7 +90,7 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
     if not rows:
         remark("no servers are configured: [plugins.mcp.servers.NAME] in pegboard.toml, with a command or a url")
     if unseen:
-        remark(f"what was accepted on first use is shown by 'registry mcp accept {unseen[0]}'")
+        remark(f"review what was accepted on first use: registry mcp accept {unseen[0]}")
     if unlisted:
         remark(f"{unlisted[0]} has listed no tools yet: 'registry mcp accept {unlisted[0]}' waits until it has started")
     return 1 if servers.faults else 0
@@ -105,7 +105,7 @@ def list_command(options: Options, *, as_json: bool, mcp_config: str | None) -> 
 def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | None) -> int:
     """Start a server, show what has changed since it was accepted, and accept it.
 
-    What was accepted on first use is shown whole; answer no, and none of it is offered any more.
+    Tools that were accepted on first use are all shown; if you answer no, none of them is offered any more.
     """
     session = open_session(with_servers(options, mcp_config))
     toolset = _toolset(configured_servers(session), name)
@@ -134,7 +134,7 @@ def accept_command(options: Options, name: str, *, yes: bool, mcp_config: str | 
 @registry_options()
 @click.pass_obj
 def login_command(options: Options, name: str, *, mcp_config: str | None) -> int:
-    """Log in to a server by OAuth, in the browser. It wants `oauth = true` in its settings."""
+    """Log in to a server by OAuth, in the browser. It needs `oauth = true` in its settings."""
     session = open_session(with_servers(options, mcp_config))
     servers = configured_servers(session)
     settings = servers.settings.get(name)
@@ -164,7 +164,7 @@ def test_command(options: Options, names: tuple[str, ...], *, as_json: bool, mcp
         data: JsonObject = {"name": name}
         try:
             offer = session.run(lambda toolset=toolset: _closing(toolset, lambda: _tested(toolset)))
-        except Exception as error:  # noqa: BLE001  whatever it is, the other servers are tested too
+        except Exception as error:  # noqa: BLE001  the other servers are tested too
             data |= {"problems": [cause_of(error)]}
             lines = [f"{name}: {one_line(cause_of(error))}"]
         else:
@@ -180,7 +180,7 @@ def test_command(options: Options, names: tuple[str, ...], *, as_json: bool, mcp
 
 
 def _run(session: Session, toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """What a toolset's work gives; the toolset is closed then.
+    """Runs a coroutine function of a toolset, and closes the toolset.
 
     Raises:
         ToolsetError: The server can't be reached.
@@ -204,10 +204,10 @@ async def _closing(toolset: McpToolset, work: Callable[[], Coroutine[Any, Any, A
 
 
 def configured_servers(session: Session) -> Servers:
-    """The configured servers, with the secrets that they refer to; what is wrong with some is remarked.
+    """The configured servers, with their secrets filled in; faults are written to standard error.
 
     Raises:
-        ConfigError: There is a setting that isn't known, or the servers are no table.
+        ConfigError: There is an unknown setting, or `servers` isn't a table.
     """
     given = {key: each for key, each in session.config.settings("mcp", "pegboard-mcp").items() if key != "serve"}
     missing = [str(ignored) for ignored in session.config.ignored if ignored.key in SERVERS_KEYS]
@@ -224,7 +224,7 @@ def _toolset(servers: Servers, name: str) -> McpToolset:
     """The toolset of a configured server.
 
     Raises:
-        click.UsageError: There is none of this name.
+        click.UsageError: There is no server of this name.
     """
     settings = servers.settings.get(name)
     if settings is None:

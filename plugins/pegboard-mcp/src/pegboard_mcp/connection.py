@@ -1,7 +1,7 @@
-"""`Connection`: one connection to an MCP server, started at first use and shared; the thread in which all of them live.
+"""Connections to MCP servers, started on first use and shared, in an event loop of their own thread.
 
-A thread of its own has their event loop: a host may use a toolset from several loops, one after the other or at the
-same time, and each server runs once all the same.
+A host may use a toolset from several event loops, one after the other or at the same time, and each server runs only
+once.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ from pegboard_mcp.transport import Inbox, expanded, groups, kill, transport_to
 T = TypeVar("T")
 
 FIRST_WAIT: Final = 0.5
-"""Seconds after a failed start before which there is no other; doubled for each that fails again."""
+"""Seconds to wait after a failed start; doubled after each further failure."""
 
 LONGEST_WAIT: Final = 30.0
 STEADY_SECONDS: Final = 10.0
-"""A connection that has held so long is made again at once when it is lost."""
+"""A connection that lasted this long is reconnected at once when it is lost."""
 
 READ_SECONDS: Final = 30.0
-"""How long a server may take to answer anything but a call."""
+"""How long a server may take for each page when its tools are listed again."""
 
 MOST_PAGES: Final = 1_000
 _CLOSE_SECONDS: Final = 5.0
 _Mode = Literal["auto", "legacy"]
 _WAYS: Final[Mapping[str, tuple[tuple[bool, _Mode], ...]]] = {
-    "command": ((False, "auto"), (False, "legacy")),  # there are servers that end where the first message is unknown
+    "command": ((False, "auto"), (False, "legacy")),  # some servers exit on an unknown first message
     "auto": ((False, "auto"), (True, "legacy")),
     "http": ((False, "auto"),),
     "sse": ((True, "legacy"),),
 }
-"""Whether by SSE, and whether to shake hands at once, in the order of trying."""
-_CLOSED: Final = "Connection closed"  # the SDK's text where it knows no more
+"""Whether to use SSE, and the mode of the handshake, in the order of trying."""
+_CLOSED: Final = "Connection closed"  # the SDK's text for an unknown cause
 _TERMINATED: Final = "Session terminated"  # the SDK's text for a session that an HTTP server has forgotten
 
 
 class _Loop:
-    """An event loop in a thread of its own, made at first use, and anew in a forked process."""
+    """An event loop in its own thread, created on first use, and again in a forked process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class _Loop:
         self._process = 0
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine gives that runs there; it is cancelled with the caller."""
+        """Runs a coroutine in the loop; it is cancelled with the caller."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._started()))
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -85,7 +85,7 @@ class _Loop:
             return self._loop
 
     def end(self) -> None:
-        """Closes what is still open as the program exits, and kills what doesn't end."""
+        """Closes open connections at exit, and kills the servers that don't end."""
         loop = self._loop
         if loop is None or self._process != os.getpid():
             return
@@ -95,7 +95,7 @@ class _Loop:
             kill(group)
 
 
-for _sdks in ("mcp", "client"):  # its loggers; what fails is in our own log, and in results
+for _sdks in ("mcp", "client"):  # the SDK's loggers; failures are in our own log, and in results
     logging.getLogger(_sdks).addHandler(logging.NullHandler())
 _loop: Final = _Loop()
 _open: Final[set[Connection]] = set()
@@ -108,14 +108,14 @@ async def _close_open() -> None:
 
 @define(eq=False)
 class Callbacks:
-    """What a connection calls, in its own thread.
+    """Callbacks of a connection, called in its own thread.
 
     Attributes:
-        listed: Called with the definitions of the server's tools, whenever they were listed, and its instructions.
+        listed: Called with each list of the server's tool definitions, and its instructions.
         log: Called with level, logger and data of each message that the server logs.
-        elicit: Answers what the server asks of the user, or `None`.
-        sample: Answers what the server asks of a model, or `None`.
-        auth: Makes what logs in, or `None`.
+        elicit: Answers the server's questions to the user, or `None`.
+        sample: Answers the server's requests to a model, or `None`.
+        auth: Creates the OAuth provider, or `None`.
     """
 
     listed: Callable[[list[Any], str], None]
@@ -127,7 +127,7 @@ class Callbacks:
 
 @define(eq=False)
 class _Session:
-    """A connection as long as it holds."""
+    """An open connection."""
 
     client: Client
     inbox: Inbox
@@ -143,12 +143,12 @@ class _Session:
 
 
 class Connection:
-    """Connection to one server. It is started at first use, and again after it was lost; one task owns it.
+    """Connection to one server, opened on first use, and again after it was lost; one task owns it.
 
     Args:
-        name: The server's.
-        settings: How it is reached.
-        callbacks: What it calls.
+        name: The server's name.
+        settings: Its settings.
+        callbacks: Called on its lists, logs and requests.
     """
 
     def __init__(self, name: str, settings: ServerSettings, callbacks: Callbacks) -> None:
@@ -164,7 +164,7 @@ class Connection:
         self._cause = ""
 
     async def start(self) -> None:
-        """Connects, where it isn't connected yet; the server's tools have been listed then.
+        """Connects and lists the server's tools, unless it is connected.
 
         Raises:
             ServerError: It can't be reached.
@@ -172,15 +172,15 @@ class Connection:
         await _loop.run(self._connected_once())
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """What a function of the connected client gives; it runs in the connection's thread.
+        """Calls an async function with the connected client, in the connection's thread.
 
         Raises:
-            ServerError: The server can't be reached, has ended meanwhile, or answered an error.
+            ServerError: The server can't be reached, ended before it answered, or answered an error.
         """
         return await _loop.run(self._ask(work))
 
     async def close(self) -> None:
-        """Ends the connection, and the server where it was started; a later use connects again."""
+        """Ends the connection, and a server that it started; a later use connects again."""
         if self._owner is not None:
             await _loop.run(self.end())
 
@@ -194,7 +194,7 @@ class Connection:
         else:
             session.closing.set()
         await asyncio.wait([owner], timeout=_CLOSE_SECONDS)
-        owner.cancel()  # where that was too long; does nothing to one that is done
+        owner.cancel()  # no effect if it is done
         self._owner = None
 
     async def _connected_once(self) -> None:
@@ -206,7 +206,7 @@ class Connection:
         ended = asyncio.ensure_future(session.inbox.ended.wait())
         try:
             await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done():  # the SDK wakes those that wait, once it sees the end
+            if not asked.done():  # the SDK fails pending requests once it sees the end
                 await asyncio.wait([asked], timeout=1.0)
             if not asked.done():
                 raise ServerError(self._lost_text(session), "lost")
@@ -226,17 +226,17 @@ class Connection:
             asked.cancel()
 
     def _lost_text(self, session: _Session, cause: str | None = None) -> str:
-        """What is known of why a connection, or an answer, was lost."""
+        """Error text for a lost connection, with what is known of the cause."""
         last = [self._hidden(line) for line in session.inbox.last_words]
         words = f"; its last words: {last[-1]}" if last else ""
         return f"the server {self.name!r} ended the connection{_because(session.inbox.broken or cause)}{words}"
 
     def _hidden(self, text: str) -> str:
-        """What a server has written, without the secrets that it was given."""
+        """A server's text without the secrets of its settings."""
         return hide(text, [*self._settings.env.values(), *self._settings.headers.values()])
 
     async def _connected(self) -> _Session:
-        """The session, once there is one."""
+        """The open session, or a new one."""
         if self._owner is not None and self._session is not None and self._session.is_over:
             await asyncio.wait([self._owner])  # it is being closed
         if self._owner is None or self._owner.done():
@@ -245,7 +245,7 @@ class Connection:
                 text = f"the server {self.name!r} can't be reached; it is tried again in {wait:.1f} s: {self._cause}"
                 raise ServerError(text, retry_after=wait)
             ready = self._ready = asyncio.get_running_loop().create_future()
-            ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if by no other
+            ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieves the exception
             self._owner = asyncio.create_task(self._own(ready))
             self._owner.add_done_callback(lambda _: self._note_close(ready))
             _open.add(self)
@@ -263,8 +263,8 @@ class Connection:
                 self._note_end(session, inbox.broken)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  whatever a transport raises ends only this connection
-            last = [*dict.fromkeys(reversed(inbox.last_words))][2::-1]  # each way of trying has the same
+        except BaseException as error:  # noqa: BLE001  an error of a transport ends only this connection
+            last = [*dict.fromkeys(reversed(inbox.last_words))][2::-1]  # each attempt writes the same
             words = self._hidden("; ".join(last))
             cause = inbox.broken or _cause_of(error, self._settings) + (f" (it said: {words})" if words else "")
             self._note_end(self._session, cause)
@@ -275,14 +275,14 @@ class Connection:
             self._session = None
 
     def _note_close(self, ready: asyncio.Future[_Session]) -> None:
-        """Called once the owner is done, which may have been cancelled before it began."""
+        """Called once the owning task is done, which may have been cancelled before it started."""
         if self._owner is None or self._owner.done():
             _open.discard(self)
         if not ready.done():
             ready.set_exception(ServerError(f"the connection to the server {self.name!r} was closed"))
 
     def _note_end(self, session: _Session | None, cause: str | None) -> None:
-        """Notes when it may be tried again."""
+        """Records when to allow the next attempt."""
         if session is not None and (session.closing.is_set() or session.is_noted):
             return
         if session is not None:
@@ -294,7 +294,7 @@ class Connection:
         self._log.warning("the connection ended: %s", self._cause)
 
     async def _open(self, stack: AsyncExitStack, inbox: Inbox) -> _Session:
-        """Connects, and lists the tools, in the first way that works."""
+        """Connects by the first transport that works, and lists the tools."""
         settings, failure = self._settings, None
         try:
             async with asyncio.timeout(settings.start_timeout):
@@ -305,8 +305,8 @@ class Connection:
                             stack.push_async_exit(trying.pop_all())
                             return session
                     except OSError:
-                        raise  # no such program: it isn't looked for twice
-                    except Exception as error:  # noqa: BLE001  the first of the ways says why
+                        raise  # no such program: there is no second attempt
+                    except Exception as error:  # noqa: BLE001  the first failure is reported
                         failure = failure or error
         except TimeoutError:
             raise TimeoutError(f"it didn't start within {settings.start_timeout:g} s (start_timeout)") from failure
@@ -346,13 +346,13 @@ class Connection:
         inbox.is_ready = True
         return session
 
-    async def _list(self, session: _Session) -> None:
-        """Lists the server's tools, all pages."""
+    async def _list(self, session: _Session, seconds: float | None = None) -> None:
+        """Lists the server's tools, all pages, each within the given seconds."""
         inbox, cursor, seen = session.inbox, None, set[str]()
         inbox.definitions = []
         if session.client.server_capabilities.tools is not None:
             for _ in range(MOST_PAGES):
-                page = await asyncio.wait_for(session.client.list_tools(cursor=cursor), READ_SECONDS)
+                page = await asyncio.wait_for(session.client.list_tools(cursor=cursor), seconds)
                 cursor = page.next_cursor
                 if cursor is None or cursor in seen or len(inbox.definitions) > self._settings.most_tools:
                     break
@@ -361,7 +361,7 @@ class Connection:
         self._callbacks.listed(definitions, session.client.instructions or "")
 
     async def _hold(self, session: _Session) -> None:
-        """Waits until the connection is closed or lost; lists the tools again when they have changed."""
+        """Waits until the connection is closed or lost; lists the tools again when they change."""
         listening = asyncio.create_task(self._listen(session))
         waiting = [asyncio.create_task(each.wait()) for each in (session.closing, session.inbox.ended)]
         try:
@@ -378,12 +378,12 @@ class Connection:
 
     async def _list_again(self, session: _Session) -> None:
         try:
-            await self._list(session)
+            await self._list(session, READ_SECONDS)
         except (MCPError, ValueError, TimeoutError) as error:
             self._log.warning("the tools have changed, and can't be listed: %s", error)
 
     async def _listen(self, session: _Session) -> None:
-        """Subscribes to changes of the tools, in those revisions where they are to be asked for."""
+        """Subscribes to changes of the tools, in revisions that require it."""
         client = session.client
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
@@ -396,11 +396,11 @@ class Connection:
                         async for _ in subscription:
                             session.relist.set()
                 except (MCPError, TimeoutError) as error:
-                    self._log.info("changes of its tools aren't heard of: %s", error)
+                    self._log.info("it can't notify of changes of its tools: %s", error)
                     return
             wait = min(2 * wait, LONGEST_WAIT)
             await asyncio.sleep(wait)
-            session.relist.set()  # what changed meanwhile wasn't heard of
+            session.relist.set()  # a change may have been missed
 
     async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
         del context
@@ -410,7 +410,7 @@ class Connection:
 
 
 def _answered_by(function: Callable[[Any], Awaitable[Any]] | None) -> Any:
-    """A callback of the SDK's that answers a server's request by a function of its parameters."""
+    """A callback for the SDK that answers a server's request by a function of its parameters."""
     if function is None:
         return None
 
@@ -426,18 +426,18 @@ def _because(cause: str | None) -> str:
 
 
 def _cause_of(error: BaseException, settings: ServerSettings) -> str:
-    """The first thing that went wrong, in one line."""
+    """The first error of a group, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseException", error.exceptions[0])
     if isinstance(error, FileNotFoundError) and settings.command is not None:
         place = "" if settings.cwd is None else f", or no folder {settings.cwd!r}"
         words = settings.command.split()
-        hint = f' (has it arguments, they stand in args: command = "{words[0]}", args = {json.dumps(words[1:])})'
+        hint = f' (put arguments into args: command = "{words[0]}", args = {json.dumps(words[1:])})'
         return f"there is no program {settings.command!r}{place}{hint if len(words) > 1 else ''}"
     if isinstance(error, MCPError) and str(error) == _CLOSED:
         return "it ended the connection"
     if isinstance(error, MCPError) and error.code == PARSE_ERROR:  # the SDK's text quotes pydantic's
-        return "what it answered can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
+        return "its answer can't be read" + (", it is nested too deeply" if "recursion" in str(error) else "")
     return cause_of(error, [*settings.env.values(), *settings.headers.values()])
 
 

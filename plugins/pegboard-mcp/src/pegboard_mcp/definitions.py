@@ -1,4 +1,4 @@
-"""Definitions of tools, as a server lists them, made into tools; what was accepted of them, kept in a file."""
+"""Tool definitions as a server lists them, their conversion to tools, and the file of the accepted ones."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ _UNTRUSTED: Final = Origin(trusted=False)
 
 @frozen(eq=False)
 class Definition:
-    """Definition of a tool, as its server wrote it.
+    """A tool's definition as its server wrote it.
 
     Attributes:
-        facts: What matters of it, by MCP's names.
+        facts: Its members that are used, by MCP's names.
     """
 
     facts: JsonObject
 
     @property
     def name(self) -> str:
-        """The name that the server gives it."""
+        """The server's name for the tool."""
         return self.facts["name"]
 
     @cached_property
     def digest(self) -> str:
-        """`"sha256:..."` over all of it."""
+        """`"sha256:..."` over all facts."""
         return digest_of(self.facts)
 
     def lines(self) -> list[str]:
-        """It as lines of JSON, with nothing hidden in them."""
+        """The definition as lines of JSON, with invisible characters escaped."""
         return [visible(line) for line in json.dumps(self.facts, indent=2, ensure_ascii=False).splitlines()]
 
 
@@ -65,9 +65,9 @@ class Definitions:
 
     Attributes:
         tools: By the server's own names.
-        problems: What is wrong with others, each with the tool's name where it has one.
-        instructions: What the server wants the model to read.
-        is_unseen: Whether they were accepted only because they were listed first: the user hasn't looked at them.
+        problems: What is wrong with others, each with the tool's name if it has one.
+        instructions: The server's instructions for the model.
+        is_unseen: Whether they were accepted on first use, without a review by the user.
     """
 
     tools: dict[str, Definition] = field(factory=dict[str, Definition])
@@ -77,7 +77,7 @@ class Definitions:
 
     @classmethod
     def of(cls, listed: Iterable[Any], most: int, instructions: str = "") -> Definitions:
-        """Reads what a server has listed; what is wrong with a tool costs only that."""
+        """Reads a server's list; an invalid tool is left out, with a problem."""
         definitions = cls(instructions=instructions[:MOST_INSTRUCTIONS])
         for number, each in enumerate(listed):
             if number == most:
@@ -102,12 +102,12 @@ class Definitions:
         if size > MOST_DEFINITION:
             self.problems.append((name, f"its definition has {size:,} characters, and at most {MOST_DEFINITION:,}"))
         elif name in self.tools:
-            self.problems.append((name, "it is listed twice; the first counts"))
+            self.problems.append((name, "it is listed twice; the first one is used"))
         else:
             self.tools[name] = Definition(facts)
 
     def changes_to(self, other: Definitions) -> Changes:
-        """What is different in `other`."""
+        """The differences of `other` from this."""
         return Changes(
             tuple(name for name in other.tools if name not in self.tools),
             tuple(name for name in self.tools if name not in other.tools),
@@ -134,10 +134,13 @@ class Definitions:
 
 @frozen
 class Changes:
-    """Changes of a server's tools: the names of those that came, went, and are defined otherwise; of its instructions.
+    """Changes of a server's tools, by their names, and of its instructions.
 
     Attributes:
-        instructions: Whether these are others.
+        added: New tools.
+        removed: Tools that are not listed any more.
+        changed: Tools whose definition changed.
+        instructions: Whether the instructions changed.
     """
 
     added: tuple[str, ...] = ()
@@ -161,21 +164,21 @@ def _some(names: Sequence[str]) -> str:
 
 @frozen(eq=False)
 class Accepted:
-    """File of the user's state folder that keeps which definitions of a server were accepted.
+    """File in the user's state folder with the accepted definitions of a server.
 
     Attributes:
-        path: Of the file. A server that is started or reached otherwise is another, and has another file.
+        path: The path of the file. A server with another command or URL has another file.
     """
 
     path: str
 
     @classmethod
     def of(cls, name: str, settings: ServerSettings) -> Accepted:
-        """That of a server."""
+        """The file of a server."""
         return cls(os.path.join(user_folder("state"), "mcp", f"{name}-{settings.identity}.json"))  # noqa: PTH118
 
     def read(self) -> Definitions | None:
-        """What was accepted, `None` where nothing was; of a file that can't be read, or isn't private, no tool."""
+        """The accepted definitions, or `None`; no tools, with a problem, if the file is unreadable or not private."""
         try:
             data: Any = json.loads(read_private(self.path, _MOST_FILE))
             if data["format"] == _FORMAT:
@@ -190,10 +193,10 @@ class Accepted:
         return Definitions(problems=[(None, text)])
 
     def write(self, name: str, definitions: Definitions) -> None:
-        """Keeps what is accepted.
+        """Stores the accepted definitions.
 
         Raises:
-            OSError: It can't be kept.
+            OSError: The file can't be written.
         """
         tools = [each.facts for each in definitions.tools.values()]
         facts = {"format": _FORMAT, "server": name, "unseen": definitions.is_unseen}
@@ -208,7 +211,7 @@ Call = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[Any]]
 def tools_of(
     server: str, settings: ServerSettings, definitions: Iterable[Definition], call: Call
 ) -> tuple[list[Tool], list[ToolsetProblem]]:
-    """The tools that are offered of these definitions; one that is refused costs only itself."""
+    """The offered tools of these definitions, and the problems of refused ones."""
     tools: list[Tool] = []
     problems: list[ToolsetProblem] = []
     for definition in definitions:
@@ -228,16 +231,16 @@ def _tool(server: str, settings: ServerSettings, definition: Definition, call: C
     annotations = facts.get("annotations", {})
     for key in ("title", "description"):
         if not isinstance(facts.get(key, ""), str):
-            raise ValueError(f"{key} is no text")  # noqa: TRY004  data from outside
+            raise ValueError(f"{key} isn't a text")  # noqa: TRY004  data from outside
     if not isinstance(facts.get("inputSchema"), dict):
-        raise ValueError("inputSchema is missing, or no object")  # noqa: TRY004  likewise
+        raise ValueError("inputSchema is missing, or isn't an object")  # noqa: TRY004  likewise
     if "x-mcp-header" in json.dumps(facts["inputSchema"]):  # else listing loads no SDK
         from mcp.shared.inbound import find_invalid_x_mcp_header
 
         if (fault := find_invalid_x_mcp_header(facts["inputSchema"])) is not None:
             raise ValueError(fault)
     if not isinstance(annotations, Mapping):
-        raise ValueError("annotations is no object")  # noqa: TRY004  likewise
+        raise ValueError("annotations isn't an object")  # noqa: TRY004  likewise
     hints = cast("Mapping[str, Any]", annotations)
     title: Any = facts.get("title") or hints.get("title")
     icons = facts.get("icons")

@@ -1,4 +1,4 @@
-"""What a server asks of the host while a call of it runs: a person's answer, by the approver, or a model's."""
+"""Elicitation and sampling for servers: their requests during a call, answered by the approver or the host's model."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from pegboard.typing import JsonMapping, JsonObject
 T = TypeVar("T")
 
 PERMISSION: Final = "mcp_sampling"
-"""What a server needs to use the host's model; the pattern is the server's name."""
+"""The permission that a server needs to use the host's model; the pattern is the server's name."""
 
 MOST_ASKED: Final = 20_000
-"""Characters of what a person is asked, and of the form beside it."""
+"""Characters of a question to the user, and of its form."""
 
 _STOPPED: Final = {"length": "maxTokens", "stop": "endTurn"}
 
 
 @define(eq=False)
 class Running:
-    """A call that runs, and the loop that it runs in; other threads reach its context by these.
+    """A running call with its event loop, for access to its context from other threads.
 
     Attributes:
-        context: The call's.
+        context: The call's context.
     """
 
     context: ToolContext
@@ -59,12 +59,12 @@ class Running:
             self._loop.call_soon_threadsafe(partial(function, *arguments, **keywords))
 
     async def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine gives there."""
+        """Runs a coroutine in the call's event loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 
 
 class Host:
-    """Answers what a server asks, by the context of the call of it that was begun last.
+    """Handler of a server's requests, in the context of its latest call.
 
     Args:
         server: The server's name.
@@ -77,13 +77,13 @@ class Host:
         self._log = operator_log().getChild(f"mcp.{server}")
 
     async def elicit(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """The user's answer to a question, or to a form; whatever isn't clearly a yes is none."""
+        """The user's answer to a question or a form; a refusal, an error or a pending approval is a cancellation."""
         running = self._running()
         if running is None:
             return ErrorData(code=INVALID_REQUEST, message="no call is running that it could be asked for")
         try:
             return await running.ask(self._elicited(params, running.context))
-        except Exception as error:  # noqa: BLE001  a refusal, or an answer that comes later, is none for the server
+        except Exception as error:  # noqa: BLE001  a refusal or a pending approval, too
             self._log.info("a question wasn't answered: %s", cause_of(error))
             return ElicitResult(action="cancel")
 
@@ -92,7 +92,7 @@ class Host:
         words = params.message if is_form else f"{params.message}\n\nIt wants you to open {params.url}"
         schema = json_text(params.requested_schema) if is_form else None
         if not is_form and not params.url.startswith(("https://", "http://")):
-            raise ValueError("what it wants opened is no page of the web")
+            raise ValueError("the address that it wants opened isn't a web page")
         if len(words) > MOST_ASKED or len(schema or "") > MOST_ASKED:
             raise ValueError("it is too long to be asked")
         hint = f"The MCP server {self._server!r} asks: {visible(words, newlines=True)}"
@@ -104,19 +104,19 @@ class Host:
             return ElicitResult(action="accept")
         content: Any = _defaults(json.loads(schema)) if answer.payload == payload else answer.payload
         if not isinstance(content, dict):
-            raise ValueError("the answer is no object")  # noqa: TRY004  as below
+            raise ValueError("the answer isn't an object")  # noqa: TRY004  as below
         if problems := validator_of(schema).problems(cast("dict[str, Any]", content)):
             raise ValueError(f"the answer doesn't fit the form: {problems[0]}")
         return ElicitResult(action="accept", content=cast("dict[str, Any]", content))
 
     async def sample(self, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
-        """The answer of the host's model, where the rules or a person allow it."""
+        """The answer of the host's model, if the rules or the user allow it."""
         running = self._running()
         if running is None:
             return ErrorData(code=INVALID_REQUEST, message="no call is running that it could be asked for")
         try:
             return await running.ask(self._sampled(params, running.context))
-        except Exception as error:  # noqa: BLE001  whatever it is, the server learns that there is no answer
+        except Exception as error:  # noqa: BLE001  the server gets no details
             self._log.warning("a model wasn't asked: %s", cause_of(error))
             return ErrorData(code=INTERNAL_ERROR, message="the client's model gave no answer")
 
@@ -144,7 +144,7 @@ class Host:
 
 
 async def _model_for(context: ToolContext) -> Model:
-    """The host's model; behind `registry serve`, where the host has none, that of the client that makes the call."""
+    """The host's model; if it has none, under `registry serve`, the model of the client that makes the call."""
     if not context.provides(Model):
         from pegboard_mcp.serving.sampling import ClientModel  # few servers ask for a model
 
@@ -154,12 +154,12 @@ async def _model_for(context: ToolContext) -> Model:
 
 
 def _defaults(form: JsonMapping) -> JsonObject:
-    """What the fields of a form hold that are left as they are."""
+    """The default values of a form's fields."""
     return {name: field["default"] for name, field in form.get("properties", {}).items() if "default" in field}
 
 
 def _message(sent: SamplingMessage) -> Message:
-    """A server's message; only words, pictures and sounds are taken."""
+    """A server's message; only text, images and audio are accepted."""
     contents = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in sent.content_as_list]
     parts = [read_content(each) for each in contents]
     return Message.user(*parts) if sent.role == "user" else Message.assistant(*parts)

@@ -1,4 +1,4 @@
-"""Logging in to a server by OAuth: the SDK's flow, with the tokens in a private file and the user's browser."""
+"""OAuth login to a server: the SDK's flow, with the tokens in a private file and the user's browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pegboard.files import read_private, write_private
 from pegboard_mcp.settings import ServerSettings
 
 LOGIN_SECONDS: Final = 300.0
-"""How long a person may take to log in."""
+"""How long the user may take to log in."""
 
 _MOST_FILE: Final = 1_000_000
 _MOST_REQUEST: Final = 16_384
@@ -39,12 +39,12 @@ _NO_PAGE: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: c
 
 @define
 class TokenFile:
-    """The SDK's token storage, as a file that only the user can read: tokens, and this client's registration.
+    """The SDK's token storage in a private file: tokens, and this client's registration.
 
     Attributes:
-        path: Of the file.
-        client: The client that the user has registered, before what is kept, or `None`.
-        context: The flow's; what it has found out of the authorization server is kept with the tokens, as a refresh
+        path: The path of the file.
+        client: The client that the user has registered, used instead of a stored one, or `None`.
+        context: The flow's context; its metadata of the authorization server is stored with the tokens, as a refresh
             needs it.
     """
 
@@ -53,7 +53,7 @@ class TokenFile:
     context: OAuthContext | None = None
 
     def read(self) -> dict[str, Any]:
-        """All of it; empty where there is none, or it can't be read."""
+        """The stored data; empty if there is none, or it can't be read."""
         try:
             data: Any = json.loads(read_private(self.path, _MOST_FILE))
         except (OSError, ValueError):
@@ -61,15 +61,15 @@ class TokenFile:
         return data if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
     def write(self, **facts: Any) -> None:
-        """Keeps more facts.
+        """Updates the stored data.
 
         Raises:
-            OSError: They can't be kept.
+            OSError: The file can't be written.
         """
         write_private(self.path, json.dumps({**self.read(), **facts}).encode())
 
     def registered_port(self) -> int | None:
-        """The port of the address that was registered: most servers take exactly that."""
+        """The port of the registered redirect URI: most servers accept only that."""
         try:
             address: str = self.read()["client"]["redirect_uris"][0]
             return urlsplit(address).port
@@ -77,7 +77,7 @@ class TokenFile:
             return None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, or `None`; without an access token that has expired, so that it is refreshed."""
+        """The tokens, or `None`; an expired access token is left out, so that it is refreshed."""
         data = self.read()
         if "tokens" not in data:
             return None
@@ -87,7 +87,7 @@ class TokenFile:
         return OAuthToken.model_validate({**data["tokens"], **({"access_token": ""} if has_expired else {})})
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keeps the tokens."""
+        """Stores the tokens."""
         server = None if self.context is None else self.context.oauth_metadata
         facts = {} if server is None else {"server": server.model_dump(mode="json", exclude_none=True)}
         expires_at = math.inf if tokens.expires_in is None else time.time() + tokens.expires_in
@@ -101,21 +101,21 @@ class TokenFile:
         return None if client is None else OAuthClientInformationFull.model_validate(client)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keeps the registration."""
+        """Stores the registration."""
         self.write(client=client_info.model_dump(mode="json", exclude_none=True))
 
 
 def provider(
     name: str, settings: ServerSettings, path: str, show: Callable[[str], None] | None = None
 ) -> OAuthClientProvider:
-    """What logs in to a server, for its HTTP client.
+    """The OAuth provider for a server's HTTP client.
 
     Args:
         name: The server's name.
-        settings: How it is reached, with the client that is registered there, if any.
+        settings: Its settings, with the client that is registered there, if any.
         path: The file of its tokens.
-        show: Gets the address at which a person logs in, which is opened in a browser too; `None`: no one is there,
-            so that only tokens that there are, or can be refreshed, are used.
+        show: Called with the address to log in at, which is opened in a browser too; `None`: no login is possible,
+            only stored tokens are used or refreshed.
     """
     tokens = TokenFile(path)
     port = tokens.registered_port() or _free_port()
@@ -133,7 +133,9 @@ def provider(
     async def redirect(where: str) -> None:
         if show is None:
             raise OAuthFlowError(f"it wants you to log in: run 'registry mcp login {name}'")
-        listeners.append(socket.create_server((_HOST, port)))  # before the browser, which may be back at once
+        listeners.append(
+            socket.create_server((_HOST, port))
+        )  # before the browser is opened, which may be redirected back at once
         show(where)
         asyncio.get_running_loop().run_in_executor(None, webbrowser.open, where)
 
@@ -156,10 +158,10 @@ def _free_port() -> int:
 
 
 async def _answered(listener: socket.socket) -> AuthorizationCodeResult:
-    """What the authorization server has the browser bring, at a server of one page.
+    """The authorization code from the redirected browser, received by a temporary HTTP server.
 
     Raises:
-        OAuthFlowError: It refused, or no login came in time.
+        OAuthFlowError: The login was refused, or took too long.
     """
     answer: asyncio.Future[dict[str, list[str]]] = asyncio.get_running_loop().create_future()
 
@@ -182,7 +184,7 @@ async def _answered(listener: socket.socket) -> AuthorizationCodeResult:
         try:
             given = await asyncio.wait_for(answer, LOGIN_SECONDS)
         except TimeoutError:
-            raise OAuthFlowError(f"nobody logged in within {LOGIN_SECONDS:g} s") from None
+            raise OAuthFlowError(f"there was no login within {LOGIN_SECONDS:g} s") from None
     if "error" in given:
         raise OAuthFlowError(f"the login was refused: {given['error'][0]:.200}")
     facts = {key: given[key][0] for key in ("code", "state", "iss") if key in given}

@@ -1,4 +1,4 @@
-"""What the plugin brings, each part imported when it is used: listing tools loads no `mcp`."""
+"""The plugin's hooks, which import each part on first use: listing tools doesn't load `mcp`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def pegboard_register_toolsets(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
-    """Brings a toolset for each server of the settings.
+    """Registers a toolset for each server of the settings.
 
     Args:
         register: Registers a toolset.

@@ -1,4 +1,4 @@
-"""A server's resources and prompts as tools; they are ours, and as untrusted as the server's."""
+"""Tools that list and read a server's resources and prompts, as untrusted as the server's own tools."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from pegboard import Tool, ToolResult
+from pegboard.schema.json import json_text
 from pegboard.tools.content import FileContent, TextContent
 from pegboard.tools.spec import HOST, Origin
 from pegboard.typing import JsonObject
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 Ask = Callable[[str, Callable[["Client"], Awaitable[JsonObject]]], Awaitable[JsonObject]]
-"""What a function of the connected client gives, for the tool of a name."""
+"""Calls an async function with the connected client, for the tool of a name."""
 
 _TEXT: Final = {"type": "string"}
 
@@ -29,7 +30,7 @@ def _schema(required: tuple[str, ...] = (), **properties: Any) -> JsonObject:
 
 @frozen
 class _Reader:
-    """One of the tools: its name, what it is for, its arguments, and how it asks and answers."""
+    """Definition of one of the tools: its name, description and schema, its request, and its result."""
 
     name: str
     description: str
@@ -39,10 +40,8 @@ class _Reader:
 
 
 def _as_data(answer: JsonObject) -> ToolResult:
-    kept = {key: answer[key] for key in ("resources", "resourceTemplates", "prompts", "nextCursor") if key in answer}
-    from pegboard.schema.json import json_text
-
-    return ToolResult(json_text(kept), structured_content=kept)
+    data = {key: answer[key] for key in ("resources", "resourceTemplates", "prompts", "nextCursor") if key in answer}
+    return ToolResult(json_text(data), structured_content=data)
 
 
 def _as_files(answer: JsonObject) -> ToolResult:
@@ -52,15 +51,15 @@ def _as_files(answer: JsonObject) -> ToolResult:
 
 def _as_messages(answer: JsonObject) -> ToolResult:
     read = ToolResult.from_json({"content": [each["content"] for each in answer["messages"]]})
-    said: list[Any] = []
+    parts: list[Any] = []
     for message, content in zip(answer["messages"], read.content, strict=True):
         if isinstance(content, TextContent):
-            said.append(TextContent(f"{message['role']}: {content.text}"))
+            parts.append(TextContent(f"{message['role']}: {content.text}"))
         elif isinstance(content, FileContent):
-            said += [TextContent(f"{message['role']}:"), content]
+            parts += [TextContent(f"{message['role']}:"), content]
         else:
-            said.append(content)
-    return ToolResult(said)
+            parts.append(content)
+    return ToolResult(parts)
 
 
 _RESOURCES: Final = (
@@ -105,7 +104,7 @@ _PROMPTS: Final = (
 
 
 def readers(server: str, settings: ServerSettings, ask: Ask) -> list[Tool]:
-    """The tools that read a server's resources and prompts, as far as the settings want them."""
+    """The tools that read a server's resources and prompts, if the settings enable them."""
     wanted = (*(_RESOURCES if settings.resources else ()), *(_PROMPTS if settings.prompts else ()))
     return [_tool(reader, settings.prefixed(server, reader.name), server, settings, ask) for reader in wanted]
 
@@ -119,7 +118,7 @@ def _tool(reader: _Reader, name: str, server: str, settings: ServerSettings, ask
         try:
             return reader.result(await ask(reader.name, asked))
         except (ValueError, LookupError, TypeError) as error:
-            text = f"{reader.name}: what the server answered can't be read."
+            text = f"{reader.name}: the server's answer can't be read."
             return ToolResult.error("invalid_output", text, detail=str(error))
 
     options: Any = {} if settings.timeout is None else {"timeout": settings.timeout}

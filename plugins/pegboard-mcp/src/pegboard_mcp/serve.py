@@ -1,4 +1,4 @@
-"""`registry serve`: the registry's tools for an MCP client."""
+"""The command `registry serve`: an MCP server with the registry's tools."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 _COLLECT: Final = (10_000, 20, 20)
-"""How many objects more there are when garbage is looked for, among the youngest and then the older."""
+"""Thresholds of the garbage collector's generations while serving."""
 
 PROGRAMS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini-cli", "opencode")
 
 
 @click.command("serve")
-@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so: 'read_only and not tag:network'.")
+@click.option("--where", metavar="PREDICATE", help="Only tools that match: 'read_only and not tag:network'.")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP, at this address; port 0 is any.")
-@click.option("--token-env", metavar="NAME", help="With --http: the variable that holds what clients have to show.")
-@click.option("--search", is_flag=True, help="List a search tool alone, and what it has found (pegboard-search).")
-@click.option("--install", type=click.Choice(PROGRAMS), help="Show what makes this program use the server.")
-@click.option("--write", is_flag=True, help="With --install: write it into the program's configuration.")
+@click.option("--token-env", metavar="NAME", help="With --http: the environment variable of the token for clients.")
+@click.option("--search", is_flag=True, help="List only a search tool, and what it has found (pegboard-search).")
+@click.option("--install", type=click.Choice(PROGRAMS), help="Show the configuration for this program.")
+@click.option("--write", is_flag=True, help="With --install: write it to the program's configuration file.")
 @config_option
 @call_options
 @context_options
@@ -58,13 +58,13 @@ def serve_command(  # noqa: PLR0913  one an option, by name
     timeout: float | None,
     **context: Any,
 ) -> int:
-    """Offer the tools to programs that speak the Model Context Protocol.
+    """Serve the tools over the Model Context Protocol.
 
-    A program starts this command and speaks over its standard input and output; with --http, any number of programs
-    speak over HTTP. Tools are resolved for each request. What has to be confirmed is asked through the program. What
-    tools print goes to standard error. At the end, calls that run have 10 seconds to end, and are answered.
+    A client starts this command and uses its standard input and output; with --http, any number of clients connect
+    over HTTP. Tools are resolved for each request. Approvals are asked for through the client. Output of tools goes to
+    standard error. On shutdown, running calls have 10 seconds to finish, and are answered.
 
-    With --install it serves nothing: the other options are those that the program starts it with, or reaches it by.
+    With --install it doesn't serve: the other options go into the command or the URL in the configuration.
     """
     options = run.ensure_object(Options)
     if token_env is not None and address is None:
@@ -94,7 +94,7 @@ def serve_command(  # noqa: PLR0913  one an option, by name
 
 @contextmanager
 def _collecting_rarely() -> Generator[None]:
-    """Looks for garbage neither while all is loaded, which leaves none, nor as often as usual then (see `_server`)."""
+    """Disables garbage collection during the start; `_server` enables it with higher thresholds."""
     usual = gc.get_threshold()
     gc.disable()
     try:
@@ -106,12 +106,12 @@ def _collecting_rarely() -> Generator[None]:
 
 
 def _tell(session: Session) -> None:
-    """Tells what is wrong with the configuration, and has warnings written to standard error."""
+    """Reports faults of the configuration, and logs warnings to standard error."""
     configured_servers(session)
     for ignored in session.config.ignored:
         if ignored.key not in SERVERS_KEYS:
             remark(str(ignored))
-    if not session.options.debug:  # which shows them all
+    if not session.options.debug:  # which logs everything
         from pegboard_mcp.serving.log import log_to_stderr
 
         log_to_stderr()
@@ -122,7 +122,7 @@ def _install(run: click.Context, options: Options, program: str, *, write: bool)
 
     address = run.params["address"]
     if run.params["where"] is not None:
-        open_session(options).where(run.params["where"])  # a wrong one would be found out by the program
+        open_session(options).where(run.params["where"])  # an invalid one would only fail in the client
     if address is None:
         served = Served(command_line(_words(run, options)))
         project = project_file(os.getcwd())  # noqa: PTH109  a text is wanted
@@ -138,7 +138,7 @@ def _install(run: click.Context, options: Options, program: str, *, write: bool)
 
 
 def _words(run: click.Context, options: Options) -> list[str]:
-    """The options that were given, for a process that starts in another folder."""
+    """The given options as arguments, with absolute paths: the client starts the command in another folder."""
     files = [("--config", options.config), *(("--functions", file) for file in options.functions)]
     words = [word for option, file in files if file is not None for word in (option, str(Path(file).absolute()))]
     words += [word for only in options.only for word in ("-T", only)]
@@ -163,7 +163,7 @@ def _serve_stdio(session: Session, settings: dict[str, Any]) -> None:
     from pegboard_mcp.serving.stdio import StdioTransport, own_descriptors
 
     if sys.stdin.isatty():
-        remark("Waiting for messages of a client, which starts this command itself. Ctrl-C ends it.")
+        remark("Waiting for an MCP client's messages on standard input; clients start this command. Ctrl-C ends it.")
     with own_descriptors() as (incoming, outgoing):
 
         async def work() -> None:
@@ -185,7 +185,7 @@ def _serve_http(session: Session, settings: dict[str, Any], address: str, token_
         transport = HttpTransport(_server(session, settings), address, http)
         remark(f"Serving at {transport.url}. Ctrl-C ends it.")
         if not http.is_guarded:
-            remark("Every user of this machine may use it: --token-env NAME has clients show a token.")
+            remark("Every user of this machine may use it: --token-env NAME requires a token.")
         with interruptible(transport.end):
             await transport.serve()
 
@@ -196,7 +196,7 @@ def _server(session: Session, settings: dict[str, Any]) -> ToolServer:
     from pegboard_mcp.serving.server import ToolServer  # loads the SDK
 
     server = ToolServer(session.registry, **settings)
-    gc.freeze()  # what is loaded stays: with many sessions, looking through it took a third of the time of a call
+    gc.freeze()  # with many sessions, scanning the loaded modules took a third of the time of a call
     gc.set_threshold(*_COLLECT)
     gc.enable()
     return server

@@ -1,4 +1,4 @@
-"""`ServerSettings`: how one MCP server is reached, and what is offered of it; read from `pegboard.toml` and JSON."""
+"""Settings of MCP servers, read from `pegboard.toml` and JSON files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pegboard.schema.converter import read_table
 from pegboard.schema.json import digest_of
 
 SEPARATOR: Final = "__"
-"""Stands between a server's name and a tool's: no server's name holds it, so `NAME__*` in a rule is one server's."""
+"""Separates a server's name and a tool's: no server's name contains it, so the rule `NAME__*` matches one server."""
 
 _NAME: Final = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9-])*")
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-([^}]*))?\}")
@@ -32,8 +32,8 @@ class ServerError(Exception):
 
     Attributes:
         kind: `"unreachable"`: nothing was sent; `"lost"`: the connection ended before the answer, so that the outcome
-            isn't known; `"answered"`: it answered an error; `"unreadable"`: what it answered isn't of the protocol.
-        retry_after: Seconds before which it isn't tried again, or `None`.
+            isn't known; `"answered"`: it answered an error; `"unreadable"`: its answer violates the protocol.
+        retry_after: Seconds until the next attempt, or `None`.
     """
 
     def __init__(
@@ -50,40 +50,40 @@ class ServerError(Exception):
 
 @frozen(kw_only=True)
 class ServerSettings:
-    """How an MCP server is reached, and what is offered of it. Either `command` or `url` is given.
+    """Settings of one MCP server: its transport, and which of its tools are offered. `command` or `url` is required.
 
     Attributes:
-        command: The program that is started; it speaks over standard input and output.
+        command: The program to start; it communicates over standard input and output.
         args: Its arguments.
-        env: Variables for it, besides the few that every server gets (`HOME`, `PATH` and the like).
+        env: Its environment variables, besides the few that every server gets (`HOME`, `PATH` and the like).
         inherit: Names of variables of this process that it gets too.
         cwd: The folder that it is started in.
-        url: The address of a server that runs already.
+        url: The URL of a running server.
         headers: Headers for each request to it.
-        transport: How it speaks at that address; `"auto"` tries streamable HTTP, then SSE.
-        oauth: Whether to log in by OAuth where the server asks for it.
+        transport: The transport of the URL; `"auto"` tries streamable HTTP, then SSE.
+        oauth: Whether to log in by OAuth if the server asks for it.
         client_id: The client that you have registered with the authorization server; `None` registers one.
-        client_secret: Its secret, where it has one.
-        client_metadata_url: The page that describes this client, for servers that take its address as the client.
-        prefix: Stands before the names of its tools; `None` is the server's name and `__`.
+        client_secret: Its secret, if it has one.
+        client_metadata_url: The URL of this client's metadata document, for servers that accept it as the client id.
+        prefix: The prefix of the names of its tools; `None` is the server's name and `__`.
         include: The server's tools that are offered, by names with wildcards.
-        exclude: Those that aren't.
-        rename: The names by which tools are offered, without the prefix, by the names that the server gives them.
+        exclude: The server's tools that aren't offered, likewise.
+        rename: New names of tools, without the prefix, by the server's names.
         confirm: The tools whose calls have to be confirmed although the server is trusted.
-        trusted: Whether the annotations of its tools may be believed, so that calls just run.
-        accept: `"first"`: what it lists first is accepted, and what changes later is held back until it is accepted;
-            `"always"`: whatever it lists is offered.
+        trusted: Whether to trust the annotations of its tools, so that calls run without an approval.
+        accept: `"first"`: its first list is accepted, and later changes are held back until they are accepted;
+            `"always"`: all that it lists is offered.
         instructions: Whether the model reads the server's instructions.
         resources: Whether there are tools to list and read its resources.
         prompts: Whether there are tools to list and get its prompts.
         elicitation: Whether it may ask the user, through the host's approver.
-        sampling: Whether it may ask the model that the host provides (`registry.provide(Model, ...)`), each time that
-            the rules, or a person, allow it.
-        roots: The folders that it is told of; `None` is the one that it is started in, else the current one.
+        sampling: Whether it may use the model that the host provides (`registry.provide(Model, ...)`), each time with
+            the permission of the rules or the user.
+        roots: Its MCP roots; `None` is the folder that it is started in, else the current one.
         start_timeout: Seconds that it may take to start, and to list its tools.
         timeout: Seconds for one call; `None` is the registry's limit.
-        most_bytes: How long one message of it may be.
-        most_tools: How many tools are taken of its list.
+        most_bytes: The maximum size of one message.
+        most_tools: The maximum number of its tools.
     """
 
     command: str | None = None
@@ -120,7 +120,7 @@ class ServerSettings:
         if (self.command is None) == (self.url is None):
             raise ValueError("it needs a command or a url, and not both")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError("url: an address is wanted, such as https://example.com/mcp")
+            raise ValueError("url: must be an address such as https://example.com/mcp")
         if self.client_secret is not None and self.client_id is None:
             raise ValueError("client_secret: it is the secret of a client_id, which is missing")
         for key in ("env", "headers", "rename"):
@@ -129,7 +129,7 @@ class ServerSettings:
                 raise ValueError(f"{key}: names and values have to be texts")
 
     def prefixed(self, server: str, name: str) -> str:
-        """The name under which a tool is offered, as far as it is valid."""
+        """The name of a tool with the server's prefix; it may not be valid yet."""
         return f"{server}{SEPARATOR}{name}" if self.prefix is None else f"{self.prefix}{name}"
 
     def offers(self, name: str) -> bool:
@@ -138,11 +138,11 @@ class ServerSettings:
 
     @property
     def identity(self) -> str:
-        """A digest of what decides which server it is: how it is started, or where."""
+        """Digest of the server's command or URL, which identifies it."""
         return digest_of([self.command, list(self.args), self.cwd, self.url]).partition(":")[2][:16]
 
     def __str__(self) -> str:
-        """How it is reached, without what may be a secret."""
+        """Its command or URL, without secrets."""
         if self.url is None:
             return " ".join(without_secrets([self.command or "", *self.args]))
         parts = urlsplit(self.url)
@@ -159,7 +159,7 @@ class Servers:
     """The servers of a configuration, and what is wrong with others.
 
     Attributes:
-        settings: By the server's name.
+        settings: The settings by the server's name.
         faults: Why a server is left out, each with its name.
     """
 
@@ -167,7 +167,7 @@ class Servers:
     faults: list[str] = field(factory=list[str])
 
     def add(self, where: str, name: str, facts: Any) -> None:
-        """Adds a server as a table describes it; where something is wrong with it, a fault."""
+        """Adds a server from its table, or a fault if it is invalid."""
         try:
             self.settings[name] = read_server(name, facts)
         except ValueError as error:
@@ -175,7 +175,7 @@ class Servers:
 
 
 def read_server(name: str, facts: Any) -> ServerSettings:
-    """Reads how a server is reached.
+    """Reads a server's settings.
 
     Raises:
         ValueError: The name, a key or a value is wrong; the text names it.
@@ -196,10 +196,10 @@ _KEYS: Final = ("servers", "mcp_config", "serve")
 
 
 def servers_from(settings: Mapping[str, Any]) -> Servers:
-    """Reads the plugin's settings: `servers`, and the file that `mcp_config` names; `serve` is for `registry serve`.
+    """Reads the plugin's settings: `servers`, and the file of `mcp_config`; `serve` is for `registry serve`.
 
     Raises:
-        ValueError: There is another key, or the servers are no table.
+        ValueError: There is an unknown key, or `servers` isn't a table.
     """
     check_keys(settings, _KEYS, "plugins.mcp")
     servers, table = Servers(), settings.get("servers", {})
@@ -209,23 +209,23 @@ def servers_from(settings: Mapping[str, Any]) -> Servers:
         servers.add("plugins.mcp.servers", name, facts)
     file = config_file(settings)
     if file is not None and not (file.is_absolute() or str(settings["mcp_config"]).startswith(("./", "../"))):
-        servers.faults.append(f"plugins.mcp.mcp_config: {file}: begin it with './' where it lies beside this file")
+        servers.faults.append(f"plugins.mcp.mcp_config: {file}: begin it with './' if it is next to this file")
     elif file is not None:
         add_json(servers, file)
     return servers
 
 
 def config_file(settings: Mapping[str, Any]) -> Path | None:
-    """The JSON file that `mcp_config` names, or `None`."""
+    """The JSON file of `mcp_config`, or `None`."""
     file = settings.get("mcp_config")
     return None if file is None else Path(str(file)).expanduser()
 
 
 def add_json(servers: Servers, file: Path) -> None:
-    """Adds the servers of a JSON file as other programs have it: `{"mcpServers": {NAME: {"command": ...}}}`.
+    """Adds the servers of a JSON file in the common format: `{"mcpServers": {NAME: {"command": ...}}}`.
 
-    Keys that aren't known are passed over. `${NAME}`, `${NAME:-default}` and `${env:NAME}` stand for variables of the
-    environment. A file that came with a project has to be trusted as it is.
+    Unknown keys are ignored. `${NAME}`, `${NAME:-default}` and `${env:NAME}` are replaced by environment variables.
+    The file of a project has to be trusted, with its current content.
     """
     try:
         content = read_bounded(str(file), _MOST_FILE)
@@ -240,7 +240,7 @@ def add_json(servers: Servers, file: Path) -> None:
         return
     for name, facts in items:
         if not isinstance(facts, Mapping):
-            servers.faults.append(f"{file}: {name!r:.80} is no object")
+            servers.faults.append(f"{file}: {name!r:.80} isn't an object")
             continue
         given = cast("Mapping[str, Any]", facts)
         if given.get("disabled") is True or name in servers.settings:
@@ -261,7 +261,7 @@ _JSON_KEYS: Final = ("command", "args", "env", "cwd", "url", "headers")
 
 
 def _repaired_name(name: str) -> str:
-    """A server's name as it can be here: such files have any text."""
+    """A valid server name: in such files, names may be any text."""
     return re.sub(r"_{2,}|[^A-Za-z0-9_-]+", "-", name).strip("_-")
 
 

@@ -1,4 +1,4 @@
-"""`McpToolset`: the tools of one MCP server; `mcp_toolset` makes one in a program."""
+"""Toolset with the tools of one MCP server."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": loggin
 
 @frozen(eq=False)
 class _Known:
-    """What is known of a server's tools at one moment.
+    """Snapshot of a server's tools.
 
     Attributes:
-        offered: What may be offered.
-        changes: In what the server's list differs from what was accepted.
+        offered: The tools that may be offered.
+        changes: The differences of the server's list from the accepted one.
     """
 
     offered: Definitions
@@ -47,19 +47,18 @@ class _Known:
 
 
 class McpToolset(ToolsetBase):
-    """The tools of one MCP server, which is started at first use.
+    """Toolset with the tools of one MCP server, which is started on first use.
 
-    What the server lists first is accepted. As long as that is kept in a file, the tools are known without the server,
-    which a call starts. What changes later is held back until it is accepted.
+    The server's first list is accepted. If it is stored in a file, the tools are known without the server, which is
+    only started by a call. Later changes are held back until they are accepted.
 
     Args:
-        name: The server's, and so the toolset's.
-        settings: How it is reached, and what is offered of it.
-        accepted: Keeps what was accepted; `None` keeps it as long as the toolset lives.
+        name: The name of the server, and of the toolset.
+        settings: The server's settings.
+        accepted: The file of the accepted definitions; `None` keeps them in memory.
 
     Attributes:
-        show_login: Gets the address at which a person logs in, where that is to be done now; `None`: only a login of
-            before is used.
+        show_login: Called with the address to log in at; `None`: only an earlier login is used.
     """
 
     def __init__(self, name: str, settings: ServerSettings, accepted: Accepted | None = None) -> None:
@@ -72,9 +71,9 @@ class McpToolset(ToolsetBase):
         self._accepted: Definitions | None = None
         self._listed: Definitions | None = None
         self._known: _Known | None = None
-        self._is_late = False  # whether it was asked for its tools, and had none yet
-        self._is_slow = False  # whether it hadn't started when the limit of a resolution had passed
-        self._tools: dict[str, Tool] = {}  # by digest of the definition, so that the same tool stays the same
+        self._is_late = False  # whether `tools` failed because there was no list yet
+        self._is_slow = False  # whether the time limit of a resolution passed before it started
+        self._tools: dict[str, Tool] = {}  # by digest of the definition, so that an unchanged tool stays the same
         self._offer: tuple[_Known, Offer] | None = None
         self._changed: list[Callable[[], None]] = []
         self._running: dict[Running, None] = {}  # the latest last
@@ -84,7 +83,7 @@ class McpToolset(ToolsetBase):
 
     @property
     def names_begin(self) -> str:
-        """What the names of its tools begin with, where the server would have to be started to know them."""
+        """The prefix of its tools' names if they aren't known without starting the server; else `""`."""
         known = self._known or self._accepted or (self._file is not None and Path(self._file.path).exists())
         return "" if known else self.settings.prefixed(self.name, "")
 
@@ -93,7 +92,7 @@ class McpToolset(ToolsetBase):
         self._changed.append(function)
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """The tools that were accepted; the server is asked only where none were."""
+        """The accepted tools; the server is only asked if there is no accepted list."""
         del context
         if self._known is None and self.settings.accept == "first":
             await self._read()
@@ -103,14 +102,14 @@ class McpToolset(ToolsetBase):
             try:
                 await self._start_in_time()
             except BaseException as error:
-                self._is_late = True  # it may go on starting, once the limit of a resolution has passed
+                self._is_late = True  # it may go on starting after the time limit of a resolution
                 if self.publishes is not None:
                     error.add_note(f"'registry mcp accept {self.name}' waits until it has started")
                 raise
         return await off_loop(self._offered)
 
     async def _start_in_time(self) -> None:
-        """Starts the server; one that was slow before is waited for no more, as all other tools wait with it."""
+        """Starts the server; one that was slow before is hardly waited for, as all other tools wait with it."""
         connection = await self.connection()
         try:
             async with asyncio.timeout(_SLOW_SECONDS if self._is_slow else None):
@@ -126,12 +125,12 @@ class McpToolset(ToolsetBase):
         self._is_slow = False
 
     async def close(self) -> None:
-        """Ends the connection, and the server where it was started."""
+        """Ends the connection, and a server that it started."""
         if self._made is not None:
             await self._made.close()
 
     async def connection(self) -> Connection:
-        """The connection to the server; the SDK is loaded for it, which takes long."""
+        """The connection to the server; the first use loads the SDK, which takes long."""
         return self._made or await off_loop(self._make)
 
     def _make(self) -> Connection:
@@ -152,7 +151,7 @@ class McpToolset(ToolsetBase):
             return self._made
 
     def _login(self) -> Callable[[], Any]:
-        """Makes what logs in by OAuth, for each connection."""
+        """Factory of an OAuth provider for each connection."""
         from pegboard_mcp.oauth import provider
 
         settings = self.settings
@@ -161,7 +160,7 @@ class McpToolset(ToolsetBase):
 
     @property
     def instructions(self) -> Callable[[ReadonlyContext], Awaitable[str]] | None:
-        """What the server wants the model to read, as it was accepted; `None` where the settings don't want it."""
+        """The server's accepted instructions for the model; `None` if the settings don't enable them."""
         return self._instructions if self.settings.instructions else None
 
     async def _instructions(self, context: ReadonlyContext) -> str:
@@ -169,17 +168,17 @@ class McpToolset(ToolsetBase):
         text = visible(self._known.offered.instructions, newlines=True) if self._known is not None else ""
         return f"The MCP server {self.name!r} says of its tools:\n{text}" if text else ""
 
-    # What is accepted ------------------------------------------------------------------------------------------------
+    # Accepted definitions --------------------------------------------------------------------------------------------
 
     async def pending(self) -> tuple[Definitions, Definitions]:
-        """What was accepted, and what the server lists now, which is asked for it; nothing is accepted by that."""
+        """Starts the server; gives the accepted definitions and its current list, without accepting that."""
         await self._read()
         before = self._accepted = self._accepted or Definitions()
         await (await self.connection()).start()
         return before, self.listed
 
     async def start(self) -> None:
-        """Starts the server, where it isn't started yet; what it lists is accepted, where nothing was.
+        """Starts the server, unless it is running; its list is accepted if none was before.
 
         Raises:
             ServerError: It can't be reached.
@@ -188,32 +187,32 @@ class McpToolset(ToolsetBase):
         await (await self.connection()).start()
 
     async def _read(self) -> None:
-        """Reads what was accepted, where that is kept."""
+        """Reads the accepted definitions from the file."""
         if self._file is not None and self._accepted is None:
             self._accepted = await off_loop(self._file.read)
 
     @property
     def listed(self) -> Definitions:
-        """What the server has listed last."""
+        """The server's latest list."""
         return self._listed or Definitions()
 
     def accept(self, definitions: Definitions) -> None:
         """Accepts these definitions, and no others.
 
         Raises:
-            OSError: They can't be kept.
+            OSError: The file can't be written.
         """
         definitions.is_unseen = False
-        self._keep(definitions)
+        self._store(definitions)
         self._compare(self.listed)
 
-    def _keep(self, definitions: Definitions) -> None:
+    def _store(self, definitions: Definitions) -> None:
         self._accepted = definitions
         if self._file is not None:
             self._file.write(self.name, definitions)
 
     def _take_list(self, listed: list[Any], instructions: str) -> None:
-        """Takes in what the server has listed; called in the connection's thread."""
+        """Handles a list of the server; called in the connection's thread."""
         definitions = self._listed = Definitions.of(listed, self.settings.most_tools, instructions)
         log = operator_log().getChild(f"mcp.{self.name}")
         for name, cause in definitions.problems[:20]:
@@ -221,20 +220,20 @@ class McpToolset(ToolsetBase):
         if self._accepted is None or self.settings.accept == "always":
             definitions.is_unseen = True
             try:
-                self._keep(definitions)
+                self._store(definitions)
             except OSError as error:
-                log.warning("what was accepted can't be kept: %s", error)
+                log.warning("the accepted tools can't be stored: %s", error)
         self._compare(definitions)
 
     def _compare(self, listed: Definitions) -> None:
-        """Works out what may be offered: what was accepted, and still is so."""
+        """Computes the tools that may be offered: accepted, and unchanged since."""
         accepted = self._accepted or listed
         changes = accepted.changes_to(listed)
-        if not self.settings.instructions:  # the model reads none
+        if not self.settings.instructions:  # the model doesn't get them
             changes = evolve(changes, instructions=False)
         held = {*changes.removed, *changes.changed}
-        kept = {name: each for name, each in accepted.tools.items() if name not in held}
-        before, known = self._known, _Known(Definitions(kept, listed.problems, accepted.instructions), changes)
+        unchanged = {name: each for name, each in accepted.tools.items() if name not in held}
+        before, known = self._known, _Known(Definitions(unchanged, listed.problems, accepted.instructions), changes)
         self._known = known
         if self._is_late if before is None else _digests(before) != _digests(known):
             for function in tuple(self._changed):
@@ -266,7 +265,7 @@ class McpToolset(ToolsetBase):
             problems.append(ToolsetProblem(self.name, text, name))
         changes = known.changes
         if changes:
-            text = f"what it lists isn't what was accepted ({changes}); look at it by 'registry mcp accept {self.name}'"
+            text = f"its tools have changed since they were accepted ({changes}): run 'registry mcp accept {self.name}'"
             problems.append(ToolsetProblem(self.name, text))
         return Offer(names.values(), problems[:20])
 
@@ -299,7 +298,7 @@ class McpToolset(ToolsetBase):
         return result_of(name, answer.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     async def _ask(self, name: str, work: Callable[[Client], Awaitable[JsonObject]]) -> JsonObject:
-        """What the connected client gives, for one of our own tools that read."""
+        """Calls a function with the connected client, for one of the `readers`."""
         try:
             return await (await self.connection()).ask(work)
         except ServerError as error:
@@ -309,10 +308,10 @@ class McpToolset(ToolsetBase):
         return None if self._accepted is None else self._accepted.tools.get(name)
 
     def _check_unchanged(self, name: str, before: Definition | None) -> None:
-        """Refuses a call of a tool that isn't what was offered.
+        """Checks that the server's tool is still the one that was offered.
 
         Raises:
-            ToolError: It was changed, or is gone.
+            ToolError: It was changed or removed.
         """
         now = None if self._listed is None else self._listed.tools.get(name)
         if now is None:
@@ -320,12 +319,12 @@ class McpToolset(ToolsetBase):
         accepted = self._definition(name)
         if accepted is None or accepted.digest != now.digest or (before is not None and before.digest != now.digest):
             raise ToolError(
-                f"{name} was not run: the server {self.name!r} now defines it otherwise than it was accepted. "
-                f"Tell the user to look at it by 'registry mcp accept {self.name}'."
+                f"{name} was not run: the server {self.name!r} has changed its definition since it was accepted. "
+                f"Tell the user to review it by 'registry mcp accept {self.name}'."
             )
 
     def _log(self, level: str, logger: str, data: Any) -> None:
-        """Passes on what the server logs: to the log, and to the calls that run; called in the connection's thread."""
+        """Forwards the server's log to ours, and to running calls; called in the connection's thread."""
         text = visible(data if isinstance(data, str) else repr(data))[:_MOST_ERROR]
         operator_log().getChild(f"mcp.{self.name}").log(
             _LEVELS.get(level, logging.ERROR), "%s%s", f"{visible(logger)}: " if logger else "", text
@@ -335,10 +334,10 @@ class McpToolset(ToolsetBase):
                 running.tell(running.context.metadata, log=text)
 
     def _call_of_one_user(self) -> Running | None:
-        """The call begun last, where all that run are of one user and session.
+        """The latest call, if all running ones are of the same user and session.
 
-        Else `None`: a server that several share doesn't say on whose behalf it asks or logs, and nobody may be asked,
-        or told, what is another's.
+        Otherwise `None`: a server that several users share doesn't say for which call it asks or logs, and the
+        question or log of one user's call must not reach another.
         """
         running = tuple(self._running)
         owners = {(each.context.user, each.context.session) for each in running}
@@ -362,17 +361,17 @@ def _failed(name: str, error: ServerError) -> ToolResult:
     if error.kind == "answered":
         raise ToolError(f"{name}: the server answered an error: {words}") from error
     if error.kind == "lost":
-        text = f"It isn't known what became of {name}: {words}. Look before you call it again."
+        text = f"The outcome of {name} is unknown: {words}. Check whether it took effect before you call it again."
         return ToolResult.error("unknown_outcome", text)
-    return ToolResult.error("invalid_output", f"{name}: what the server answered is no result of a tool.", detail=words)
+    return ToolResult.error("invalid_output", f"{name}: the server's answer isn't a tool result.", detail=words)
 
 
 def result_of(name: str, data: dict[str, Any]) -> ToolResult:
-    """The result that a server has answered, as MCP's JSON has it."""
+    """A server's result from MCP's JSON."""
     try:
         return ToolResult.from_json(data)
     except ValueError as error:
-        text = f"{name}: what the server answered can't be read."
+        text = f"{name}: the server's answer can't be read."
         return ToolResult.error("invalid_output", text, detail=str(error))
 
 
@@ -380,8 +379,8 @@ def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> M
     """The tools of an MCP server, for `registry.register`.
 
     Args:
-        name: A name for it: `toolset:NAME` in predicates, and `NAME__` before the names of its tools.
-        accepted: A file that keeps what was accepted of its tools; without one, that ends with the program.
+        name: Its name: `toolset:NAME` in predicates, and the prefix `NAME__` of its tools' names.
+        accepted: A file for the accepted definitions of its tools; without one, they are kept in memory.
         settings: As in `ServerSettings`: `command=` and `args=`, or `url=`; and more.
 
     Raises:
@@ -392,7 +391,7 @@ def mcp_toolset(name: str, *, accepted: str | None = None, **settings: Any) -> M
 
 
 class _Configuration(ToolsetBase):
-    """A toolset without tools: what is wrong with the configuration of servers, and the file that it stands in."""
+    """Toolset without tools that reports the faults of the configuration, and publishes its file."""
 
     name = "mcp"
 
@@ -401,7 +400,7 @@ class _Configuration(ToolsetBase):
         self._offer = Offer((), [ToolsetProblem(self.name, fault) for fault in faults])
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What is wrong."""
+        """No tools, and the faults as problems."""
         del context
         return self._offer
 
@@ -410,7 +409,7 @@ def configured(settings: Mapping[str, Any]) -> list[McpToolset | _Configuration]
     """The toolsets of the servers in the plugin's settings."""
     try:
         servers, file = servers_from(settings), config_file(settings)
-    except ValueError as error:  # raised, it would take the plugin's commands away, and these say it too
+    except ValueError as error:  # raised here, it would disable the plugin's commands, which report it
         return [_Configuration([str(error)], None)]
     made = [McpToolset(name, each, Accepted.of(name, each)) for name, each in servers.settings.items()]
     if not servers.faults and file is None:

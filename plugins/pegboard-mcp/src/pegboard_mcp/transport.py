@@ -1,4 +1,4 @@
-"""Transports to one server: a child process, or HTTP; every message is bounded, and so is how many there are."""
+"""Transports to one server: a child process, or HTTP, with limits on the size and rate of messages."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
 
 MOST_AT_ONCE: Final = 10_000
-"""Messages that a server may send at once; with more, its connection ends."""
+"""Messages that a server may send in a burst; with more, its connection ends."""
 
 A_SECOND: Final = 500
-"""Of these, how many more it may send with each second that passes."""
+"""Messages that it may send a second, after a burst."""
 
 MOST_GARBAGE: Final = 1_000
-"""Lines that are no messages, one after the other; then the connection ends."""
+"""Consecutive lines that aren't messages; then the connection ends."""
 
 EXIT_SECONDS: Final = 1.0
 """How long a process may take to end once its input is closed."""
 
 TERMINATE_SECONDS: Final = 0.5
-"""How long it may take once it is told to; then it is killed, with all that it has started in its group."""
+"""How long it may take to end after SIGTERM; then its process group is killed."""
 
 MOST_SSE: Final = 1024 * 1024
-"""Bytes of one message by SSE, the transport of before streamable HTTP; the SDK reads no longer ones."""
+"""Bytes of one message by SSE, the transport before streamable HTTP: the SDK's own limit."""
 
 MOST_LEVELS: Final = 190
-"""How deeply a message may be nested: a bit less than what pydantic reads, and far more than what a schema may be."""
+"""Nesting levels of a message: slightly fewer than pydantic reads, and far more than a schema may have."""
 
 _MOST_LAST_WORDS: Final = 20
 _HTTP_SECONDS: Final = 30.0
@@ -65,16 +65,16 @@ class BrokenServerError(Exception):
 
 @define(eq=False)
 class Inbox:
-    """What comes from a server, before the SDK reads it.
+    """Filter for a server's messages, before the SDK reads them.
 
-    The definitions in a `tools/list` are taken out, and a stub is left of each: the SDK refuses a whole page for one
-    bad tool, and checks results by schemas that aren't checked yet.
+    It extracts the definitions of a `tools/list`, and leaves a stub of each: the SDK refuses a whole page for one
+    bad tool, and validates results by schemas that aren't checked yet.
 
     Attributes:
-        ended: Set once nothing more comes.
+        ended: Set at the end of the messages.
         broken: Why the connection was ended, or `None`.
-        is_ready: Whether the server has shaken hands and listed its tools; before, it isn't waited for at the end.
-        definitions: Of the tools that were listed since it was cleared, as the server wrote them.
+        is_ready: Whether the handshake and the first list are done; before, closing doesn't wait for the server.
+        definitions: The definitions of the tools listed since it was cleared, as the server wrote them.
         last_words: The last lines that the process wrote to standard error.
     """
 
@@ -87,7 +87,7 @@ class Inbox:
     _seen: float = field(factory=time.monotonic, init=False)
 
     def take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        """The item as the SDK may have it.
+        """The item for the SDK.
 
         Raises:
             BrokenServerError: There are too many.
@@ -105,7 +105,7 @@ class Inbox:
 
 
 def _stubs(listed: list[Any]) -> list[dict[str, Any]]:
-    """What the SDK needs of each tool: its name, and the arguments that go into headers."""
+    """The parts of each tool that the SDK needs: its name, and its schema for arguments in headers."""
     stubs: list[dict[str, Any]] = []
     for each in listed:
         facts = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
@@ -125,7 +125,7 @@ class _Checked:
     def __init__(self, inner: ReadStream[SessionMessage | Exception], inbox: Inbox) -> None:
         self._inner = inner
         self._inbox = inbox
-        self._failure: str | None = None  # what came last, where it was an error
+        self._failure: str | None = None  # set if the last item was an error
 
     async def receive(self) -> SessionMessage | Exception:
         inbox = self._inbox
@@ -168,11 +168,11 @@ async def transport_to(
     """The streams of a connection, which ends with the context.
 
     Args:
-        name: The server's.
-        settings: How it is reached.
-        inbox: What comes passes it.
-        auth: Logs in, or `None`.
-        sse: Whether to speak SSE, where it is reached by HTTP.
+        name: The server's name.
+        settings: Its settings.
+        inbox: Filters its messages.
+        auth: The OAuth provider, or `None`.
+        sse: Whether to use SSE for a server with a URL.
     """
     async with AsyncExitStack() as stack:
         if settings.command is not None:
@@ -197,7 +197,7 @@ async def transport_to(
 
 @asynccontextmanager
 async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> AsyncGenerator[TransportStreams]:
-    """A server in a child process; the SDK's own transport reads lines of any length, and lets grandchildren live.
+    """A server in a child process; the SDK's transport reads lines of any length, and leaves grandchildren running.
 
     Raises:
         OSError: It can't be started.
@@ -219,7 +219,7 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
     try:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):  # asyncio itself would end the process, and leave what that has started
+        with anyio.CancelScope(shield=True):  # asyncio would only end the process, not its children
             await asyncio.wait([starting])
             if starting.exception() is None:
                 await _end(starting.result(), 0.0)
@@ -248,12 +248,12 @@ async def child_process(name: str, settings: ServerSettings, inbox: Inbox) -> As
 
 
 def expanded(folder: str) -> str:
-    """The folder, absolute, `~` filled in."""
+    """The folder as an absolute path, `~` expanded."""
     return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111  a text is wanted
 
 
 groups: Final[set[int]] = set()
-"""The process groups of the servers that run."""
+"""The process groups of running servers."""
 
 
 def kill(group: int, number: int = signal.SIGKILL) -> None:
@@ -269,7 +269,7 @@ async def _ended(*tasks: asyncio.Task[None]) -> None:
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Reads what is wanted no more: a process whose pipe is full can't end, and isn't seen to."""
+    """Discards output: a process blocked on a full pipe can't end."""
     assert process.stdout is not None
     with suppress(ConnectionError):
         while await process.stdout.read(1 << 16):
@@ -277,16 +277,16 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
-    """Closes a process's input, and waits so long; then ends it, and all that it has started in its group."""
+    """Closes a process's input, waits the given seconds, then ends its process group by SIGTERM and SIGKILL."""
     assert process.stdin is not None
     process.stdin.close()
     for wait, number in ((seconds, signal.SIGTERM), (TERMINATE_SECONDS, signal.SIGKILL)):
-        # also waits until its pipes are closed, which what it has started may hold
+        # also waits until its pipes are closed, which its children may hold open
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), wait)
             break
         kill(process.pid, number)
-    kill(process.pid)  # those of its group that hold no pipe
+    kill(process.pid)  # children that hold no pipe
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), TERMINATE_SECONDS)
 
@@ -297,7 +297,7 @@ async def _read(
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     inbox: Inbox,
 ) -> None:
-    """Passes on the messages that a process writes, one a line; what is none is passed over."""
+    """Forwards the messages that a process writes, one a line; other lines are logged and skipped."""
     log, garbage = operator_log().getChild(f"mcp.{name}"), 0
     assert process.stdout is not None
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError), incoming:
@@ -309,7 +309,7 @@ async def _read(
                 garbage += 1
                 log.log(logging.WARNING if garbage == 1 else logging.DEBUG, "not a message: %.200r", line)
                 if garbage > MOST_GARBAGE:
-                    inbox.broken = f"it wrote {MOST_GARBAGE:,} lines to standard output that are no messages"
+                    inbox.broken = f"it wrote {MOST_GARBAGE:,} lines to standard output that aren't messages"
                     return
                 continue
             garbage = 0
@@ -317,11 +317,11 @@ async def _read(
 
 
 def parsed(line: bytes) -> JSONRPCMessage | None:
-    """The message of a line, an error in place of an answer that is none, or `None`."""
+    """The message of a line; an error for an invalid answer; `None` for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        pass  # it may only nest more deeply than pydantic reads, as one tool's schema may
+        pass  # it may just be nested too deeply for pydantic, as one tool's schema may
     try:
         data: Any = from_json(cut(line))
     except ValueError:
@@ -333,17 +333,19 @@ def parsed(line: bytes) -> JSONRPCMessage | None:
         id_: Any = cast("dict[str, Any]", data).get("id") if is_answer else None
         if not isinstance(id_, int | str):
             return None
-        error = ErrorData(code=PARSE_ERROR, message="what the server answered is no message of JSON-RPC")
+        error = ErrorData(code=PARSE_ERROR, message="the server's answer isn't a JSON-RPC message")
         return JSONRPCError(jsonrpc="2.0", id=id_, error=error)
 
 
-_PARTS: Final = re.compile(rb'"(?:[^"\\\\]++|\\\\.)*+"|[{}\[\]]', re.DOTALL)  # texts, as they may hold brackets
+_PARTS: Final = re.compile(
+    rb'"(?:[^"\\\\]++|\\\\.)*+"|[{}\[\]]', re.DOTALL
+)  # strings too, as they may contain brackets
 
 
 def cut(text: bytes) -> bytes:
-    """JSON without what is nested more than `MOST_LEVELS` deep: a text stands for it.
+    """JSON with what is nested more than `MOST_LEVELS` deep replaced by a string.
 
-    A definition that was cut nests deeply enough still to be refused.
+    A definition that was cut is still nested deeply enough to be refused.
     """
     kept: list[bytes] = []
     level = start = 0
@@ -363,7 +365,7 @@ def cut(text: bytes) -> bytes:
 
 
 def _readable(text: bytes) -> bytes:
-    """A message over HTTP as the SDK can read it: of a list of tools, what is nested too deeply is cut."""
+    """A message over HTTP that the SDK can read: a list of tools is cut where it is nested too deeply."""
     if b'"tools"' not in text or text.count(b"{") + text.count(b"[") <= MOST_LEVELS:
         return text
     try:
@@ -374,7 +376,7 @@ def _readable(text: bytes) -> bytes:
 
 
 async def _line(stdout: asyncio.StreamReader, inbox: Inbox) -> bytes:
-    """The next line; nothing at the end, and where it is too long."""
+    """The next line; empty at the end, and if it is too long."""
     try:
         return await stdout.readuntil()
     except asyncio.IncompleteReadError:
@@ -396,11 +398,11 @@ async def _write(
             process.stdin.write(text.encode() + b"\n")
             await process.stdin.drain()
     except OSError:
-        incoming.close()  # it reads no more: nothing is waited for
+        incoming.close()  # it doesn't read any more: no answers will come
 
 
 async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) -> None:
-    """Keeps the last lines that a process writes to standard error."""
+    """Records the last lines that a process writes to standard error."""
     log = operator_log().getChild(f"mcp.{name}")
 
     def note(text: bytes) -> None:
@@ -409,7 +411,7 @@ async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) 
                 inbox.last_words.append(line[:500])
                 log.debug("%s", line)
 
-    rest = b""  # the line that hasn't come whole: a secret that is cut in two wouldn't be found in it
+    rest = b""  # an incomplete line: a secret that is cut in two wouldn't be recognised
     assert process.stderr is not None
     try:
         while part := await process.stderr.read(4_096):
@@ -426,13 +428,13 @@ async def _listen(name: str, process: asyncio.subprocess.Process, inbox: Inbox) 
 def _http_client(
     most: int, settings: ServerSettings, inbox: Inbox | None, auth: httpx2.Auth | None
 ) -> httpx2.AsyncClient:
-    # A compressed answer could grow beyond every limit once it is read.
+    # A compressed answer could exceed any limit once it is decompressed.
     headers = {"accept-encoding": "identity", **settings.headers}
     timeout = httpx2.Timeout(_HTTP_SECONDS, read=_HTTP_READ_SECONDS)
 
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.DecodingError("the answer is compressed, which wasn't asked for", request=response.request)
+            raise httpx2.DecodingError("the answer is compressed against the request", request=response.request)
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = (_Events if is_stream else _Body)(response.stream, most, inbox)
 
@@ -462,10 +464,10 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _Events(_Body):
-    """A stream of events, each of bounded size, passed on line by line; with an inbox, a longer one is told there."""
+    """A stream of events with lines of bounded size; a longer one is an error, also reported to the inbox."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        begun: list[bytes] = []  # of a line
+        begun: list[bytes] = []  # parts of an incomplete line
         size = 0
         async for part in self._inner:
             for line in part.splitlines(keepends=True):
@@ -483,5 +485,5 @@ class _Events(_Body):
 
 
 def _data(line: bytes) -> bytes:
-    """A line of an event, its message such that the SDK can read it."""
+    """A line of an event, with its message made readable for the SDK."""
     return b"data:" + _readable(line[5:]) if line.startswith(b"data:") else line

@@ -1,1 +1,1 @@
-"""The serving half: the registry's tools for programs that speak the Model Context Protocol."""
+"""The MCP server for a registry's tools."""

@@ -1,4 +1,4 @@
-"""Who may speak to the server over HTTP, and under which names it is reached: settings, tokens, OAuth."""
+"""Access to the server over HTTP: its settings, host names, tokens and OAuth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_TOKEN: Final = 16
 """Characters of a token; a shorter one could be guessed."""
 
 CLAIMS: Final = "claims."
-"""What the keys of a token's claims begin with, in the state."""
+"""The prefix of a token's claims in the state."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _FETCH_SECONDS: Final = 10
@@ -36,14 +36,14 @@ _FETCH_SECONDS: Final = 10
 
 @frozen
 class OAuth:
-    """An authorization server whose JSON Web Tokens are taken (RFC 9068).
+    """An authorization server whose JSON Web Tokens are accepted (RFC 9068).
 
     Attributes:
-        issuer: Its URL, which a token's `iss` has to be.
-        resource: This server's own URL, which has to be in a token's `aud`.
+        issuer: Its URL: the required `iss` of a token.
+        resource: This server's own URL: the required `aud` of a token.
         jwks: The URL of its public keys.
-        scopes: What a token's `scope` has to have.
-        algorithms: Of signatures; none with a shared key.
+        scopes: The required scopes of a token.
+        algorithms: Accepted signature algorithms; none with a shared key.
     """
 
     issuer: str
@@ -58,18 +58,18 @@ class HttpSettings:
     """`[plugins.mcp.serve]` in pegboard.toml.
 
     Attributes:
-        token: What every client has to show, or `None`.
-        tokens: The same by user: the client that shows one is that user.
-        oauth: An authorization server whose tokens are taken, or `None`.
-        hosts: Names, with or without a port, under which the server is reached besides its address.
-        origins: Of web pages that may speak to it.
-        body: Bytes of a request.
-        body_seconds: How long a request's headers, and its body, may take to come.
-        rate: Requests a second of one user, or one address; twice as many may come at once.
-        sessions: How many there may be at once.
-        user_sessions: How many one user of `tokens` or `oauth`, or one address without, may have at once.
-        idle_seconds: After which a session ends that no request was in.
-        grace: Seconds that calls have to end once the process is asked to.
+        token: The bearer token of all clients, or `None`.
+        tokens: Bearer tokens by user.
+        oauth: An authorization server whose tokens are accepted, or `None`.
+        hosts: Host names of the server, with or without a port, besides its address.
+        origins: Origins of web pages that may use it.
+        body: Maximum bytes of a request.
+        body_seconds: How long a request's headers, and its body, may take to arrive.
+        rate: Requests a second of one user, or one address; bursts may be twice as large.
+        sessions: Maximum number of sessions at once.
+        user_sessions: The same of one user of `tokens` or `oauth`, or of one address without.
+        idle_seconds: Seconds without a request after which a session ends.
+        grace: Seconds that running calls have to finish on shutdown.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -90,7 +90,7 @@ class HttpSettings:
         if self.token is not None:
             tokens["token"] = self.token
         for name, value in tokens.items():
-            if type(value) is not str or len(value) < LEAST_TOKEN:  # what stands in a table hasn't been looked at yet
+            if type(value) is not str or len(value) < LEAST_TOKEN:  # the values of a table aren't validated yet
                 raise ValueError(f"{name}: must be a string of at least {LEAST_TOKEN} characters")
         if "" in self.tokens:
             raise ValueError("tokens: a user has to have a name")
@@ -102,42 +102,40 @@ class HttpSettings:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether clients have to show a token."""
+        """Whether clients need a token."""
         return bool(self.token or self.tokens or self.oauth)
 
     @property
     def places(self) -> int:
-        """Requests, and connections, that there may be at once: each session may have a stream and a call."""
+        """Maximum requests, and connections, at once: each session may have a stream and a call."""
         return 2 * self.sessions + 100
 
     @property
     def user_places(self) -> int:
-        """Requests of one user, or one address, at once."""
+        """Maximum requests of one user, or one address, at once."""
         return 2 * self.user_sessions + 100
 
     def check_bind(self, host: str) -> None:
-        """Refuses an address that others reach where no token is asked for, or no name is known.
+        """Checks that an address that other machines can reach has a token, and a host name.
 
         Raises:
-            ConfigError: With what to do.
+            ConfigError: One is missing; the text says what to do.
         """
         if is_loopback(host):
             return
         if not self.is_guarded:
-            text = (
-                "other machines reach it, so clients have to show a token: give --token-env NAME, or set token or oauth"
-            )
+            text = "other machines can reach it, so clients need a token: give --token-env NAME, or set token or oauth"
             raise ConfigError(f"can't serve at {host}: {text}", file="pegboard.toml", key=SETTINGS)
         if _is_wildcard(host) and not (self.hosts or self.oauth):
-            text = 'set hosts = ["tools.example.com"], the names that it is reached under'
+            text = 'set hosts = ["tools.example.com"], the host names of its URLs'
             raise ConfigError(f"can't serve at {host}: {text}", file="pegboard.toml", key=SETTINGS)
 
     def security(self, host: str, given: str) -> TransportSecuritySettings:
-        """Which `Host` and `Origin` the SDK lets pass.
+        """The `Host` and `Origin` headers that the SDK accepts.
 
         Args:
             host: The address that it is bound to.
-            given: The name that it was given by, which may be the same.
+            given: The host as given, a name or the same address.
         """
         names = [] if _is_wildcard(host) else [_bracketed(host), _bracketed(given)]
         names += [*(_LOOPBACK if is_loopback(host) else ()), *self.hosts]
@@ -149,7 +147,7 @@ class HttpSettings:
         )
 
     def auth(self) -> AuthSettings | None:
-        """The SDK's settings of a resource server; `None` where no token is asked for."""
+        """The SDK's settings of a resource server; `None` if no token is needed."""
         if not self.is_guarded:
             return None
         given: dict[str, Any] = {"issuer_url": "http://localhost", "resource_server_url": None}
@@ -160,19 +158,19 @@ class HttpSettings:
         return AuthSettings.model_validate(given)  # from texts, which URLs stay equal to
 
     def verifier(self) -> TokenVerifier | None:
-        """What tells whose a token is; `None` where none is asked for."""
+        """The verifier of tokens; `None` if no token is needed."""
         return Verifier(self) if self.is_guarded else None
 
 
 def read_http_settings(settings: object, token_env: str | None = None) -> HttpSettings:
-    """The settings of `[plugins.mcp.serve]`, with the secrets that they refer to.
+    """The settings of `[plugins.mcp.serve]`, with their secrets filled in.
 
     Args:
         settings: The table.
-        token_env: The environment variable that holds the token, before that of the settings.
+        token_env: The environment variable of the token, which overrides that of the settings.
 
     Raises:
-        ConfigError: One is unknown or wrong, or refers to a secret that isn't there.
+        ConfigError: A setting is unknown or wrong, or refers to a missing secret.
     """
     wrong: list[str] = []
     given = with_secrets(cast("Mapping[str, Any]", settings), wrong, []) if isinstance(settings, Mapping) else settings
@@ -183,14 +181,14 @@ def read_http_settings(settings: object, token_env: str | None = None) -> HttpSe
         read = HttpSettings()
     token = None if token_env is None else os.environ.get(token_env, "")
     if token is not None and len(token) < LEAST_TOKEN:
-        wrong.append(f"{token_env}, which --token-env names, needs at least {LEAST_TOKEN} characters")
+        wrong.append(f"the variable {token_env} of --token-env needs at least {LEAST_TOKEN} characters")
     if wrong:
         raise ConfigError(wrong[0], file="pegboard.toml", key=SETTINGS)
     return read if token is None else evolve(read, token=token)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address; a name is none."""
+    """Whether an address can only be reached from this machine; false for a host name."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -209,7 +207,7 @@ def _bracketed(host: str) -> str:
 
 
 def _with_ports(names: Iterable[str]) -> Iterable[str]:
-    """Each name as it is, and with any port where it has none: what it is bound to may be behind another."""
+    """Each name, and without a port also with any: the server may be behind a proxy with another port."""
     for name in dict.fromkeys(names):
         yield name
         if not re.search(r":\d+$", name):
@@ -217,10 +215,10 @@ def _with_ports(names: Iterable[str]) -> Iterable[str]:
 
 
 class Verifier(TokenVerifier):
-    """Tells whose a token is.
+    """Verifier of static and OAuth tokens.
 
     Args:
-        settings: Which tokens there are.
+        settings: The settings with the tokens.
     """
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -233,14 +231,14 @@ class Verifier(TokenVerifier):
     async def verify_token(self, token: str) -> AccessToken | None:
         """The token with its user and claims, or `None`."""
         given, found = token.encode(), None
-        for user, each in self._tokens:  # all of them: the time that it takes names none
+        for user, each in self._tokens:  # all of them, against timing attacks
             if hmac.compare_digest(given, each):
                 found = AccessToken(token=token, client_id=user or "token", scopes=[], subject=user or None)
         if found is not None or self._oauth is None:
             return found
         try:
             return await off_loop(self._read, token, self._oauth)
-        except Exception as error:  # noqa: BLE001  (pyjwt's, and whatever fetching the keys raises)
+        except Exception as error:  # noqa: BLE001  (errors of pyjwt and of fetching the keys)
             logging.getLogger("pegboard.mcp").warning("a token was refused: %s", cause_of(error))
             return None
 
@@ -270,13 +268,14 @@ class Verifier(TokenVerifier):
 
 
 def context_of_token(context: ReadonlyContext, user: object) -> ReadonlyContext:
-    """The context of the client that has shown a token: the user, and the claims as `claims.NAME` in the state.
+    """The context of a client with a token: its user, and its claims as `claims.NAME` in the state.
 
-    Of a claim that is a list each item counts: `claims.groups.admin` is true. Without a token it is the server's own.
+    A claim that is a list also sets a key for each item: `claims.groups.admin` is true. Without a token it is the
+    server's own context.
 
     Args:
-        context: The server's own.
-        user: What the SDK's middleware has found.
+        context: The server's own context.
+        user: The user set by the SDK's middleware.
     """
     if not isinstance(user, AuthenticatedUser):
         return context

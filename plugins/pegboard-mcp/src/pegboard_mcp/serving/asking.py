@@ -1,4 +1,4 @@
-"""What a client is asked while a call of it runs; calls that run on until their clients' next requests."""
+"""Requests to a client during its call, and calls that wait for their client's next request."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ from pegboard_mcp.serving.sessions import Request, forget_oldest
 R = TypeVar("R", bound=Result)
 
 MOST_WAITING: Final = 10_000
-"""Calls that wait for their clients' next requests; of more, the oldest are ended."""
+"""Calls that wait for their clients' next requests; of more, the oldest are aborted."""
 
 MOST_OF_ONE: Final = 100
-"""The same of one session, or of one user without: no user's calls push out another's."""
+"""The same of one session, or of one user without a session, so that users can't displace each other's calls."""
 
 
 @define(eq=False)
 class Asker:
-    """Asks the client that makes a call, while the call runs.
+    """Sends requests to the client that makes a call, while the call runs.
 
-    Up to 2025-11-25 the server sends the client a request and waits. Later revisions have no such requests: what is
-    asked is the answer to the client's request, the call runs on, and the client's next request brings what is
-    answered.
+    Up to 2025-11-25 the server sends the client a request and waits. Later revisions have no such requests: the
+    client's request is answered with the questions, the call runs on, and the client's next request has the answers.
 
     Attributes:
-        request: The request that the call answers: the client's latest.
-        is_open: Whether that waits for its answer; between two requests, nothing can be sent.
+        request: The client's latest request of the call.
+        is_open: Whether that isn't answered yet; between two requests, nothing can be sent.
     """
 
     request: Request
@@ -49,11 +48,11 @@ class Asker:
     _changed: asyncio.Future[None] | None = field(default=None, init=False)
 
     async def ask(self, asked: ElicitRequest | CreateMessageRequest, kind: type[R]) -> R:
-        """What the client answers.
+        """Sends a request; gives the client's answer.
 
         Raises:
             MCPError: It answers an error, or not at all.
-            ValidationError: What it answers is none.
+            ValidationError: Its answer is invalid.
         """
         request = self.request
         if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -67,11 +66,11 @@ class Asker:
         finally:
             self._asked.pop(id_, None)
         if given is None:
-            raise MCPError(INVALID_PARAMS, "The client's next request didn't bring what was asked for")
+            raise MCPError(INVALID_PARAMS, "The client's next request didn't answer the question")
         return kind.model_validate(given.model_dump(by_alias=True), by_name=False)
 
     async def until_asked(self, running: asyncio.Task[Outcome]) -> bool:
-        """Waits until the client has to be asked, which is true, or the call is over."""
+        """Waits until there is a question for the client (`True`), or the call is over."""
         running.add_done_callback(self._wake)
         while not (running.done() or self._asked):
             self._changed = asyncio.get_running_loop().create_future()
@@ -79,7 +78,7 @@ class Asker:
         return not running.done()
 
     def input_required(self, state: str) -> JsonObject:
-        """The answer to the client's request that asks what is to be asked; its next request shows the state."""
+        """The answer to the client's request with the questions; its next request has to send the state back."""
         self.is_open = False
         requests = {
             id_: asked.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -88,7 +87,7 @@ class Asker:
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
     def go_on(self, request: Request, answers: Mapping[str, Any]) -> None:
-        """Takes in the client's next request; what was asked and isn't answered by it is answered by none."""
+        """Continues with the client's next request; a question without an answer in it fails."""
         self.request, self.is_open = request, True
         asked, self._asked = self._asked, {}
         for id_, (_, answer) in asked.items():
@@ -102,16 +101,16 @@ class Asker:
 
 @frozen(eq=False)
 class RunningCall:
-    """A call that runs, until it is over or waits for its client's next request.
+    """A running call.
 
     Attributes:
         tool: The tool's name.
         user: The user's id, or `None`.
         session: The session's name, or `None`.
-        asker: Asks the client.
-        batch: The call's.
-        sent: Waits until all that the call reports is sent.
-        running: A task of the call's own: a cancelled request leaves it the time that cancelled calls have.
+        asker: Sends requests to the client.
+        batch: The call's batch.
+        sent: Waits until all updates of the call are sent.
+        running: The call's own task: if the request is cancelled, it still has the grace period of cancelled calls.
     """
 
     tool: str
@@ -123,21 +122,21 @@ class RunningCall:
     running: asyncio.Task[Outcome]
 
     async def is_over(self) -> bool:
-        """Waits until it is over, which is true, or its client has to be asked."""
+        """Waits until it is over (`True`), or has a question for its client."""
         try:
             asks = await self.asker.until_asked(self.running)
         except asyncio.CancelledError:
             self.batch.interrupt("cancelled", "abort")
             raise
-        await self.sent()  # nothing may come behind the answer
+        await self.sent()  # no update may follow the answer
         return not asks
 
 
 class WaitingCalls:
-    """Calls that wait for their clients' next requests, by an id that can't be guessed; each goes on once.
+    """Calls that wait for their clients' next requests, by a secret id that is used once.
 
     Args:
-        seconds: How long an answer may take.
+        seconds: How long the next request may take.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -145,19 +144,21 @@ class WaitingCalls:
         self._calls: OrderedDict[str, RunningCall] = OrderedDict()
 
     def keep(self, call: RunningCall) -> JsonObject:
-        """Keeps a call; gives the answer that asks for what is missing."""
+        """Stores a call; gives the answer with its questions."""
         id_ = secrets.token_urlsafe()
         self._calls[id_] = call
         for dropped in forget_oldest(self._calls, lambda each: (each.user, each.session), MOST_OF_ONE, MOST_WAITING):
             dropped.batch.interrupt("cancelled", "abort")
-        asyncio.get_running_loop().call_later(self._seconds, self._calls.pop, id_, None)  # its questions are over, too
+        asyncio.get_running_loop().call_later(
+            self._seconds, self._calls.pop, id_, None
+        )  # its questions time out then, too
         return call.asker.input_required(id_)
 
     def take(self, id_: str, tool: str, context: ReadonlyContext) -> RunningCall:
-        """The call of this id, which then is used up.
+        """Removes the call of this id, and gives it.
 
         Raises:
-            MCPError: There is none of this user, session and tool, or its time is over.
+            MCPError: There is none of this user, session and tool, or it has timed out.
         """
         call = self._calls.get(id_)
         if call is None or (call.tool, call.user, call.session) != (tool, context.user, context.session):
@@ -165,7 +166,7 @@ class WaitingCalls:
         return self._calls.pop(id_)
 
     def end(self) -> None:
-        """Ends those that wait: no next request comes."""
+        """Aborts the waiting calls: there are no further requests."""
         for call in self._calls.values():
             call.batch.interrupt("interrupted", "abort")
         self._calls.clear()

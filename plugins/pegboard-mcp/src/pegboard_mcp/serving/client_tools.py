@@ -1,10 +1,10 @@
-"""Tools of a client's own: offered in its session for as long as its request lasts; calls of them go back to it.
+"""Tools of the client: offered in its session as long as its request is open, and called by notifications.
 
-The protocol has nothing of the kind, so these are methods of ours, named in the server's experimental capabilities.
-A client asks `pegboard/tools/offer` with definitions as `tools/list` has them. That request stays open; on its stream
-come notifications: `notifications/pegboard/tools/offered` first, then one `notifications/pegboard/tools/call` for each
-call. The client answers each with a request `pegboard/tools/answer`. Servers can't send requests in every revision of
-the protocol, and a stream that is open tells that the client is there.
+The protocol has no such feature, so these are our own methods, listed in the server's experimental capabilities.
+A client sends the request `pegboard/tools/offer` with definitions as in `tools/list`. That request stays open; its
+stream carries notifications: `notifications/pegboard/tools/offered` first, then a `notifications/pegboard/tools/call`
+for each call. The client answers each with a request `pegboard/tools/answer`. Servers can't send requests in every
+revision of the protocol, and an open stream shows that the client is connected.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pegboard_mcp.serving.sessions import Request, Session
 OFFER: Final = "pegboard/tools/offer"
 ANSWER: Final = "pegboard/tools/answer"
 PREFIX: Final = "client_"
-"""Stands before the names: a client can't take a name of ours, nor find out which there are."""
+"""The prefix of their names: a client can't take the name of another tool, nor find out which there are."""
 
 MOST_TOOLS: Final = 64
 MOST_OFFERS: Final = 4
-"""Of one session at once."""
+"""Offers of one session at once."""
 
 MOST_CALLS: Final = 100
-"""Of one offer, at once."""
+"""Calls of one offer at once."""
 
 CAPABILITY: Final[Mapping[str, JsonObject]] = {
     "pegboard/clientTools": {"mostTools": MOST_TOOLS, "mostOffers": MOST_OFFERS, "mostCalls": MOST_CALLS}
@@ -47,20 +47,20 @@ _TELL_SECONDS: Final = 1.0
 
 
 class OfferParams(RequestParams):
-    """What a client offers: tools, as `tools/list` has them."""
+    """Parameters of an offer: tools as in `tools/list`."""
 
     tools: list[dict[str, Any]]
 
 
 class AnswerParams(RequestParams):
-    """The answer to a call, as `tools/call` has it."""
+    """The answer to a call, as of `tools/call`."""
 
     callId: str  # noqa: N815  as on the wire
     result: dict[str, Any]
 
 
 class _Facts(NotificationParams):
-    """Facts of a notification, by any names."""
+    """Parameters of a notification, with any names."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -75,10 +75,10 @@ class Offer:
     """Tools that a client offers.
 
     Attributes:
-        request: The request that lasts as long as they do.
-        tools: Those that can be offered.
-        names: Their names here, by the client's.
-        refused: Why others can't be.
+        request: The open request.
+        tools: The offered tools.
+        names: Their names here, by the client's names.
+        refused: Why other tools were refused.
     """
 
     request: Request
@@ -89,7 +89,7 @@ class Offer:
     _ended: asyncio.Event = field(factory=asyncio.Event, init=False)
 
     def read(self, listed: list[dict[str, Any]]) -> None:
-        """Makes tools of definitions; what is wrong with one costs only that. They are as those of a foreign server."""
+        """Reads definitions like those of an untrusted server; an invalid one is refused by itself."""
         from pegboard_mcp.definitions import Definitions, tools_of  # few clients offer any
         from pegboard_mcp.settings import ServerSettings
 
@@ -110,7 +110,7 @@ class Offer:
                 self.names[own] = shown.name
 
     async def serve(self) -> EmptyResult:
-        """Tells the client what is offered, and lasts until the client ends it, or `end` does."""
+        """Notifies the client of the offered tools, and waits until the client or `end` ends the offer."""
         try:
             await self._notify("offered", names=self.names, refused=self.refused)
             await self._ended.wait()
@@ -121,24 +121,24 @@ class Offer:
         return EmptyResult()
 
     def end(self) -> None:
-        """Ends it."""
+        """Ends the offer."""
         self._ended.set()
 
     def answer(self, call_id: str, result: dict[str, Any]) -> bool:
-        """Takes in the answer to a call; gives whether it is one of this offer's that waits."""
+        """Completes a call of this offer; gives whether there is such a call."""
         waiting = self._calls.get(call_id)
         if waiting is None or waiting.done():
             return False
         try:
             waiting.set_result(ToolResult.from_json(result))
         except ValueError as error:
-            text = "What the client answered can't be read."
+            text = "The client's answer can't be read."
             waiting.set_result(ToolResult.error("invalid_output", text, detail=str(error)))
         return True
 
     async def _call(self, name: str, arguments: Mapping[str, Any], _: ToolContext) -> ToolResult:
         if len(self._calls) >= MOST_CALLS:
-            raise ToolError(f"The client has {MOST_CALLS} calls to answer already.", retryable=True)
+            raise ToolError(f"The client already has {MOST_CALLS} unanswered calls. Call again later.", retryable=True)
         id_, answer = uuid.uuid4().hex, asyncio.get_running_loop().create_future()
         self._calls[id_] = answer
         try:
@@ -159,7 +159,7 @@ class Offer:
 
 
 def _gone() -> ToolResult:
-    text = "The client that offers this tool has gone; whether the call took effect isn't known."
+    text = "The client that offers this tool has disconnected; whether the call took effect isn't known."
     return ToolResult.error("unknown_outcome", text)
 
 
@@ -167,7 +167,7 @@ class ClientTools:
     """The offers of a server's clients.
 
     Args:
-        changed: Called with the request once what its session is offered has changed.
+        changed: Called with the request when the tools of its session change.
     """
 
     def __init__(self, changed: Callable[[Request], Awaitable[None]]) -> None:
@@ -182,10 +182,10 @@ class ClientTools:
         """Offers a client's tools for as long as its request lasts.
 
         Raises:
-            MCPError: They would be others' too, or there are too many.
+            MCPError: There is no session or user that they belong to, or there are too many offers.
         """
         if session.name is None and session.user is None:
-            text = "Tools are offered in a session, or with a token: without either they would be everybody's."
+            text = "Offering tools needs a session or a token: without either, every client would get them."
             raise MCPError(INVALID_PARAMS, text)
         offers = self._offers.setdefault(session, [])
         if len(offers) >= MOST_OFFERS:
@@ -202,10 +202,10 @@ class ClientTools:
                 await self._changed(request)
 
     def answer(self, session: Session, params: AnswerParams) -> EmptyResult:
-        """Takes in a client's answer to a call.
+        """Completes a call by the client's answer.
 
         Raises:
-            MCPError: No such call of this session waits.
+            MCPError: This session has no such unanswered call.
         """
         if not any(offer.answer(params.callId, params.result) for offer in self._offers.get(session, ())):
             raise MCPError(INVALID_PARAMS, "Unknown call: it was answered, or is over")

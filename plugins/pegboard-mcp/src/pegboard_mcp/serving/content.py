@@ -1,4 +1,4 @@
-"""Tools and results as MCP's JSON has them."""
+"""Tools and results as MCP's JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ORIGIN: Final = "pegboard/origin"
 TAGS: Final = "pegboard/tags"
 DIGEST: Final = "pegboard/digest"
 KIND: Final = "pegboard/kind"
-"""The keys of what MCP has no member for, in `_meta`: it wants a prefix on keys that aren't its own."""
+"""Keys in `_meta`, where MCP requires a prefix on keys that aren't its own."""
 
 
 def listed(tool: Tool) -> JsonObject | None:
-    """A tool as `tools/list` has it, or `None` where no server can offer it (a tool that a provider runs).
+    """A tool's entry in `tools/list`, or `None` if no server can offer it (a tool that a provider runs).
 
-    `_meta` names its origin, its tags and the digest of its spec besides. Icons are those of the tool's
+    `_meta` also has its origin, its tags and the digest of its spec. Icons come from the tool's
     `provider_options={"mcp": {"icons": [...]}}`.
     """
     entries = mcp().tools([tool.spec]).entries
@@ -37,10 +37,10 @@ def listed(tool: Tool) -> JsonObject | None:
 
 
 def result_json(result: ToolResult, *, any_structure: bool) -> JsonObject:
-    """A result as `tools/call` answers it; of an error, `_meta` has its kind.
+    """A result as the answer of `tools/call`; for an error, `_meta` has its kind.
 
     Args:
-        result: What the call came to.
+        result: The result of the call.
         any_structure: Whether `structuredContent` may be any JSON, as from 2026-07-28 on; before, it is an object.
     """
     data: dict[str, Any] = {"resultType": "complete", **result.to_json()}

@@ -1,4 +1,4 @@
-"""Approvals through MCP's elicitation: the client's user reads what would happen, and answers a form."""
+"""Approvals through MCP's elicitation: the client's user reads the request, and answers a form."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pegboard.typing import JsonObject
 from pegboard_mcp.serving.asking import Asker
 
 MOST_SHOWN: Final = 100_000
-"""Characters of a request that a person may read to the end."""
+"""Characters of a request that a user can be expected to read."""
 
 
 @frozen(eq=False)
 class ClientApprover:
-    """Approver that asks the client's user; where the client can't ask, the call is refused.
+    """Approver that asks the client's user; if the client can't ask, the call is refused.
 
     Attributes:
-        asker: Asks the client.
-        can_keep: Whether the client has a session, for as long as which an answer may hold.
+        asker: Sends requests to the client.
+        can_keep: Whether the client has a session, for which an answer may hold.
     """
 
     asker: Asker
@@ -46,7 +46,7 @@ class ClientApprover:
             raise _unanswered(request)
         form = _Form.of(request, can_keep=self.can_keep)
         if len(form.message) > MOST_SHOWN:
-            return Reject("It is too long to be approved. Do it in smaller parts.")
+            return Reject("The request is too long to be approved. Do it in smaller parts.")
         params = ElicitRequestFormParams(message=form.message, requested_schema=form.schema)
         try:
             given = await self.asker.ask(ElicitRequest(params=params), ElicitResult)
@@ -76,12 +76,12 @@ _WIDER: Final = "always all that would be allowed as shown, in this session"
 
 @frozen(eq=False)
 class _Form:
-    """The form that shows a request as a whole and takes its answer.
+    """The elicitation form of an approval request.
 
     Attributes:
-        message: The request.
-        schema: Of what the user fills in: the fields that a question asks for, else what to do with the call.
-        choices: What the user may answer, by its text; `None` where a question asks for fields.
+        message: The text of the request.
+        schema: The schema of the fields: those of a question, else the decision on the call.
+        choices: The possible answers by their texts; `None` for a question with fields.
     """
 
     message: str
@@ -90,7 +90,7 @@ class _Form:
 
     @classmethod
     def of(cls, request: ApprovalRequest, *, can_keep: bool) -> _Form:
-        """That of a request; a session's answer may hold for longer than once."""
+        """The form of a request; with `can_keep`, an answer may hold for the session."""
         if (fields := _fields_of(request.payload)) is not None:
             return cls(evolve(request, payload=None).to_text(), fields)
         choices: dict[str, Answer] = {_ONCE: Once()}
@@ -106,7 +106,7 @@ class _Form:
         return cls(request.to_text(), schema, choices)
 
     def answer(self, given: ElicitResult) -> Answer:
-        """The answer that a client has brought; whatever isn't clearly a yes, or doesn't fit the form, is a no."""
+        """The client's answer; anything but a clear, valid yes is a rejection."""
         content: Mapping[str, Any] = given.content or {}
         if given.action != "accept":
             return Reject()
@@ -119,7 +119,7 @@ class _Form:
 
 
 def _fields_of(payload: Any) -> JsonObject | None:
-    """The schema of the fields that a question asks for, where elicitation has such; else `None`."""
+    """The schema of a question's fields, if elicitation supports them; else `None`."""
     form = payload.get("form") if is_object(payload) and len(payload) == 1 else None
     if not is_object(form) or not is_object(fields := form.get("properties")):
         return None

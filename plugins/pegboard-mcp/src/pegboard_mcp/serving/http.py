@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP: the SDK's app behind limits, with an end that answers what is in flight."""
+"""MCP over streamable HTTP: the SDK's app behind limits, with a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 PATH: Final = "/mcp"
 HEALTH: Final = "/health"
 ABORTED_SECONDS: Final = 2.0
-"""How long calls may take once they are aborted."""
+"""How long aborted calls may take to end."""
 
 RETRY_MILLISECONDS: Final = 1_000
 """How long a client is asked to wait before it resumes a stream that broke off."""
 
 MOST_EVENTS: Final = 200
 MOST_EVENT_BYTES: Final = 1_000_000
-"""What of one session is kept to be sent again; of more, the oldest is dropped."""
+"""Limits of a session's events that are stored for a replay; of more, the oldest are dropped."""
 
 _AUTHORITY: Final = re.compile(r"(?:[\w.+-]+://)?(?:[^:/\[\]]*|\[[\da-fA-F:.]*\])(?::\d{1,5})?")
 _LEAST_ERROR: Final = 400
@@ -68,18 +68,18 @@ _BACKLOG: Final = 1_024
 
 
 class HttpTransport:
-    """Transport over HTTP, for many clients.
+    """HTTP transport, for many clients.
 
     Attributes:
-        url: Where clients reach it.
+        url: The URL for clients.
 
     Args:
-        server: What answers.
-        address: `HOST:PORT`; port 0 is any that is free.
+        server: The tool server.
+        address: `HOST:PORT`; port 0 is any free one.
         settings: Tokens, names and limits.
 
     Raises:
-        ConfigError: It is no address, can't be had, or others reach it and nothing guards it.
+        ConfigError: The address is invalid, can't be bound, or is reachable from other machines without a token.
     """
 
     def __init__(self, server: ToolServer, address: str, settings: HttpSettings) -> None:
@@ -90,7 +90,7 @@ class HttpTransport:
         self._settings = settings
         self._rate = _Rate(settings.rate)
         self._events: WeakValueDictionary[str, _Events] = WeakValueDictionary()
-        self._opening: set[_Events] = set()  # of sessions whose first request hasn't been answered yet
+        self._opening: set[_Events] = set()  # sessions whose first request isn't answered yet
         self._ended = asyncio.Event()
         self._requests = 0
         self._requests_of: Counter[str | None] = Counter()
@@ -111,10 +111,10 @@ class HttpTransport:
             token_verifier=settings.verifier(),
             custom_starlette_routes=[Route(HEALTH, _health)],
         )
-        self._app.user_middleware.append(Middleware(self._gate))  # innermost: it knows the token's user
+        self._app.user_middleware.append(Middleware(self._gate))  # innermost: after the authentication
 
     def end(self) -> None:
-        """Takes no more calls; what is in flight is answered. Called in the event loop."""
+        """Starts the shutdown: no new calls, running ones are answered. Called in the event loop."""
         self._ended.set()
 
     async def serve(self) -> None:
@@ -138,7 +138,7 @@ class HttpTransport:
             self.end()
 
     async def _end_in_order(self, server: uvicorn.Server) -> None:
-        """At the end, waits for what is in flight, aborts what takes too long, and closes the streams."""
+        """On shutdown, waits for running requests, aborts those that take too long, and closes the streams."""
         await self._ended.wait()
         self._server.takes_calls = False
         self._server.end()
@@ -153,7 +153,7 @@ class HttpTransport:
         server.should_exit = True
 
     def _gate(self, app: ASGIApp) -> ASGIApp:
-        """What every request passes before the SDK's app."""
+        """Middleware in front of the SDK's app: refuses, counts and logs requests."""
 
         async def gate(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -178,13 +178,13 @@ class HttpTransport:
                 log = logging.getLogger("pegboard.mcp")
                 path = request.url.path[:_MOST_LOGGED]
                 log.warning(
-                    "%s %r of %s was answered with %d%s", request.method, path, address, sent.status, sent.reason()
+                    "%s %r from %s was answered with %d%s", request.method, path, address, sent.status, sent.reason()
                 )
 
         return gate
 
     async def _serve(self, app: ASGIApp, request: Request, receive: Receive, sent: _Sent, events: _Events) -> None:
-        """Serves one request; one that asks for a stream ends with the server."""
+        """Serves one request; a stream (GET) ends at shutdown."""
         if request.method == "GET":
             with anyio.CancelScope() as stream:
                 self._streams.add(stream)
@@ -210,7 +210,7 @@ class HttpTransport:
                 self._all_answered.set()
 
     def _events_of(self, request: Request, sent: _Sent) -> _Events:
-        """What is kept of the session of a request, from here on in its context too."""
+        """The stored events of a request's session, also set in the context."""
         id_ = request.headers.get(MCP_SESSION_ID_HEADER)
         events = _Events(_client_of(request)) if id_ is None else self._events.get(id_, _Events())
         _EVENTS.set(events)
@@ -226,30 +226,30 @@ class HttpTransport:
         return events
 
     def _sessions_of(self, client: str) -> int:
-        """How many sessions a client has; the SDK counts those of all only."""
+        """The number of a client's sessions; the SDK only counts those of all clients."""
         alive = self._server.server.session_manager._server_instances  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         opened = [events for id_, events in self._events.items() if id_ in alive]
         return sum(events.client == client for events in (*opened, *self._opening))
 
     async def _refused(self, request: Request) -> Response | None:
-        """The answer to a request that goes no further; the log names it."""
+        """The error response to a refused request; `None` for an accepted one."""
         for header, status in (("host", 421), ("origin", 403)):
-            if not _AUTHORITY.fullmatch(request.headers.get(header, "")):  # the SDK takes any text for a port
+            if not _AUTHORITY.fullmatch(request.headers.get(header, "")):  # the SDK accepts any text as the port
                 return Response(f"Invalid {header.title()} header", status)
         refused = await self._names.validate_request(request)
         if refused is not None:
             return refused
-        if len(request.headers.getlist(MCP_SESSION_ID_HEADER)) > 1:  # a proxy may have read another than we would
+        if len(request.headers.getlist(MCP_SESSION_ID_HEADER)) > 1:  # a proxy may have read another one
             return _refusal(400, "More than one Mcp-Session-Id", INVALID_REQUEST)
         if self._ended.is_set() and _opens_session(request):
-            return _refusal(503, "The server is ending", INTERNAL_ERROR)
+            return _refusal(503, "The server is shutting down", INTERNAL_ERROR)
         client = _client_of(request)
         if not self._rate.take(client or ""):
             return _refusal(429, "Too many requests: wait a second", INVALID_REQUEST)
         return None if client is None else self._refused_share(client, request)
 
     def _refused_share(self, client: str, request: Request) -> Response | None:
-        """The answer to a request of a client that has its share already."""
+        """The error response to a client that has reached its limits; `None` for an accepted request."""
         settings = self._settings
         if _opens_session(request) and self._sessions_of(client) >= settings.user_sessions:
             text = f"Too many open sessions of one client: {settings.user_sessions} (user_sessions)"
@@ -261,14 +261,14 @@ class HttpTransport:
 
 
 class _Sent:
-    """What of a response has been sent.
+    """Wrapper around `send` that tracks a response.
 
     Attributes:
-        status: Of the response; 0 before it has begun.
+        status: The status of the response; 0 before it has begun.
         on_session: Called with the id of a session that the response opens.
 
     Args:
-        send: Sends it.
+        send: The wrapped function.
     """
 
     def __init__(self, send: Send) -> None:
@@ -279,7 +279,7 @@ class _Sent:
         self._refusal = b""
 
     async def send(self, message: Message) -> None:
-        """Sends a part of it."""
+        """Sends a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             session = dict(message.get("headers", ())).get(MCP_SESSION_ID_HEADER.encode())
@@ -292,7 +292,7 @@ class _Sent:
         await self._send(message)
 
     def reason(self) -> str:
-        """Why a request was refused, for the log; nothing where that could quote the arguments of a call."""
+        """Why a request was refused, for the log; empty if that could quote the arguments of a call."""
         try:
             error = from_json(self._refusal)["error"]
             return f": {error['message']}" if error["code"] == INVALID_REQUEST else ""
@@ -300,15 +300,15 @@ class _Sent:
             return ""
 
     async def end(self) -> None:
-        """Brings a response that has begun to its end."""
+        """Completes a response that has begun."""
         if self.status and not self._is_whole:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _client_of(request: Request) -> str | None:
-    """Whose share a request counts for: that of its token's user, or, without one, of its address.
+    """The client that a request's limits count for: its token's user, or, without a token, its address.
 
-    `None` for this machine's own programs, which may be a proxy that stands before many clients.
+    `None` for programs on this machine, which may be a proxy for many clients.
     """
     user = request.scope.get("user")
     if isinstance(user, AuthenticatedUser) and user.access_token.subject is not None:
@@ -322,7 +322,7 @@ async def _health(_request: Request) -> Response:
 
 
 def _opens_session(request: Request) -> bool:
-    """Whether a request, unless it is refused for something else, begins a session, or asks whether one may."""
+    """Whether a request would open a session, or asks whether it may."""
     return MCP_SESSION_ID_HEADER not in request.headers and _has_sessions(request)
 
 
@@ -331,21 +331,21 @@ def _is_in_session(request: Request) -> bool:
 
 
 def _has_sessions(request: Request) -> bool:
-    """Whether the request's revision is one with sessions."""
+    """Whether the request's protocol revision has sessions."""
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
     return version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _bind(address: str, settings: HttpSettings) -> tuple[str, socket.socket]:
-    """The host as it was given, and a socket that listens there.
+    """The host as given, and a listening socket.
 
     Raises:
-        ConfigError: It is no address, can't be had, or isn't one to serve at.
+        ConfigError: The address is invalid, can't be bound, or `check_bind` refuses it.
     """
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise ConfigError(f"{address!r} is no HOST:PORT, as 127.0.0.1:8000 is", file="--http")
+        raise ConfigError(f"{address!r} isn't HOST:PORT, such as 127.0.0.1:8000", file="--http")
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
         settings.check_bind(str(where[0]))
@@ -364,7 +364,7 @@ def _refusal(status: int, message: str, code: int, id_: RequestId | None = None)
 
 
 def _in_time(receive: Receive, seconds: float, on_body: Callable[[bytes], Awaitable[None]] | None) -> Receive:
-    """Receives a request's body, which has to come in time, and is shown once it is whole; then whatever else comes."""
+    """Wrapper around `receive` with a time limit for the whole body, which is passed to `on_body` once complete."""
     until = asyncio.get_running_loop().time() + seconds
     body, whole = bytearray(), False
 
@@ -389,7 +389,7 @@ def _in_time(receive: Receive, seconds: float, on_body: Callable[[bytes], Awaita
 
 
 class _TakenIdError(Exception):
-    """A request has the id of another of its session that isn't answered yet."""
+    """A request has the id of an unanswered one of its session."""
 
     def __init__(self, id_: RequestId) -> None:
         self.id = id_
@@ -397,10 +397,10 @@ class _TakenIdError(Exception):
 
 
 class _RequestId:
-    """The id of a request, which no other of its session has until it is answered: the SDK would mix up the answers.
+    """Reservation of a request's id in its session until it is answered: the SDK mixes up requests with the same id.
 
     Args:
-        events: Of the session.
+        events: The session's events.
     """
 
     def __init__(self, events: _Events) -> None:
@@ -409,10 +409,10 @@ class _RequestId:
         self._ended = asyncio.Event()
 
     async def take(self, body: bytes) -> None:
-        """Takes the id for a request's body; where one before has had it, waits until its stream is closed.
+        """Reserves the id in a request's body; waits until the stream of an earlier one with this id is closed.
 
         Raises:
-            _TakenIdError: The one before isn't answered yet.
+            _TakenIdError: The earlier one isn't answered yet.
         """
         try:
             message: Any = from_json(body)
@@ -431,7 +431,7 @@ class _RequestId:
         self._key = key
 
     def end(self, *, is_refused: bool) -> None:
-        """Ends the request's stream; unless it was refused, its answer may still be kept to be sent again."""
+        """Ends the request's stream; unless it was refused, its answer may still be replayed."""
         if self._key is not None:
             self._ended.set()
             del self._events.streams[self._key]
@@ -440,10 +440,10 @@ class _RequestId:
 
 
 class _Rate:
-    """Token buckets, by who asks.
+    """Token buckets by client.
 
     Args:
-        rate: Requests a second; twice as many may come at once.
+        rate: Requests a second; bursts may be twice as large.
     """
 
     def __init__(self, rate: float) -> None:
@@ -451,7 +451,7 @@ class _Rate:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> bool:
-        """Whether one more may come now."""
+        """Takes a token; gives whether there was one."""
         now = time.monotonic()
         most = max(1.0, 2 * self._rate)
         left, at = self._buckets.pop(key, (most, now))
@@ -464,7 +464,7 @@ class _Rate:
 
 
 class _Event(NamedTuple):
-    """A message that was sent, as JSON: a model of it takes several times the memory. An empty text opens a stream."""
+    """A sent message as JSON, as a model takes several times the memory. An empty text opens a stream."""
 
     id: int
     stream: str
@@ -472,10 +472,10 @@ class _Event(NamedTuple):
 
 
 class _Events:
-    """What of one session is kept to be sent again; it lasts as long as the session.
+    """The stored events of one session, for replays.
 
     Args:
-        client: Whose share the session counts for, or `None`.
+        client: The client whose limit the session counts for, or `None`.
 
     Attributes:
         unanswered: The ids of requests that aren't answered yet.
@@ -491,7 +491,7 @@ class _Events:
         self._last = 0
 
     def add(self, stream: str, message: JSONRPCMessage | None) -> str:
-        """Keeps a message; gives its id."""
+        """Stores a message; gives its id."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self.unanswered.discard(stream)
         self._last += 1
@@ -503,7 +503,7 @@ class _Events:
         return str(self._last)
 
     def after(self, id_: str) -> list[_Event]:
-        """The event of this id and what followed on its stream; nothing where it isn't kept any more."""
+        """The event of this id and the later ones of its stream; empty if it isn't stored any more."""
         first = next((event for event in self._events if str(event.id) == id_), None)
         if first is None:
             return []
@@ -511,18 +511,18 @@ class _Events:
 
 
 _EVENTS: Final[ContextVar[_Events]] = ContextVar("events")
-"""Of the session that a request, or a task of the SDK's that a request has started, belongs to."""
+"""The events of the session of a request, or of an SDK task that a request has started."""
 
 
 class _SessionEvents(EventStore):
-    """The SDK's event store, which knows streams by ids that are unique in one session only."""
+    """Event store for the SDK, whose stream ids are only unique in one session."""
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        """Keeps a message of the session."""
+        """Stores a message of the session."""
         return _EVENTS.get().add(stream_id, message)
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        """Sends again what the client has missed; gives the stream, where more may come on it."""
+        """Replays the missed messages; gives the stream if more may come on it."""
         events = _EVENTS.get().after(last_event_id)
         answered = False
         for number, event in enumerate(events):
@@ -543,10 +543,10 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Uvicorn's protocol, which closes a connection that hasn't brought a request's headers in time.
+    """Uvicorn's protocol with a time limit for a request's headers, and a limit of connections.
 
     Args:
-        seconds: How long they may take.
+        seconds: How long the headers may take.
         most: Connections of one address of another machine, which may be a proxy; more are closed at once.
     """
     connections: Counter[str] = Counter()
@@ -563,7 +563,7 @@ def _protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            self._idle.cancel()  # it keeps the connection
+            self._idle.cancel()  # it references the connection
             connections[self._host] -= 1
             if not connections[self._host]:
                 del connections[self._host]

@@ -1,4 +1,4 @@
-"""`registry serve --install`: the server in the configuration of the program that is to speak to it."""
+"""`registry serve --install`: adds the server to the configuration of an MCP client."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MOST_DEEP: Final = 8  # spaces of an indentation
 
 @frozen
 class Served:
-    """How a program reaches the server: it starts a command, or speaks to a URL.
+    """How a client reaches the server: by a command that it starts, or by a URL.
 
     Attributes:
-        command: The command and its arguments; nothing for a URL.
-        url: Over HTTP, or `None`.
-        token_env: The environment variable that holds the token, or `None`.
+        command: The command and its arguments; empty for a URL.
+        url: The URL, or `None`.
+        token_env: The environment variable of the token, or `None`.
     """
 
     command: Sequence[str] = ()
@@ -40,7 +40,7 @@ class Served:
     token_env: str | None = None
 
     def bearer(self, reference: str) -> JsonObject:
-        """The headers that show the token, which the program reads from its environment; `{}` where none is asked for.
+        """The headers with the token, which the client reads from its environment; `{}` if no token is needed.
 
         Args:
             reference: How the program refers to a variable: `${{{}}}`.
@@ -51,12 +51,12 @@ class Served:
 
 @frozen
 class McpProgram:
-    """Program that speaks to MCP servers, and its configuration.
+    """An MCP client's configuration.
 
     Attributes:
-        file: Where it is, in the folder it is used in and the user's home.
-        key: The table that holds the servers.
-        entry: The server as it stands there.
+        file: Its path, relative to the current folder or in the user's home.
+        key: The table of the servers.
+        entry: The server's entry.
     """
 
     file: Callable[[], Path]
@@ -64,7 +64,7 @@ class McpProgram:
     entry: Callable[[Served], JsonObject]
 
     def text_with(self, served: Served, text: str, file: str) -> str:
-        """A configuration with the server; what else stands in it is kept, and of its own entry what isn't ours.
+        """The configuration with the server; everything else is preserved, also other keys of the server's entry.
 
         Args:
             served: The server.
@@ -72,7 +72,7 @@ class McpProgram:
             file: Its path, for errors.
 
         Raises:
-            ConfigError: It can't be read, or holds something else where the servers should stand.
+            ConfigError: It can't be read, or the key of the servers isn't a table.
         """
         is_toml = file.endswith(".toml")
         try:
@@ -97,17 +97,17 @@ class McpProgram:
 
 
 _OWN_KEYS: Final = frozenset({"command", "args", "url", "httpUrl", "type", "headers", "bearer_token_env_var"})
-"""What an entry of ours may have; other keys, such as `env`, are the user's."""
+"""The keys that we write; other keys, such as `env`, are the user's."""
 
 
 def install(program: str, served: Served, *, write: bool) -> str:
-    """Writes a program's configuration, or shows what would stand in it; gives what to say.
+    """Writes a client's configuration, or shows the entry; gives the text to print.
 
     Raises:
-        ConfigError: It can't be read or written, or the program can't reach the server so.
+        ConfigError: It can't be read or written, or the client doesn't support this way to reach the server.
     """
     kind = PROGRAMS[program]
-    path = Path(os.path.realpath(kind.file()))  # a link stays one
+    path = Path(os.path.realpath(kind.file()))  # a link isn't replaced
     file = str(path)
     if not write:
         return f"# {file}\n{kind.text_with(served, '', file)}"
@@ -127,18 +127,18 @@ def install(program: str, served: Served, *, write: bool) -> str:
         path.chmod(mode)
     except OSError as error:
         raise ConfigError(f"can't be written: {reason(error)}", file=file) from None
-    kept = f" What stood there before is in {file}.bak." if text else ""
-    return f"Wrote {file}.{kept} Start {program} anew."
+    backup = f" The previous version is in {file}.bak." if text else ""
+    return f"Wrote {file}.{backup} Restart {program}."
 
 
 def command_line(words: Sequence[str]) -> tuple[str, ...]:
-    """The command that starts this server from any folder, without the environment that is active here."""
-    # -P: the program starts it in a project's folder, whose modules must not stand in for installed ones.
+    """The command that starts this server from any folder, without an active virtual environment."""
+    # -P: the client starts it in a project's folder, whose modules must not shadow installed ones.
     return (sys.executable, "-P", "-m", "pegboard", "serve", *words)
 
 
 def _table(data: Any, key: str, file: str, before: str = "") -> MutableMapping[str, Any]:
-    """The table under a key, made where it is missing."""
+    """The table of a key, created if it is missing."""
     if key not in data:
         data[key] = _toml_table({}) if file.endswith(".toml") else {}
     table: Any = data[key]
@@ -169,18 +169,18 @@ def _read_json(text: str) -> Any:
         return {}
     data = strict_json(text.encode())
     if not isinstance(data, dict):
-        raise ValueError(f"it holds {type(data).__name__}, not an object")  # noqa: TRY004  (a fault of the file)
+        raise ValueError(f"it holds {type(data).__name__}, not an object")  # noqa: TRY004  (an error in the file)
     return cast("JsonObject", data)
 
 
 def _indentation(text: str) -> int | str:
-    """What its first line that is indented begins with; two spaces for a new file."""
+    """The indentation of its first indented line; two spaces for a new file."""
     found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
     return found[1][:_MOST_DEEP] if found else 2
 
 
 def _local_or_url(served: Served, reference: str, *, url: str = "url", kind: bool = False) -> JsonObject:
-    """An entry as most programs have it.
+    """An entry in the format of most clients.
 
     Args:
         served: The server.
@@ -196,7 +196,7 @@ def _local_or_url(served: Served, reference: str, *, url: str = "url", kind: boo
 
 def _claude_desktop(served: Served) -> JsonObject:
     if served.url is not None:
-        text = "starts servers itself, and has those with a URL as connectors in its settings: leave --http out"
+        text = "only starts servers itself; those with a URL are connectors in its settings: omit --http"
         raise ConfigError(text, file="claude-desktop")
     return _local_or_url(served, "")
 
@@ -214,7 +214,7 @@ def _opencode(served: Served) -> JsonObject:
 
 
 def is_of_folder(program: str) -> bool:
-    """Whether a program has the configuration in the folder that it is used in, and starts servers there."""
+    """Whether a client has its configuration in the project's folder, and starts servers there."""
     return not PROGRAMS[program].file().is_absolute()
 
 

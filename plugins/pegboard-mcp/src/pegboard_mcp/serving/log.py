@@ -1,4 +1,4 @@
-"""The log of `registry serve` on standard error: one line a warning, and so many of them that no disk is filled."""
+"""Rate-limited log handler for `registry serve`: one line a warning on standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pegboard.errors import cause_of
 from pegboard.tools.visible import visible
 
 MOST_LINES: Final = 100
-"""Warnings of one place in the code in a minute; what is left out of a minute is counted in the next line."""
+"""Warnings of one place in the code in a minute; the number of omitted ones is in the next line."""
 
 MOST_CHARACTERS: Final = 500
 _MINUTE: Final = 60.0
@@ -21,7 +21,7 @@ _MINUTE: Final = 60.0
 
 @define
 class _Minute:
-    """What one place has written since a moment."""
+    """The count of one place in the code since a moment."""
 
     began: float = field(factory=time.monotonic)
     lines: int = 0
@@ -29,9 +29,9 @@ class _Minute:
 
 
 class BoundedHandler(logging.Handler):
-    """Handler that writes warnings to standard error, each on one line with nothing hidden in it.
+    """Handler that writes warnings to standard error, each on one line with invisible characters escaped.
 
-    Each place in the code that logs has a bound of its own: who floods one can't keep the others silent.
+    Each place in the code that logs has its own limit, so that flooding one doesn't silence the others.
     """
 
     def __init__(self) -> None:
@@ -56,14 +56,14 @@ class BoundedHandler(logging.Handler):
                 text += f": {cause_of(record.exc_info[1])}"
             text = visible(" ".join(text.split()))[:MOST_CHARACTERS]
             more = f" ({left_out:,} more warnings were left out)" if left_out else ""
-            more += " (what follows in this minute is left out)" if minute.lines == MOST_LINES else ""
+            more += " (further ones in this minute are left out)" if minute.lines == MOST_LINES else ""
             sys.stderr.write(f"{record.name}: {text}{more}\n")
-        except Exception:  # noqa: BLE001  a log that fails disturbs nothing
+        except Exception:  # noqa: BLE001  logging must not fail the caller
             self.handleError(record)
 
 
 def log_to_stderr() -> None:
-    """Writes the warnings of all libraries to standard error, for as long as the process lives."""
+    """Installs the handler for all libraries, once per process."""
     root = logging.getLogger()
     if not any(isinstance(handler, BoundedHandler) for handler in root.handlers):
         root.addHandler(BoundedHandler())

@@ -1,4 +1,4 @@
-"""`ClientModel`: the model of the client that calls a tool, by MCP's sampling."""
+"""Model adapter for the client that calls a tool, by MCP's sampling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pegboard_mcp.serving.asking import Asker
 from pegboard_mcp.serving.sessions import CLIENT
 
 MOST_TOKENS: Final = 4_096
-"""Of an answer, where the request doesn't say."""
+"""The default of an answer."""
 
 _REASONS: Final[Mapping[str, FinishReason]] = {
     "endTurn": "stop",
@@ -41,18 +41,18 @@ _REASONS: Final[Mapping[str, FinishReason]] = {
 
 
 class ClientModel:
-    """Model of the client that calls a tool: the client asks it, and its user may see and change what is asked.
+    """The model of the client that calls a tool; the client's user may see and change the request.
 
-    The client needs the capability `sampling`; to offer it tools, `sampling.tools`. What it doesn't take is left out:
-    citations, reasoning, the provider's own parts, and of the configuration all but the temperature, the stops and the
+    The client needs the capability `sampling`; for tools, `sampling.tools`. Unsupported parts are left out: citations,
+    reasoning, the provider's own parts, and of the configuration all but the temperature, the stop sequences and the
     number of tokens.
 
     Attributes:
-        name: `"client"`: which model it is, only an answer says.
+        name: `"client"`: the actual model is only known from an answer.
         provider: `"mcp"`.
 
     Args:
-        asker: Asks the client.
+        asker: Sends requests to the client.
     """
 
     name: str = "client"
@@ -63,24 +63,24 @@ class ClientModel:
 
     @classmethod
     def of(cls, context: ToolContext | ReadonlyContext) -> ClientModel:
-        """The model of the client that has made the call with this context.
+        """The model of the client that made the call with this context.
 
         Raises:
-            ModelError: No client of MCP has made it, or the client can't ask a model.
+            ModelError: The call wasn't made by an MCP client, or the client doesn't support sampling.
         """
         asker: Asker | None = context.extra.get(CLIENT)
         if asker is None:
-            raise ModelError("no client of MCP has made this call", provider=cls.provider)
+            raise ModelError("this call wasn't made by an MCP client", provider=cls.provider)
         capabilities = asker.request.session.client_capabilities
         if capabilities is None or capabilities.sampling is None:
-            raise ModelError("the client doesn't let tools ask its model", provider=cls.provider)
+            raise ModelError("the client doesn't let tools use its model", provider=cls.provider)
         return cls(asker)
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """The answer of the client's model.
 
         Raises:
-            ModelError: The client, or its user, refuses, or can't ask with tools or with what the messages hold.
+            ModelError: The client or its user refuses, or doesn't support tools or some content of the messages.
         """
         capabilities = self._asker.request.session.client_capabilities
         sampling = None if capabilities is None else capabilities.sampling
@@ -93,14 +93,14 @@ class ClientModel:
         except MCPError as error:
             raise ModelError(error.error.message, provider=self.provider, code=str(error.error.code)) from error
         except ValidationError as error:
-            raise ModelError(f"the client's answer is none: {error}", provider=self.provider) from error
+            raise ModelError(f"the client's answer is invalid: {error}", provider=self.provider) from error
         return _response(answer)
 
 
 def _params(request: ModelRequest) -> CreateMessageRequestParams:
-    """The request as the protocol has it."""
+    """The request in the protocol's form."""
     config, choice, offered = request.config, request.tool_choice, request.offered
-    if isinstance(choice, NamedTool):  # which the protocol can't say
+    if isinstance(choice, NamedTool):  # which the protocol can't express
         offered, choice = tuple(tool for tool in offered if tool.name == choice.name), "required"
     entries = mcp().tools([tool.spec for tool in offered]).entries
     return CreateMessageRequestParams(
@@ -115,7 +115,7 @@ def _params(request: ModelRequest) -> CreateMessageRequestParams:
 
 
 def _message(message: Message) -> SamplingMessage | None:
-    """A message as the protocol has it, which knows the user and the assistant; `None` where nothing is left of it."""
+    """A message in the protocol's form, of the user or the assistant; `None` if nothing is left of it."""
     content = [block for part in message.parts for block in _blocks(part)]
     role = "assistant" if message.role == "assistant" else "user"
     return SamplingMessage.model_validate({"role": role, "content": content}, by_name=False) if content else None
@@ -143,7 +143,7 @@ def _blocks(part: Any) -> Iterable[JsonObject]:
 
 
 def _arguments(call: ToolCall) -> JsonObject:
-    """A call's arguments as an object; a text that is none stands in one."""
+    """A call's arguments as an object; an invalid text becomes its member `input`."""
     if isinstance(call.arguments, Mapping):
         return dict(call.arguments)
     try:

@@ -1,4 +1,4 @@
-"""`ToolServer`: an MCP server that offers a registry's tools."""
+"""MCP server that offers a registry's tools."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ MOST_LISTED: Final = 1_000
 """Tools on one page of `tools/list`."""
 
 MOST_UPDATES: Final = 100
-"""Updates of one call that wait for a client that reads slowly; of more, the oldest are dropped."""
+"""Updates of one call queued for a slow client; of more, the oldest are dropped."""
 
 MOST_SUBSCRIPTIONS: Final = 10_000
-"""Clients that may listen for changes at once."""
+"""Clients that may subscribe to changes at once."""
 
 _ANNOUNCE_SECONDS: Final = 10.0
-"""How long one client may take to be told of a change."""
+"""How long the notification of one client may take."""
 
-_NOT_KEPT: Final = {"ttlMs": 0, "cacheScope": "private"}
-"""Lists differ from user to user, and with what the predicates find; revisions that know no caches are sent neither."""
+_NOT_CACHED: Final = {"ttlMs": 0, "cacheScope": "private"}
+"""Lists depend on the user and on the predicates; the SDK drops these for revisions without caching."""
 
 _LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 _LOG_LEVEL: Final = "log_level"
@@ -79,28 +79,28 @@ _LOG_LEVEL: Final = "log_level"
 class ToolServer:
     """MCP server that offers a registry's tools.
 
-    Tools are resolved anew for each request, so that each client is offered what its user may use now. A call asks the
-    client's user for approvals, and passes its progress and its log on to the client.
+    Tools are resolved for each request, so that each client is offered what its user may use now. A call asks the
+    client's user for approvals, and sends its progress and its log to the client.
 
     Attributes:
         server: The SDK's server, for its transports.
-        takes_calls: Whether a call that comes is run; a transport that is ending may have them refused.
+        takes_calls: Whether new calls are run; a transport refuses them during its shutdown.
 
     Args:
-        registry: Where the tools are.
-        where: A predicate that all tools have to fit, beside the registry's own.
-        context: Of the user that requests are for which name no user of their own.
-        approver: Asks a person, instead of the client.
-        timeout: Seconds that no call may exceed, whatever its tool declares.
-        most_listed: How many tools a page of the list has.
-        search: Whether clients list a search tool alone, and what it has found for them: for clients that take few
+        registry: The registry with the tools.
+        where: A predicate that all tools have to match, in addition to the registry's own.
+        context: The context of requests without a user.
+        approver: Asks for approvals instead of the client.
+        timeout: Maximum seconds of a call, also for tools that declare more.
+        most_listed: The number of tools on a page of the list.
+        search: Whether clients list only a search tool and what it has found for them: for clients that support few
             tools. It is the registry's own, or that of `pegboard-search`.
 
     Raises:
         ImportError: There is no search tool, and `pegboard-search` isn't installed.
     """
 
-    def __init__(  # noqa: PLR0913  what a host may settle, all by name
+    def __init__(  # noqa: PLR0913  options, by keyword
         self,
         registry: ToolRegistry,
         *,
@@ -115,7 +115,9 @@ class ToolServer:
             "pegboard",
             version=version("pegboard-mcp"),
             lifespan=self._lifespan,
-            get_tool_input_schema=lambda _name: None,  # `_check_headers` does: the SDK would list all tools first
+            get_tool_input_schema=lambda _name: (
+                None
+            ),  # `_check_headers` validates them: the SDK would list all tools first
         )
         self.server.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         self.server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
@@ -144,7 +146,7 @@ class ToolServer:
         self._approver = approver
         self._timeout = timeout
         self._most_listed = most_listed
-        self._name = uuid.uuid4().hex  # before the calls' numbers: a random id for each would cost system calls
+        self._name = uuid.uuid4().hex  # prefix of the calls' numbers: a random id for each would cost system calls
         self._numbers = count(1)
         self._waiting = WaitingCalls(registry.limits.approval_timeout)
         self._running: dict[Batch, asyncio.Task[Outcome]] = {}
@@ -154,19 +156,19 @@ class ToolServer:
         self.takes_calls = True
 
     def end(self) -> None:
-        """Ends the streams of those that listen for changes, and the calls that wait for a client's next request."""
+        """Ends the subscriptions, the calls that wait for a client's next request, and the clients' offers."""
         self._listeners.close()
         self._waiting.end()
         self._client_tools.end()
 
     def interrupt(self) -> None:
-        """Ends the calls that run; each is still answered."""
+        """Interrupts running calls; each is still answered."""
         for batch in self._running:
             batch.interrupt("interrupted", "abort")
 
     @asynccontextmanager
     async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[dict[str, Any]]:
-        """Announces changes of the tools while a transport serves; what it gives is the place of one client's facts."""
+        """Announces changes of the tools while a transport serves; yields the state for a single client."""
         loop = asyncio.get_running_loop()
 
         def note_change() -> None:  # in any thread
@@ -180,7 +182,7 @@ class ToolServer:
             handle.dispose()
 
     def _announce_soon(self) -> None:
-        """Many changes at once are announced as one."""
+        """Schedules an announcement; several changes at once are announced as one."""
         self._changed = True
         if self._announcing is None or self._announcing.done():
             self._announcing = asyncio.create_task(self._announce())
@@ -196,11 +198,11 @@ class ToolServer:
                     task.cancel()
 
     async def _note_client(self, request: Request, _params: NotificationParams) -> None:
-        """Notes a client with a session, which is told of changes without asking."""
+        """Registers a client with a session, which is notified of changes without a subscription."""
         self._clients.add(connection_of(request))
 
     def _of_task(self, work: Callable[[Session, str], JsonObject]) -> Callable[[Request, TaskParams], Any]:
-        """The handler of a method of tasks: each session has its own."""
+        """The request handler of a method of tasks, with the request's session."""
 
         async def handle(request: Request, params: TaskParams) -> JsonObject:
             session, _ = self._sessions.of(request)
@@ -209,7 +211,7 @@ class ToolServer:
         return handle
 
     async def _tell(self, request: Request) -> None:
-        """Announces to one client that other tools are offered; where it has no session, to all that listen."""
+        """Announces a change of the tools to one client, or without a session to all subscribers."""
         connection = connection_of(request)
         if connection in self._clients:
             await connection.send_tool_list_changed()
@@ -225,7 +227,7 @@ class ToolServer:
         return self._client_tools.answer(session, params)
 
     async def _list_tools(self, request: Request, params: PaginatedRequestParams) -> JsonObject:
-        """One page of the tools, sorted by name; the cursor is the last name of the page before."""
+        """One page of the tools, sorted by name; the cursor is the last name of the previous page."""
         after = params.cursor
         if after is not None and not is_valid_name(after):
             raise MCPError(INVALID_PARAMS, "Invalid cursor")
@@ -235,12 +237,12 @@ class ToolServer:
         entries = [entry for tool in tools if (after is None or tool.name > after) and (entry := listed(tool))]
         page = entries[: self._most_listed]
         more = {"nextCursor": page[-1]["name"]} if len(entries) > len(page) else {}
-        return {"resultType": "complete", **_NOT_KEPT, "tools": page, **more}
+        return {"resultType": "complete", **_NOT_CACHED, "tools": page, **more}
 
     async def _call_tool(self, request: Request, params: CallToolRequestParams) -> JsonObject:
-        """Runs one call and answers its result, or what the client's user has to be asked first."""
+        """Runs one call and answers its result, or a question to the client's user."""
         if not self.takes_calls:
-            raise MCPError(INTERNAL_ERROR, "The server is ending: call again later")
+            raise MCPError(INTERNAL_ERROR, "The server is shutting down: call again later")
         session, context = self._sessions.of(request)
         resolved = await self._resolve(request, session, context)
         tool = resolved.get(params.name)
@@ -264,14 +266,14 @@ class ToolServer:
             task = self._tasks.begin(session, outcome.calls[0].id, operation)
             if takes_tasks(request) and _is_modern(request):
                 return task
-            text = f"This client can't be sent it: ask for it by {RESULT_TOOL}, with the operation {operation}."
+            text = f"It can't be sent to this client: get it by {RESULT_TOOL} with the operation {operation}."
             answer["content"].append({"type": "text", "text": text})
         return answer
 
     async def _begin(
         self, request: Request, params: CallToolRequestParams, resolved: ResolvedTools, context: ReadonlyContext
     ) -> RunningCall:
-        """Begins a call."""
+        """Starts a call."""
         asker = Asker(request)
         updates = _Updates(asker)
         approver = self._approver or ClientApprover(asker, can_keep=context.session is not None)
@@ -286,7 +288,7 @@ class ToolServer:
         return RunningCall(params.name, context.user, context.session, asker, batch, updates.end, running)
 
     async def _resolve(self, request: Request, session: Session, context: ReadonlyContext) -> ResolvedTools:
-        """What the context is offered, without what is deferred until a search has found it, and the client's own."""
+        """The offered tools, without deferred ones that no search has found yet, and with the client's own."""
         offered = await self._resolve_own(context)
         if not takes_tasks(request):
             offered = self._tasks.with_result_tool(session, offered)
@@ -307,7 +309,7 @@ class ToolServer:
 
 
 def _with_search(registry: ToolRegistry, where: Where) -> Where:
-    """The predicate, which takes the search tools too; registers one where there is none."""
+    """The predicate extended to match the search tools too; registers one if there is none."""
     names = [tool.name for tool in registry.tools() if SEARCHES in tool.spec.meta]
     if not names:
         from pegboard_search import search_tool
@@ -321,10 +323,10 @@ def _with_search(registry: ToolRegistry, where: Where) -> Where:
 
 
 def _check_headers(request: Request, tool: Tool, params: CallToolRequestParams) -> None:
-    """Refuses a call whose `Mcp-Param-*` headers aren't its arguments (2026-07-28).
+    """Checks that the `Mcp-Param-*` headers of a call equal its arguments (2026-07-28).
 
     Raises:
-        MCPError: One isn't.
+        MCPError: One doesn't.
     """
     if request.request is None or X_MCP_HEADER_KEY not in tool.spec.input_schema_text or not _is_modern(request):
         return
@@ -334,7 +336,7 @@ def _check_headers(request: Request, tool: Tool, params: CallToolRequestParams) 
 
 
 def _unknown(name: str, resolved: ResolvedTools) -> str:
-    """Why a tool isn't called: the same words whether there is none, or it is another user's."""
+    """Error text for an unknown tool; the same if it exists for another user."""
     if any(tool.name == name for tool in resolved.findable):
         searches = " or ".join(tool.name for tool in resolved if SEARCHES in tool.spec.meta)
         return f"Tool {name} has to be found before it is called: call {searches or 'a search tool'}."
@@ -342,22 +344,22 @@ def _unknown(name: str, resolved: ResolvedTools) -> str:
 
 
 class _Server(Server[Any]):
-    """The SDK's server, which announces that its tools may change."""
+    """The SDK's server, with the capability that its tools may change."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *_: Any, **_options: Any
     ) -> InitializationOptions:
-        """What a client is answered that shakes hands."""
+        """The answer to a client's handshake."""
         changes = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(changes, dict(CAPABILITY))
 
 
 @define(eq=False)
 class _Updates:
-    """What a running call reports, passed on to the client in order, without holding up the call.
+    """Queue of a running call's updates, sent to the client in order, without delaying the call.
 
     Attributes:
-        asker: Has the request that the call answers.
+        asker: Has the call's current request.
     """
 
     asker: Asker
@@ -366,14 +368,14 @@ class _Updates:
     _progress: float = field(default=float("-inf"), init=False)
 
     def listen(self, event: CallEvent) -> None:
-        """Takes in an event of the call."""
+        """Queues an event of the call."""
         if isinstance(event, CallUpdated):
             self._waiting.append(event)
             if self._sending is None or self._sending.done():
                 self._sending = asyncio.create_task(self._send())
 
     async def end(self) -> None:
-        """Waits until all of it is sent: nothing may come behind the answer."""
+        """Waits until all updates are sent: none may follow the answer."""
         if self._sending is not None:
             await self._sending
 
@@ -387,7 +389,7 @@ class _Updates:
                 logging.getLogger("pegboard.mcp").debug("an update of %s could not be sent", event.name, exc_info=True)
 
     async def _send_one(self, event: CallUpdated) -> None:
-        if event.progress is not None and event.progress > self._progress:  # the protocol wants it to grow
+        if event.progress is not None and event.progress > self._progress:  # the protocol requires it to increase
             self._progress = event.progress
             await self.asker.request.session.report_progress(event.progress, event.total, event.message)
         if event.note is not None:
@@ -408,11 +410,11 @@ class _Updates:
 
 
 async def _set_level(request: Request, params: SetLevelRequestParams) -> EmptyResult:
-    """Notes from which level on a client wants to read logs; later revisions say so in each request."""
+    """Sets the lowest log level for a client; later revisions send it in each request."""
     connection_of(request).state[_LOG_LEVEL] = params.level
     return EmptyResult()
 
 
 def _is_modern(request: Request) -> bool:
-    """Whether the revision is one without sessions, in which a server can't send requests (2026-07-28 and later)."""
+    """Whether the revision has no sessions and no requests from the server (2026-07-28 and later)."""
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,4 +1,4 @@
-"""What the server keeps of a client between its requests."""
+"""Sessions: the server's state of a client between its requests."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from pegboard_mcp.serving.access import CLAIMS, context_of_token
 T = TypeVar("T")
 
 MOST_USERS: Final = 1_000
-"""Users without sessions of whom something is kept; of more, those that were here longest ago are forgotten."""
+"""Users without sessions whose state is kept; of more, the least recent ones are forgotten."""
 
 CLIENT: Final = "pegboard/client"
-"""The key of what asks the client (`Asker`), in the `extra` of a call's context."""
+"""The key of the client's `Asker` in the `extra` of a call's context."""
 
 _SESSION: Final = "session"
 
 Request = ServerRequestContext[Any, Any]
-"""What the SDK knows of one request."""
+"""The SDK's context of one request."""
 
 
 @define(eq=False)
 class Session:
-    """Session of one client; where the protocol's revision has none, what is kept for its user.
+    """Session of one client; in protocol revisions without sessions, the state of its user.
 
     Attributes:
-        name: Its name, which isn't the id that the client shows; `None` where it is no session.
+        name: Its name, which isn't the id that the client sends; `None` without a session.
         user: The user's id, or `None`.
-        state: What tools have noted; without a session, only what a search has found.
+        state: The state set by tools; without a session, only the tools that a search has found.
     """
 
     name: str | None
@@ -50,7 +50,7 @@ class Session:
         return (self.name, self.user) == (other.name, other.user)
 
     def note(self, actions: Actions) -> bool:
-        """Takes over what a call changes in the state; gives whether other tools are offered for it."""
+        """Applies a call's changes of the state; gives whether they change which tools are offered."""
         found = self.state.get(FOUND_TOOLS)
         state = dict(self.state)
         actions.apply_to(state)
@@ -58,7 +58,7 @@ class Session:
         self.state = {
             key: value
             for key, value in state.items()
-            if key == FOUND_TOOLS or (is_session and not key.startswith(CLAIMS))  # what only a token says
+            if key == FOUND_TOOLS or (is_session and not key.startswith(CLAIMS))  # claims only come from a token
         }
         return self.state.get(FOUND_TOOLS) != found
 
@@ -67,7 +67,7 @@ class Sessions:
     """The sessions of a server's clients.
 
     Args:
-        context: Of requests whose client shows no user.
+        context: The context of requests without a user.
     """
 
     def __init__(self, context: ReadonlyContext) -> None:
@@ -75,7 +75,7 @@ class Sessions:
         self._users: OrderedDict[str | None, Session] = OrderedDict()
 
     def of(self, request: Request) -> tuple[Session, ReadonlyContext]:
-        """The session of a request, and its context: the server's own, with the user and the state."""
+        """The session of a request, and its context: the server's, with the user and the state."""
         shown = None if request.request is None else request.request.scope.get("user")
         context = context_of_token(self._context, shown)
         session = self._session(request, context.user)
@@ -87,7 +87,7 @@ class Sessions:
         connection = connection_of(request)
         if connection.session_id is not None:
             place = connection.state
-        elif request.request is None:  # standard input and output, which have one client
+        elif request.request is None:  # standard input and output: one client
             place = request.lifespan_context
         else:
             session = self._users.pop(user, None) or Session(None, user)
@@ -102,10 +102,7 @@ class Sessions:
 
 
 def forget_oldest(kept: OrderedDict[str, T], owner: Callable[[T], object], most_of_one: int, most: int) -> list[T]:
-    """Makes room behind what was kept last: of what its owner has too much of, and of what there is too much of.
-
-    Gives what is kept no longer.
-    """
+    """Drops the oldest entries of the newest one's owner, then of all, beyond the limits; gives those dropped."""
     newest = owner(next(reversed(kept.values())))
     own = [id_ for id_, each in kept.items() if owner(each) == newest]
     forgotten = [kept.pop(id_) for id_ in own[:-most_of_one]]
@@ -115,5 +112,5 @@ def forget_oldest(kept: OrderedDict[str, T], owner: Callable[[T], object], most_
 
 
 def connection_of(request: Request) -> Connection:
-    """The connection, which keeps what belongs to one client; the SDK has no other way to it from a request."""
+    """The connection, which holds the state of one client; the SDK has no public way to it from a request."""
     return request.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

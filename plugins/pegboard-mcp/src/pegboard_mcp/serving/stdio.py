@@ -1,4 +1,4 @@
-"""MCP over standard input and output: long lines are refused, and what is in flight at the end is answered."""
+"""MCP over standard input and output, with a limit on the length of lines, and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from pegboard_mcp.serving.server import ToolServer
 
 MOST_LINE: Final = 16_000_000
-"""Bytes of one message; a longer one is passed over, and answered with an error."""
+"""Bytes of one message; a longer one is skipped, and answered with an error."""
 
 _MOST_READ: Final = 1 << 16
 
 GRACE_SECONDS: Final = 10.0
-"""How long calls may take to end once the client has closed its end, or the process is asked to end."""
+"""How long running calls may take once the client has closed its end, or the process was asked to end."""
 
 ABORTED_SECONDS: Final = 2.0
-"""How long they may take once they are aborted."""
+"""How long aborted calls may take to end."""
 
 
 class StdioTransport:
     """Transport over two file descriptors, for one client.
 
-    The SDK's own reads lines of any length, and cancels what is in flight when the client closes its end.
+    The SDK's own reads lines of any length, and cancels running calls when the client closes its end.
 
     Args:
-        server: What answers.
-        incoming: The descriptor that messages are read from.
-        outgoing: The descriptor that they are written to.
-        grace: Seconds that calls may take to end at the end.
+        server: The tool server.
+        incoming: The descriptor to read messages from.
+        outgoing: The descriptor to write them to.
+        grace: Seconds that running calls have to finish on shutdown.
     """
 
     def __init__(self, server: ToolServer, incoming: int, outgoing: int, grace: float = GRACE_SECONDS) -> None:
@@ -61,12 +61,12 @@ class StdioTransport:
         self._writing = outgoing
         self._grace = grace
         self._ended = asyncio.Event()
-        self._in_flight: Counter[str] = Counter()  # by id; one that a client uses twice is answered twice
+        self._in_flight: Counter[str] = Counter()  # by id; a client may use one twice
         self._all_answered = asyncio.Event()
         self._all_answered.set()
 
     def end(self) -> None:
-        """Takes no more messages; what is in flight is answered. Called in the event loop."""
+        """Starts the shutdown: no new messages, running calls are answered. Called in the event loop."""
         self._ended.set()
 
     async def serve(self) -> None:
@@ -84,7 +84,7 @@ class StdioTransport:
             self.end()
 
     async def _end_in_order(self, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """At the end, waits for what is in flight, aborts what takes too long, and closes the server's stream."""
+        """On shutdown, waits for running calls, aborts those that take too long, and closes the server's stream."""
         await self._ended.wait()
         self._server.end()
         with anyio.move_on_after(self._grace):
@@ -100,7 +100,7 @@ class StdioTransport:
         to_server: MemoryObjectSendStream[SessionMessage | Exception],
         outgoing: MemoryObjectSendStream[SessionMessage],
     ) -> None:
-        """Reads messages, each once the server has taken the one before."""
+        """Reads messages, each after the server has accepted the previous one."""
         async for line in _lines(self._reading):
             if line is None:
                 fault = ErrorData(code=INVALID_REQUEST, message=f"Message longer than {MOST_LINE:,} bytes")
@@ -126,22 +126,22 @@ class StdioTransport:
             await to_server.send(SessionMessage(message))
 
     async def _write(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Writes messages; a client that doesn't read holds up nothing else."""
+        """Writes messages; a client that doesn't read blocks nothing else."""
         async for item in from_server:
             message = item.message
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
             try:
                 await _write_all(self._writing, line)
             except OSError as error:
-                logging.getLogger("pegboard.mcp").info("the client has gone: %s", error)
-                self._in_flight.clear()  # no one reads the answers
+                logging.getLogger("pegboard.mcp").info("the client has disconnected: %s", error)
+                self._in_flight.clear()  # the answers can't be sent
                 self._all_answered.set()
                 self.end()
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 self._answered(message.id)
 
     def _answered(self, id_: object) -> None:
-        key = str(id_)  # whatever a client writes that it cancels
+        key = str(id_)  # a cancellation may name any id
         self._in_flight[key] -= 1
         if self._in_flight[key] <= 0:
             del self._in_flight[key]
@@ -151,9 +151,9 @@ class StdioTransport:
 
 @contextmanager
 def own_descriptors() -> Generator[tuple[int, int]]:
-    """Descriptors of standard input and output for the protocol alone: what tools start reads an empty input.
+    """Private copies of standard input and output for the protocol; child processes of tools get an empty input.
 
-    Standard output itself is turned elsewhere by the commands of `registry`.
+    Standard output itself is redirected by the commands of `registry`.
     """
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -163,7 +163,7 @@ def own_descriptors() -> Generator[tuple[int, int]]:
         yield incoming, outgoing
     finally:
         os.dup2(incoming, 0)
-        os.close(outgoing)  # the other stays open: a thread may still read from it
+        os.close(outgoing)  # `incoming` stays open: a thread may still read from it
 
 
 def _parsed(line: bytes) -> JSONRPCMessage | None:
@@ -174,7 +174,7 @@ def _parsed(line: bytes) -> JSONRPCMessage | None:
 
 
 async def _lines(descriptor: int) -> AsyncGenerator[bytes | None]:
-    """The lines that come, to the end; `None` for one that is too long."""
+    """The lines of the input; `None` for one that is too long."""
     kept, is_skipping = bytearray(), False
     while part := await _read_some(descriptor):
         begun = len(kept)
@@ -192,7 +192,7 @@ async def _lines(descriptor: int) -> AsyncGenerator[bytes | None]:
 
 
 async def _read_some(descriptor: int) -> bytes:
-    """What there is to read; nothing at the end. No thread waits: it would cost time, and couldn't be ended."""
+    """The available bytes; empty at the end. Without a thread, which would be slower and couldn't be ended."""
     if sys.platform == "win32":
         return await asyncio.to_thread(os.read, descriptor, _MOST_READ)
     try:
@@ -204,7 +204,7 @@ async def _read_some(descriptor: int) -> bytes:
 
 
 async def _write_all(descriptor: int, data: bytes) -> None:
-    """Writes as much at a time as goes without waiting."""
+    """Writes all bytes without blocking the event loop."""
     if sys.platform == "win32":
         while data:
             data = data[await asyncio.to_thread(os.write, descriptor, data) :]

@@ -1,4 +1,4 @@
-"""Calls whose results come later: as tasks (the extension `io.modelcontextprotocol/tasks`), or by a tool that asks."""
+"""Long-running calls: as tasks (the extension `io.modelcontextprotocol/tasks`), or polled by a tool."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ from pegboard_mcp.serving.sessions import Request, Session, forget_oldest
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 RESULT_TOOL: Final = "pending_result"
-"""Name of the tool by which clients without the extension ask for a result."""
+"""Name of the tool that gets a result for clients without the extension."""
 
 MOST_TASKS: Final = 10_000
-"""Calls whose results are awaited, or were not dropped yet; of more, the oldest are forgotten."""
+"""Stored tasks; of more, the oldest are forgotten."""
 
 MOST_OF_ONE: Final = 1_000
-"""The same of one session, or of one user without."""
+"""The same of one session, or of one user without a session."""
 
 TTL_MS: Final = 24 * 60 * 60 * 1_000
 POLL_MS: Final = 1_000
 
 
 class TaskParams(RequestParams):
-    """Names a task."""
+    """Parameters with a task's id."""
 
     taskId: str  # noqa: N815  as on the wire
 
 
 @define(eq=False)
 class Task:
-    """Task of a client: a call whose result comes later.
+    """Task of a client: a long-running call.
 
     Attributes:
-        id: What the client knows it by.
-        operation: What the model knows it by.
-        call_id: The call's.
-        session: Whose it is.
+        id: Its id for the client.
+        operation: Its id for the model.
+        call_id: The id of the call.
+        session: The session that it belongs to.
         created: When it began.
-        result: What has come of it, or `None`.
+        changed: When its result was set; before, when it began.
+        result: Its result, or `None`.
         is_cancelled: Whether the client has cancelled it.
     """
 
@@ -64,7 +65,7 @@ class Task:
     is_cancelled: bool = False
 
     def to_json(self) -> JsonObject:
-        """It as the extension has it, without its result."""
+        """The task in the extension's form, without its result."""
         working = "working" if self.result is None else "completed"
         return {
             "taskId": self.id,
@@ -80,7 +81,7 @@ class Tasks:
     """The tasks of a server's clients.
 
     Args:
-        registry: Where later results come in.
+        registry: The registry that gets the results.
     """
 
     def __init__(self, registry: ToolRegistry) -> None:
@@ -89,7 +90,7 @@ class Tasks:
         self._tools: WeakKeyDictionary[Session, Tool] = WeakKeyDictionary()
 
     def begin(self, session: Session, call_id: str, operation: str) -> JsonObject:
-        """Keeps a call whose result comes later; gives the answer of clients that take tasks."""
+        """Stores the task of a pending call; gives the answer for clients that support tasks."""
         now = datetime.now(UTC)
         task = Task(secrets.token_urlsafe(), operation, call_id, session, now, now)
         self._tasks[task.id] = task
@@ -99,10 +100,10 @@ class Tasks:
         return {"resultType": "task", **task.to_json()}
 
     def get(self, session: Session, id_: str) -> JsonObject:
-        """A task as it stands, with its result once that is there.
+        """A task's state, with its result once there is one.
 
         Raises:
-            MCPError: The session has none of this id.
+            MCPError: The session has no task of this id.
         """
         task = self._of(session, id_)
         self._look(task)
@@ -112,10 +113,10 @@ class Tasks:
         return data
 
     def cancel(self, session: Session, id_: str) -> JsonObject:
-        """Awaits a task's result no more; what goes on in this process goes on.
+        """Cancels a task, unless it completes itself; work in this process isn't stopped.
 
         Raises:
-            MCPError: The session has none of this id.
+            MCPError: The session has no task of this id.
         """
         task = self._of(session, id_)
         self._look(task)
@@ -129,16 +130,16 @@ class Tasks:
         return {"resultType": "complete"}
 
     def update(self, session: Session, id_: str) -> JsonObject:
-        """Takes answers, of which no task of ours wants any.
+        """Accepts input for a task, which none of ours uses.
 
         Raises:
-            MCPError: The session has none of this id.
+            MCPError: The session has no task of this id.
         """
         self._of(session, id_)
         return {"resultType": "complete"}
 
     def with_result_tool(self, session: Session, resolved: ResolvedTools) -> ResolvedTools:
-        """With the tool that asks for results, where a tool's come later."""
+        """Adds the tool that gets results, if there is a long-running tool."""
         if not any(tool.spec.long_running for tool in resolved):
             return resolved
         tool = self._tools.get(session)
@@ -152,9 +153,9 @@ class Tasks:
             mine = (each for each in self._tasks.values() if each.operation == operation)
             task = next((each for each in mine if session.is_of(each.session)), None)
             if task is None:
-                raise ToolError(f"No operation {operation} is known. Its id stands in the result of its call.")
+                raise ToolError(f"There is no operation {operation}. Its id is in the result of its call.")
             self._look(task)
-            return task.result or ToolResult([f"Operation {operation} is pending still."])  # pyright: ignore[reportArgumentType]  converted
+            return task.result or ToolResult([f"Operation {operation} is still pending."])  # pyright: ignore[reportArgumentType]  converted
 
         properties = {"operation": {"type": "string", "description": "Its id, as the pending result has it."}}
         schema = {"type": "object", "properties": properties, "required": ["operation"], "additionalProperties": False}
@@ -168,7 +169,7 @@ class Tasks:
         return task
 
     def _look(self, task: Task) -> None:
-        """Takes over the result, once it is there."""
+        """Stores the result, once there is one."""
         if task.result is None:
             for completion in self._registry.completions(task.session.name, {task.call_id}):
                 task.result, task.changed = completion.result, datetime.now(UTC)
@@ -179,6 +180,6 @@ class Tasks:
 
 
 def takes_tasks(request: Request) -> bool:
-    """Whether the client has said, with this request, that it takes tasks; only later revisions have them."""
+    """Whether the client supports tasks, which only later revisions have."""
     capabilities = request.session.client_capabilities
     return capabilities is not None and EXTENSION in (capabilities.extensions or {})
