@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatch.approval.samples import a_request, a_tool, a_work, approved, resumed, surroundings
+from dispatch.approval.samples import a_request, a_tool, a_work, approved, call_services, resumed
 from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import Approval, PendingCalls
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
@@ -165,7 +165,7 @@ def not_approved(state):
 
 
 def test_what_doesnt_ask_isnt_asked():
-    state = a_work(surroundings(ScriptedApprover([])), a_tool())
+    state = a_work(call_services(ScriptedApprover([])), a_tool())
     assert approve(state) is None
     assert sent(state).approval is None
     consume_approval(state)
@@ -185,7 +185,7 @@ def test_what_asks_is_asked_and_approved(facts):
     """What a person was shown is what runs; the arguments are nobody else's."""
     arguments = {"path": "a.txt", "lines": [1]}
     with ScriptedApprover([Once()]) as approver:
-        state = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
+        state = sent(a_work(call_services(approver), a_tool(**facts), arguments))
     (request,) = approver.requests
     assert request.arguments == arguments
     assert (request.digest, request.id) == (state.approval.request.digest, state.approval.request.id)
@@ -198,7 +198,7 @@ def test_what_asks_is_asked_and_approved(facts):
 
 def test_arguments_that_change_after_the_approval_dont_run():
     arguments = {"lines": [1]}
-    state = sent(a_work(surroundings(ScriptedApprover([Once()])), arguments=arguments))
+    state = sent(a_work(call_services(ScriptedApprover([Once()])), arguments=arguments))
     arguments["lines"].append(2)
     with pytest.raises(CallError, match="isn't what was approved any more") as caught:
         consume_approval(state)
@@ -206,21 +206,21 @@ def test_arguments_that_change_after_the_approval_dont_run():
 
 
 def test_an_approved_call_runs_once():
-    state = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    state = sent(a_work(call_services(ScriptedApprover([Once()]))))
     consume_approval(state)
     with pytest.raises(CallError, match="its approval has been used"):
         consume_approval(state)
 
 
 def test_nothing_that_asks_runs_without_an_approval():
-    state = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    state = sent(a_work(call_services(ScriptedApprover([Once()]))))
     state.approval = None
     with pytest.raises(CallError, match="it isn't approved"):
         consume_approval(state)
 
 
 def test_an_earlier_approval_isnt_asked_for_again():
-    state = a_work(surroundings(ScriptedApprover([])))
+    state = a_work(call_services(ScriptedApprover([])))
     state.approval = Approval(a_request(tool=state.tool, patterns=("*",)))
     sent(state)
     consume_approval(state)
@@ -228,8 +228,8 @@ def test_an_earlier_approval_isnt_asked_for_again():
 
 def test_nobody_to_ask_denies_and_says_so():
     for services in (
-        surroundings(None),
-        surroundings(lambda *_: None),
+        call_services(None),
+        call_services(lambda *_: None),
     ):
         error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
@@ -250,7 +250,7 @@ def test_nobody_to_ask_denies_and_says_so():
 def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, text):
     """One with feedback goes to the model."""
     limits = {"rejection_ends_turn": settable}
-    state = a_work(surroundings(ScriptedApprover([Reject(feedback)]), limits=limits))
+    state = a_work(call_services(ScriptedApprover([Reject(feedback)]), limits=limits))
     error = not_approved(state)
     assert (error.kind, error.text, state.ends) == ("rejected", text, ends)
 
@@ -260,7 +260,7 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
     grants = MemoryGrants()
     grants.add(session_key(ReadonlyContext(session="s")), tool_key(tool), [Rule("delete", "*", "allow")])
-    around = surroundings(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
+    around = call_services(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
     assert not_approved(a_work(around, tool)).kind == "denied"
     assert sent(a_work(around, tool, {"path": "b"})).asks is None
 
@@ -268,25 +268,25 @@ def test_a_rule_that_denies_beats_what_was_allowed(forbid):
 def test_an_answer_may_come_later():
     """The call is kept with all that it takes to run it then, elsewhere."""
     tool = a_tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['path']}"))
-    state = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
+    state = a_work(call_services(ScriptedApprover([Later()])), tool, user="ann")
     error = not_approved(state)
     assert error.kind == "confirmation_required"
     assert "Don't call it again before that" in error.text
     assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
     assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
-    again = a_work(surroundings(ScriptedApprover([])), tool, user="ann")
+    again = a_work(call_services(ScriptedApprover([])), tool, user="ann")
     again.approval, _ = resumed(state.pending, Once())
     consume_approval(sent(again))
 
 
 def test_a_payload_reaches_the_tool():
-    state = sent(a_work(surroundings(ScriptedApprover([Once({"limit": 3})]))))
+    state = sent(a_work(call_services(ScriptedApprover([Once({"limit": 3})]))))
     assert state.context.confirmation.payload == {"limit": 3}
-    assert sent(a_work(surroundings(ScriptedApprover([Once()])))).context.confirmation is None
+    assert sent(a_work(call_services(ScriptedApprover([Once()])))).context.confirmation is None
 
 
 def a_call(script=(), **options):
-    return a_work(surroundings(ScriptedApprover(script), **options), a_tool("work"))
+    return a_work(call_services(ScriptedApprover(script), **options), a_tool("work"))
 
 
 def asks(state, permission="edit", patterns=("a.txt",), **facts):
@@ -391,7 +391,7 @@ def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
 
 
 def test_nobody_there_denies():
-    state = a_work(surroundings(None), a_tool("work"))
+    state = a_work(call_services(None), a_tool("work"))
     assert "there is no approver" in refused(asks, state).text
 
 
