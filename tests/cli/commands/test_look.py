@@ -591,7 +591,7 @@ class Refusing(MCP):
     ("exporter", "message"),
     [
         (Failing(), "mine: failed: ZeroDivisionError: oh"),
-        (Refusing(), "mcp: it lists tools; no model takes requests in this form"),  # it says so itself
+        (Refusing(), "mcp: it only lists tools; no model takes requests in this format"),  # it says so itself
     ],
 )
 def test_a_failing_exporter_is_reported_by_name(run, exported, exporter, message):
