@@ -373,14 +373,14 @@ class TestSnapshot:
         assert len(searched) == 1
 
     def test_no_snapshot_is_written_if_the_configuration_changed_during_the_list(self, run, site, home, monkeypatch):
-        keeper = look.snapshot_keeper
+        writer = look.snapshot_writer
 
         def changing():
-            made = keeper()
+            made = writer()
             (home / "here" / "pegboard.toml").write_text('block = ["demo"]')
             return made
 
-        monkeypatch.setattr(look, "snapshot_keeper", changing)
+        monkeypatch.setattr(look, "snapshot_writer", changing)
         run("list")
         assert warm.answer(["list"]) is None
 
